@@ -1,0 +1,75 @@
+"""Values that every layer speaks of: identifiers, addresses, leadership. Data only, no behaviour beyond equality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NewType
+from uuid import UUID
+
+BrokerId = NewType("BrokerId", int)
+ProducerId = NewType("ProducerId", int)
+
+NO_LEADER = -1  # leader field of a partition that has none (LeaderAndIsr.NoLeader)
+LEADER_DURING_DELETE = -2  # leader field while its topic is deleted (LeaderAndIsr.LeaderDuringDelete)
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+NO_PARTITION_LEADER_EPOCH = -1
+ZERO_UUID = UUID(int=0)  # "no topic id" on the wire
+
+GROUP_METADATA_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic; prints as Kafka names its log directory."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndPoint:
+    """A listener's address: `PLAINTEXT://host:port` under a listener name."""
+
+    listener_name: str
+    host: str
+    port: int
+    security_protocol: str = "PLAINTEXT"
+
+    def __str__(self) -> str:
+        return f"{self.listener_name}://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """A registered broker: its id, addresses and rack. `epoch` is the creation id (czxid) of its znode."""
+
+    broker_id: int
+    end_points: tuple[EndPoint, ...]
+    rack: str | None = None
+    epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderAndIsr:
+    """Who leads a partition and who is in sync, as in the partition's state znode."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    partition_epoch: int = 0  # version of the state znode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAssignment:
+    """The brokers that hold a partition, the preferred leader first."""
+
+    replicas: tuple[int, ...]
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
