@@ -10,7 +10,9 @@ BrokerId = NewType("BrokerId", int)
 ProducerId = NewType("ProducerId", int)
 
 NO_LEADER = -1  # leader field of a partition that has none (LeaderAndIsr.NoLeader)
-LEADER_DURING_DELETE = -2  # leader field while its topic is deleted (LeaderAndIsr.LeaderDuringDelete)
+LEADER_DURING_DELETE = (
+    -2
+)  # leader field while its topic is deleted (LeaderAndIsr.LeaderDuringDelete)
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1

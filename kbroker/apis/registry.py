@@ -42,11 +42,19 @@ def api(request_class: type[Message], *, serves: str) -> Callable[[HandlerT], Ha
 
     def register(handler: HandlerT) -> HandlerT:
         if spec.key is None or spec.key in _apis:
-            raise ValueError(f"{request_class.__name__}: no key, or key {spec.key} is registered already")
+            raise ValueError(
+                f"{request_class.__name__}: no key, or key {spec.key} is registered already"
+            )
         if not spec.versions.contains(versions):
-            raise ValueError(f"{request_class.__name__} declares {spec.versions}, cannot serve {versions}")
+            raise ValueError(
+                f"{request_class.__name__} declares {spec.versions}, cannot serve {versions}"
+            )
         _apis[spec.key] = Api(
-            spec.key, request_class.__name__.removesuffix("Request"), request_class, versions, handler
+            spec.key,
+            request_class.__name__.removesuffix("Request"),
+            request_class,
+            versions,
+            handler,
         )
         return handler
 

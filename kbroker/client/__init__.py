@@ -1,0 +1,1 @@
+"""Connections from broker to broker."""

@@ -1,0 +1,1 @@
+"""Kafka's settings: names, types, bounds, defaults."""

@@ -1,0 +1,1 @@
+"""Log directories on disk: segments, indexes, recovery."""

@@ -1,0 +1,1 @@
+"""Partitions, their leaders and followers, and requests that wait."""

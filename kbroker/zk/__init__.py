@@ -1,0 +1,1 @@
+"""The znode tree that holds the cluster's metadata."""

@@ -1,0 +1,1 @@
+"""Pure state machines of the controller."""

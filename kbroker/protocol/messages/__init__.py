@@ -1,0 +1,1 @@
+"""One file per API: request and response as declared for all versions."""

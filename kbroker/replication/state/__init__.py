@@ -1,0 +1,1 @@
+"""Pure state of partitions."""

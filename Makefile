@@ -1,0 +1,56 @@
+# `make run` starts a broker, `make test` runs everything. Both prepare .venv first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench bench-vs-apache tools clean
+
+help:
+	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
+	@echo "make test             run all tests: fast ones, real clients, Spark"
+	@echo "make check            format, lint, types, import contracts, tidy tests"
+	@echo "make bench            run the benchmarks and print a table"
+	@echo "make bench-vs-apache  the same loads against Apache Kafka, side by side"
+
+$(BIN)/kbroker: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "preparing $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.test-ready: pyproject.toml $(BIN)/kbroker
+	@echo "preparing $(VENV) with everything the tests need ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test]'
+	@touch $@
+
+run: $(BIN)/kbroker
+	@exec $(BIN)/kbroker start $(ARGS)
+
+tools:
+	@sh .ci/ensure-tools
+
+test: $(VENV)/.test-ready tools
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/.test-ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_tidy.py
+
+format: $(VENV)/.test-ready
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.test-ready tools
+	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-vs-apache: $(VENV)/.test-ready tools
+	$(BIN)/python -m benchmarks --versus-apache $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

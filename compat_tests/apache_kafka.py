@@ -1,0 +1,168 @@
+"""Apache Kafka itself, fetched with Maven: its command-line tools as clients, and a broker to compare with.
+
+Knows nothing of kbroker. Jars are kept in `$KBROKER_TEST_CACHE` (default `~/.cache/kbroker-tests`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NEWEST = "4.3.1"  # KRaft
+ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
+
+_POM = """<project><modelVersion>4.0.0</modelVersion>
+<groupId>kbroker</groupId><artifactId>apache-kafka</artifactId><version>1</version>
+<dependencies>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{v}</version></dependency>
+<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{v}</version></dependency>
+</dependencies></project>
+"""
+
+
+class NotAvailableError(Exception):
+    """Java, Maven or the jars are not to be had here; the message says which."""
+
+
+def cache_directory() -> Path:
+    """Where fetched jars are kept between runs."""
+    return Path(os.environ.get("KBROKER_TEST_CACHE") or Path.home() / ".cache" / "kbroker-tests")
+
+
+def jars(version: str = NEWEST) -> Path:
+    """The folder with Kafka's jars, fetched on first use; several processes may ask at once."""
+    if shutil.which("java") is None:
+        raise NotAvailableError("no java on PATH (install a Java 17 or 21 runtime)")
+    folder = cache_directory() / f"apache-kafka-{version}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / ".complete").exists():
+            _fetch(version, folder)
+    return folder
+
+
+def _fetch(version: str, folder: Path) -> None:
+    if shutil.which("mvn") is None:
+        raise NotAvailableError("no mvn on PATH (install Maven to fetch Apache Kafka)")
+    (folder / "pom.xml").write_text(_POM.format(v=version))
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode != 0:
+        raise NotAvailableError(
+            f"Maven could not fetch Apache Kafka {version}: {done.stdout[-400:]}"
+        )
+    (folder / ".complete").touch()
+
+
+def java_command(
+    main_class: str, *args: str, version: str = NEWEST, heap: str = "256m"
+) -> list[str]:
+    """The command line that runs one of Kafka's main classes."""
+    flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    return ["java", *flags, "-cp", f"{jars(version)}/*", main_class, *args]
+
+
+def run_tool(
+    main_class: str,
+    *args: str,
+    version: str = NEWEST,
+    stdin: str | None = None,
+    timeout_s: float = 110,
+) -> subprocess.CompletedProcess[str]:
+    """Run one of Kafka's tools to its end and return what it printed."""
+    command = java_command(main_class, *args, version=version)
+    return subprocess.run(
+        command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def broker(
+    version: str = NEWEST, settings: dict[str, str] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A KRaft broker with Kafka's defaults and one-replica internal topics: yields (bootstrap, process)."""
+    directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
+    port, controller_port = free_port(), free_port()
+    values = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(directory / "data"),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        **(settings or {}),
+    }
+    properties = directory / "server.properties"
+    properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+    run_tool(
+        "kafka.tools.StorageTool",
+        "format",
+        "-t",
+        "kbrokerCompareRun00000",
+        "-c",
+        str(properties),
+        version=version,
+    )
+    command = [
+        "java",
+        "-Xmx1g",
+        "-Xms1g",
+        "-XX:+UseG1GC",
+        "-cp",
+        f"{jars(version)}/*",
+        "kafka.Kafka",
+        str(properties),
+    ]
+    with (directory / "broker.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        wait_for_port(port, process)
+        yield f"127.0.0.1:{port}", process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout_s: float = 60) -> None:
+    """Return when something accepts connections on the port; raise when the process ended before."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the broker ended with exit code {process.returncode}")
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+    raise TimeoutError(f"nothing listens on port {port} after {timeout_s} s")

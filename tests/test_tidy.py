@@ -1,0 +1,140 @@
+"""The project's laws as tests over its source: sizes, layers, purity, one API key per file."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = sorted((ROOT / "kbroker").rglob("*.py"))
+TEST_MODULES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "compat_tests").rglob("*.py")])
+
+MAX_FILE_LINES = 500
+MAX_TEST_FILE_LINES = 800
+MAX_FUNCTION_LINES = 60
+# A listed function has its present size and may only shrink.
+FUNCTION_RATCHET: dict[tuple[str, str], int] = {}
+
+PURE_PACKAGES = (
+    "protocol",
+    "record",
+    "config",
+    "coordinator/group",
+    "controller/machines",
+    "replication/state",
+)
+PURE_FILES = ("zk/tree.py", "zk/zk_paths.py", "model.py", "errors.py", "clock.py", "effects.py")
+IMPURE = {
+    "asyncio", "socket", "time", "datetime", "random", "threading", "os", "logging", "pathlib",
+    "kazoo", "uvloop", "mmap", "subprocess",
+}  # fmt: skip
+FILE_ACCESS = {"mmap", "fcntl", "shutil", "tempfile", "pathlib"}
+ONE_HOME = {
+    "uvloop": "server/event_loop.py",
+    "kazoo": "zk/kazoo_tree.py",
+    "mmap": "log/file_system.py",
+}
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def top_level_packages(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in imported_names(path)}
+
+
+def is_pure(path: Path) -> bool:
+    inside = path.relative_to(ROOT / "kbroker").as_posix()
+    return inside in PURE_FILES or inside.startswith(tuple(f"{name}/" for name in PURE_PACKAGES))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if is_pure(p)], ids=relative)
+def test_pure_modules_know_no_clock_socket_file_or_log(path: Path) -> None:
+    assert not top_level_packages(path) & IMPURE
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_files_stay_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
+
+
+@pytest.mark.parametrize("path", TEST_MODULES, ids=relative)
+def test_test_files_stay_small(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_TEST_FILE_LINES
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_functions_stay_short(path: Path) -> None:
+    too_long = [
+        f"{node.name} has {length} lines"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.lineno + 1)
+        > FUNCTION_RATCHET.get((path.name, node.name), MAX_FUNCTION_LINES)
+    ]
+    assert not too_long
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_every_module_with_code_says_what_lives_in_it(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert not tree.body or ast.get_docstring(tree)
+
+
+@pytest.mark.parametrize("package", sorted(ONE_HOME))
+def test_some_imports_have_one_home(package: str) -> None:
+    homes = {
+        path.relative_to(ROOT / "kbroker").as_posix()
+        for path in MODULES
+        if package in top_level_packages(path)
+    }
+    assert homes <= {ONE_HOME[package]}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in (ROOT / "kbroker" / "log").glob("*.py") if p.name != "file_system.py"],
+    ids=relative,
+)
+def test_all_file_access_of_the_log_goes_through_the_file_system(path: Path) -> None:
+    assert not top_level_packages(path) & FILE_ACCESS
+    assert "open(" not in re.sub(r"\w+\.open\(|_open\(", "", path.read_text())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        p
+        for p in (ROOT / "kbroker" / "apis").glob("*.py")
+        if p.name
+        not in ("__init__.py", "registry.py", "context.py", "kafka_apis.py", "node_address.py")
+    ],
+    ids=relative,
+)
+def test_a_handler_file_registers_one_key_and_has_its_message_file(path: Path) -> None:
+    source = path.read_text()
+    assert len(re.findall(r"^@api\(", source, re.MULTILINE)) == 1
+    assert (ROOT / "kbroker" / "protocol" / "messages" / path.name).exists()
+
+
+def test_no_module_carries_a_name_that_says_nothing() -> None:
+    names = {path.stem for path in MODULES}
+    assert not names & {"utils", "helpers", "common", "misc"}
+
+
+def test_nothing_is_left_for_later_in_the_code() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+    assert not [relative(path) for path in MODULES if marks.search(path.read_text())]
