@@ -1,0 +1,132 @@
+"""Names and layouts of everything Kafka keeps in a log directory, each said once.
+
+    <log dir>/.lock  meta.properties  .kafka_cleanshutdown
+              recovery-point-offset-checkpoint  replication-offset-checkpoint
+              log-start-offset-checkpoint  cleaner-offset-checkpoint
+              <topic>-<partition>/                              a partition
+              <topic>-<partition>.<uuid>-delete/                waiting for removal; -stray/ likewise, kept
+              <topic>-<partition>.<uuid>-future/                being moved to this disk
+    <partition>/partition.metadata  leader-epoch-checkpoint
+                <base offset, 20 digits>.log .index .timeindex .txnindex .snapshot
+                <segment file>.deleted  .cleaned  .swap         going; being cleaned; about to replace
+
+    offset index entry    int32 offset - base offset, int32 position of the batch in the .log file
+    time index entry      int64 timestamp, int32 offset - base offset
+    transaction index     int16 version (0), int64 producer id, first offset, last offset, last stable offset
+
+All numbers are big-endian.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+from uuid import UUID
+
+from kbroker.model import TopicPartition
+
+LOG_SUFFIX: Final = ".log"
+OFFSET_INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+PRODUCER_SNAPSHOT_SUFFIX: Final = ".snapshot"
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+SEGMENT_SUFFIXES: Final = (
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+)
+
+DELETE_DIRECTORY_SUFFIX: Final = "-delete"
+FUTURE_DIRECTORY_SUFFIX: Final = "-future"
+STRAY_DIRECTORY_SUFFIX: Final = "-stray"
+MOVED_DIRECTORY_SUFFIXES: Final = (
+    DELETE_DIRECTORY_SUFFIX,
+    FUTURE_DIRECTORY_SUFFIX,
+    STRAY_DIRECTORY_SUFFIX,
+)
+
+LEADER_EPOCH_CHECKPOINT_FILE: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA_FILE: Final = "partition.metadata"
+META_PROPERTIES_FILE: Final = "meta.properties"
+LOCK_FILE: Final = ".lock"
+CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
+RECOVERY_POINT_CHECKPOINT_FILE: Final = "recovery-point-offset-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT_FILE: Final = "replication-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT_FILE: Final = "log-start-offset-checkpoint"
+CLEANER_OFFSET_CHECKPOINT_FILE: Final = "cleaner-offset-checkpoint"
+
+OFFSET_INDEX_ENTRY: Final = Struct(">ii")
+TIME_INDEX_ENTRY: Final = Struct(">qi")
+TRANSACTION_INDEX_ENTRY: Final = Struct(">hqqqq")
+TRANSACTION_INDEX_VERSION: Final = 0
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # a segment ends where offset - base offset leaves int32
+
+_OFFSET_DIGITS: Final = 20
+_MAX_DIRECTORY_NAME: Final = 255
+
+
+def file_name(offset: int, suffix: str) -> str:
+    """`00000000000000000042.log` for offset 42 and suffix `.log`."""
+    return f"{offset:020d}{suffix}"
+
+
+def offset_of(name: str) -> int | None:
+    """The offset a segment file or snapshot is named after; None for any other file."""
+    digits, dot, _ = name.partition(".")
+    if len(digits) != _OFFSET_DIGITS or not dot or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits)
+
+
+def log_directory_name(topic_partition: TopicPartition) -> str:
+    """The directory of a partition: `orders-0`."""
+    return str(topic_partition)
+
+
+def delete_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
+    """Name for a partition that is to be removed: `orders-0.0af3...-delete`.
+
+    The topic is shortened so that the name stays within what file systems allow.
+    """
+    suffix = f"-{topic_partition.partition}.{unique.hex}{DELETE_DIRECTORY_SUFFIX}"
+    return topic_partition.topic[: _MAX_DIRECTORY_NAME - len(suffix)] + suffix
+
+
+def future_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
+    """Name for a copy of a partition that is growing on another disk: `orders-0.0af3...-future`."""
+    return f"{topic_partition}.{unique.hex}{FUTURE_DIRECTORY_SUFFIX}"
+
+
+def stray_directory_name(topic_partition: TopicPartition, unique: UUID) -> str:
+    """Name for a partition this broker was not told to hold: `orders-0.0af3...-stray`."""
+    suffix = f"-{topic_partition.partition}.{unique.hex}{STRAY_DIRECTORY_SUFFIX}"
+    return topic_partition.topic[: _MAX_DIRECTORY_NAME - len(suffix)] + suffix
+
+
+def is_moved_directory(name: str) -> bool:
+    """True for directories on their way out or in: -delete, -future, -stray."""
+    return name.endswith(MOVED_DIRECTORY_SUFFIXES)
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """The partition a directory holds, also for -delete, -future and -stray; None for any other directory.
+
+    Topics may hold dots and dashes: the partition is what follows the last dash of the part
+    in front of `.<32 hex digits>-<suffix>`.
+    """
+    if is_moved_directory(name):
+        name, dot, unique = name.rpartition(".")
+        if not dot or not _is_hex(unique.partition("-")[0]):
+            return None
+    topic, dash, partition = name.rpartition("-")
+    if not topic or not dash or not (partition.isascii() and partition.isdigit()):
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+def _is_hex(text: str) -> bool:
+    return len(text) == 32 and all(character in "0123456789abcdef" for character in text)
