@@ -1,0 +1,88 @@
+"""Entry of the `kbroker` command. Subcommands are imported when they are called: `--help` stays quick.
+
+`kbroker` without arguments is `kbroker start`: a development broker with its data in a temporary directory.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kbroker.cli.connection import CommandError
+
+# name of the command -> (module, attribute, one line of help)
+_COMMANDS = {
+    "start": ("kbroker.cli.start", "start", "Start a broker."),
+    "topic": ("kbroker.cli.topic", "topic", "List, create, describe, alter and delete topics."),
+    "produce": ("kbroker.cli.produce", "produce", "Write lines from standard input to a topic."),
+    "consume": ("kbroker.cli.consume", "consume", "Print the records of a topic."),
+    "group": ("kbroker.cli.group", "group", "List and describe consumer groups, with lag."),
+    "wait": ("kbroker.cli.status", "wait", "Wait until a broker answers."),
+    "health": ("kbroker.cli.status", "health", "Say whether a broker is healthy."),
+    "version": ("kbroker.cli.status", "version", "Print the version."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand when it is asked for, and shows help without importing any."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of `_COMMANDS`."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand, imported now."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of subcommands, from the table above."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """A Kafka broker in Python.
+
+    Without a command: a development broker on 127.0.0.1:9092 whose data goes when it stops.
+    """
+    if ctx.invoked_subcommand is None:
+        from kbroker.cli.start import start
+
+        ctx.invoke(start)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends the process with the exit code of the contract."""
+    try:
+        cli.main(
+            args=list(arguments) if arguments is not None else None,
+            prog_name="kbroker",
+            standalone_mode=False,
+        )
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.exceptions.Exit as exit_request:
+        sys.exit(exit_request.exit_code)
+    except click.UsageError as error:
+        error.show()
+        sys.exit(2)
+    except CommandError as error:
+        error.show()
+        sys.exit(error.code)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""How commands reach a broker: the `--bootstrap` option, and client errors as sentences with the contract's exit codes."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+EXIT_ITEM_FAILED = 1
+EXIT_USAGE = 2
+EXIT_CANNOT_CONNECT = 3
+EXIT_TIMEOUT = 124
+
+_CONNECT_TIMEOUT_S = 5
+
+
+class CommandError(click.ClickException):
+    """One sentence on standard error; `code` is the exit code of the contract."""
+
+    def __init__(self, message: str, code: int = EXIT_ITEM_FAILED) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def bootstrap_option(command: CommandT) -> CommandT:
+    """The `--bootstrap` option of a command that talks to a broker."""
+    return click.option(
+        "--bootstrap",
+        envvar="KBROKER_BOOTSTRAP",
+        default="127.0.0.1:9092",
+        show_default=True,
+        metavar="HOST:PORT",
+        help="Address of a broker (or KBROKER_BOOTSTRAP).",
+    )(command)
+
+
+@contextmanager
+def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """An admin client that is closed afterwards; client errors become sentences."""
+    from kafka.admin import KafkaAdminClient  # 130 ms that `--help` does not pay
+
+    with client_errors(bootstrap):
+        client = KafkaAdminClient(
+            bootstrap_servers=bootstrap, client_id="kbroker-cli", bootstrap_timeout_ms=5_000
+        )
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@contextmanager
+def client_errors(bootstrap: str) -> Iterator[None]:
+    """Turn the client library's exceptions into one sentence and an exit code."""
+    import logging
+
+    _check_reachable(bootstrap)
+    from kafka import errors
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are no news for a person
+    try:
+        yield
+    except errors.KafkaConnectionError as error:
+        raise _cannot_connect(bootstrap, "no Kafka broker answers there") from error
+    except errors.KafkaTimeoutError as error:
+        if "bootstrap" in str(error):
+            raise _cannot_connect(bootstrap, "what listens there is no Kafka broker") from error
+        raise CommandError(f"{bootstrap} did not answer in time: {error}", EXIT_TIMEOUT) from error
+    except errors.KafkaError as error:
+        raise CommandError(sentence_of(error)) from error
+    except ValueError as error:
+        raise CommandError(f"{error}", EXIT_USAGE) from error
+
+
+def _check_reachable(bootstrap: str) -> None:
+    """Fail at once where nobody listens: the client library would try again for seconds."""
+    for address in bootstrap.split(","):
+        host, separator, port = address.strip().rpartition(":")
+        if not separator or not port.isdecimal():
+            raise CommandError(f"--bootstrap '{address}' is no HOST:PORT", EXIT_USAGE)
+        try:
+            socket.create_connection(
+                (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
+            ).close()
+            return
+        except OSError as error:
+            reason = error.strerror or str(error)
+    raise _cannot_connect(bootstrap, reason)
+
+
+def _cannot_connect(bootstrap: str, reason: str) -> CommandError:
+    return CommandError(
+        f"cannot connect to {bootstrap}: {reason} "
+        "(is a broker running? start one with `kbroker`, or give --bootstrap HOST:PORT)",
+        EXIT_CANNOT_CONNECT,
+    )
+
+
+def sentence_of(error: Exception) -> str:
+    """Name and text of a client error, in one line."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return text if text.startswith(name) or name in text else f"{name}: {text}"

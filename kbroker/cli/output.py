@@ -1,0 +1,84 @@
+"""How commands print: data on standard output as table, json, jsonl or csv; everything else on standard error."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import click
+
+FORMATS = ("table", "json", "jsonl", "csv")
+Row = Mapping[str, Any]
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def output_option(command: CommandT) -> CommandT:
+    """The `--output` option of a command that prints rows."""
+    return click.option(
+        "--output",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How rows are printed.",
+    )(command)
+
+
+def print_rows(rows: Sequence[Row], columns: Sequence[str], output: str) -> None:
+    """Print rows; `columns` are the keys to show, in this order, and the heads of table and csv."""
+    if output == "json":
+        click.echo(json.dumps([_picked(row, columns) for row in rows], indent=2))
+    elif output == "jsonl":
+        for row in rows:
+            click.echo(json.dumps(_picked(row, columns)))
+    elif output == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([[_cell(row.get(name)) for name in columns] for row in rows])
+    elif sys.stdout.isatty():
+        _rich_table(rows, columns)
+    else:
+        _plain_table(rows, columns)
+
+
+def say(message: str) -> None:
+    """A line for the person at the terminal."""
+    click.echo(message, err=True)
+
+
+def _picked(row: Row, columns: Sequence[str]) -> dict[str, Any]:
+    return {name: row.get(name) for name in columns}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list | tuple):
+        return ",".join(str(item) for item in value)
+    return str(value)
+
+
+def _plain_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    cells = [
+        [name.upper() for name in columns],
+        *[[_cell(row.get(name)) for name in columns] for row in rows],
+    ]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    for line in cells:
+        click.echo(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
+
+
+def _rich_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    from rich.console import Console  # rich costs 60 ms: only a terminal pays for it
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for name in columns:
+        table.add_column(name.upper())
+    for row in rows:
+        table.add_row(*[_cell(row.get(name)) for name in columns])
+    Console().print(table)

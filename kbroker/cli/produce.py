@@ -1,0 +1,105 @@
+"""`kbroker produce`: each line of standard input becomes one record."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from kbroker.cli.connection import (
+    EXIT_ITEM_FAILED,
+    CommandError,
+    bootstrap_option,
+    client_errors,
+    sentence_of,
+)
+from kbroker.cli.output import say
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--key", help="Key of every record.")
+@click.option("--key-separator", metavar="TEXT", help="Each line is KEY, this text, VALUE.")
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A header of every record; may be repeated.",
+)
+@click.option("--partition", type=int, help="Partition to write to (default: by key, else spread).")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
+@click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
+@click.option("--null-value", is_flag=True, help="An empty value is a tombstone (null).")
+@bootstrap_option
+def produce(  # one parameter per option
+    bootstrap: str,
+    topic: str,
+    key: str | None,
+    key_separator: str | None,
+    headers: Sequence[str],
+    partition: int | None,
+    acks: str,
+    compression: str,
+    null_value: bool,
+) -> None:
+    """Write each line of standard input to TOPIC as one record."""
+    if key is not None and key_separator is not None:
+        raise click.UsageError("--key and --key-separator exclude each other")
+    from kafka import KafkaProducer
+
+    pairs = [_header(text) for text in headers]
+    failures: list[BaseException] = []
+    sent = 0
+    with client_errors(bootstrap):
+        producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            client_id="kbroker-cli",
+            acks=int(acks) if acks != "all" else "all",
+            compression_type=None if compression == "none" else compression,
+            linger_ms=5,
+            bootstrap_timeout_ms=5_000,
+        )
+        try:
+            for line in sys.stdin.buffer:
+                record_key, value = _split(line.rstrip(b"\r\n"), key, key_separator)
+                future = producer.send(
+                    topic,
+                    value=None if null_value and not value else value,
+                    key=record_key,
+                    headers=pairs,
+                    partition=partition,
+                )
+                future.add_errback(failures.append)
+                sent += 1
+        finally:
+            producer.flush()
+            producer.close()
+    _finish(topic, sent, failures)
+
+
+def _finish(topic: str, sent: int, failures: Sequence[Any]) -> None:
+    if failures:
+        raise CommandError(
+            f"{len(failures)} of {sent} records were not written: {sentence_of(failures[0])}",
+            EXIT_ITEM_FAILED,
+        )
+    say(f"{sent} records written to {topic}")
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise click.UsageError(f"'{text}' is no KEY=VALUE")
+    return name, value.encode()
+
+
+def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes | None, bytes]:
+    if separator is None:
+        return (None if key is None else key.encode()), line
+    head, found, tail = line.partition(separator.encode())
+    return (head, tail) if found else (None, line)

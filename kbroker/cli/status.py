@@ -1,0 +1,87 @@
+"""`kbroker wait`, `kbroker health` and `kbroker version`."""
+
+from __future__ import annotations
+
+import time
+from importlib import metadata
+
+import click
+
+from kbroker.cli.connection import (
+    EXIT_CANNOT_CONNECT,
+    EXIT_ITEM_FAILED,
+    EXIT_TIMEOUT,
+    CommandError,
+    admin_client,
+    bootstrap_option,
+)
+from kbroker.cli.output import say
+
+_RETRY_S = 0.05
+
+
+@click.command()
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=float,
+    default=30.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    help="Wait until this topic has a leader everywhere; may be repeated.",
+)
+@bootstrap_option
+def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
+    """Return as soon as the broker answers; exit code 124 when it did not within --timeout."""
+    deadline = time.monotonic() + timeout_s
+    reason = "no answer"
+    while time.monotonic() < deadline:
+        try:
+            problems = _problems(bootstrap, topics)
+        except CommandError as error:
+            if error.code not in (EXIT_CANNOT_CONNECT, EXIT_TIMEOUT):
+                raise
+            problems = ["no Kafka broker answers there"]
+        if not problems:
+            return
+        reason = "; ".join(problems)
+        time.sleep(_RETRY_S)
+    raise CommandError(f"{bootstrap} was not ready within {timeout_s:g} s: {reason}", EXIT_TIMEOUT)
+
+
+@click.command()
+@bootstrap_option
+def health(bootstrap: str) -> None:
+    """Exit code 0 when the broker answers and every partition has a leader, 1 when one has none, 3 when nobody answers."""
+    problems = _problems(bootstrap, None)
+    if problems:
+        raise CommandError("; ".join(problems), EXIT_ITEM_FAILED)
+    say(f"{bootstrap} is healthy")
+
+
+@click.command()
+def version() -> None:
+    """Print the version."""
+    click.echo(f"kbroker {metadata.version('kbroker')}")
+
+
+def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
+    """What is not as it should be; `topics` None looks at all of them."""
+    with admin_client(bootstrap) as client:
+        if client.describe_cluster()["controller_id"] in (None, -1):
+            return ["the cluster has no controller"]
+        described = client.describe_topics(list(topics) if topics else None) if topics != () else []
+    problems = [f"topic {entry['name']} is not there" for entry in described if entry["error_code"]]
+    problems += [
+        f"{entry['name']}-{partition['partition_index']} has no leader"
+        for entry in described
+        for partition in entry["partitions"]
+        if partition["leader_id"] < 0
+    ]
+    return problems
