@@ -1,0 +1,188 @@
+"""The codecs of record batches: gzip, snappy in xerial framing, lz4 frames, zstd.
+
+Law: what comes out is bounded by the caller, whatever the payload claims, and a payload that cannot be read is
+KafkaError(INVALID_RECORD). cramjam is imported at first use: it costs start-up time and many brokers never need it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct
+from struct import error as struct_error
+from types import ModuleType
+from typing import Final
+
+from kbroker.errors import ErrorCode, KafkaError
+
+Bytes = bytes | bytearray | memoryview
+
+NONE: Final = 0
+GZIP: Final = 1
+SNAPPY: Final = 2
+LZ4: Final = 3
+ZSTD: Final = 4
+COMPRESSION_MASK: Final = 0x07
+CODEC_NAMES: Final = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+CODEC_IDS: Final = {name: codec for codec, name in CODEC_NAMES.items() if codec} | {
+    "none": NONE,
+    "uncompressed": NONE,
+}
+DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
+
+_GZIP_WINDOW: Final = 15 + 16  # zlib: 32 KiB window, gzip header and trailer
+_ZSTD_LEVEL: Final = 3
+_FIRST_GUESS_BYTES: Final = 16 * 1024
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, oldest reader
+_XERIAL_BLOCK_BYTES: Final = 32 * 1024
+_BLOCK_SIZE = Struct(">i")
+# A copy element of snappy turns 3 bytes into 64: nothing honest grows more than that.
+_SNAPPY_MAX_RATIO: Final = 22
+
+
+def compress(codec: int, data: Bytes) -> Bytes:
+    """`data` under `codec` (1 to 4; 0 gives it back)."""
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        packer = zlib.compressobj(wbits=_GZIP_WINDOW)
+        return packer.compress(data) + packer.flush()
+    if codec == SNAPPY:
+        return _compress_xerial(data)
+    if codec == LZ4:
+        # Java's reader wants independent blocks and no content size.
+        frame = _cramjam().lz4.Compressor(content_checksum=False, block_linked=False)
+        frame.compress(bytes(data))
+        return bytes(frame.finish())
+    if codec == ZSTD:
+        return bytes(_cramjam().zstd.compress(data, _ZSTD_LEVEL))
+    raise unsupported(codec)
+
+
+def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> Bytes:
+    """What `compress` was given.
+
+    KafkaError: MESSAGE_TOO_LARGE beyond `max_bytes` of output, INVALID_RECORD for a broken payload,
+    UNSUPPORTED_COMPRESSION_TYPE for ids that name no codec.
+    """
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        return _decompress_gzip(data, max_bytes)
+    if codec == SNAPPY:
+        return _decompress_snappy(data, max_bytes)
+    if codec == LZ4:
+        return _decompress_frame(_cramjam().lz4, data, max_bytes)
+    if codec == ZSTD:
+        return _decompress_frame(_cramjam().zstd, data, max_bytes)
+    raise unsupported(codec)
+
+
+def unsupported(codec: int) -> KafkaError:
+    """The refusal of a codec id that names no codec."""
+    return KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type id {codec}")
+
+
+def _cramjam() -> ModuleType:
+    import cramjam  # at first use: start-up cost
+
+    return cramjam
+
+
+def _broken(reason: object) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"compressed records cannot be read: {reason}")
+
+
+def _too_large(max_bytes: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"compressed records hold more than {max_bytes} bytes"
+    )
+
+
+def _decompress_gzip(data: Bytes, max_bytes: int) -> Bytes:
+    """All members of a gzip stream, as Java's reader takes them."""
+    pieces = []
+    room = max_bytes
+    rest: Bytes = data
+    while rest:
+        unpacker = zlib.decompressobj(_GZIP_WINDOW)
+        try:
+            piece = unpacker.decompress(rest, room + 1)
+        except zlib.error as error:
+            raise _broken(error) from error
+        if len(piece) > room:
+            raise _too_large(max_bytes)
+        if not unpacker.eof:
+            raise _broken("gzip stream cut short")
+        room -= len(piece)
+        pieces.append(piece)
+        rest = unpacker.unused_data
+    if not pieces:
+        raise _broken("empty gzip stream")
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _decompress_frame(codec: ModuleType, data: Bytes, max_bytes: int) -> Bytes:
+    """Unpack into a buffer that grows up to the cap; frames need not say how much they hold."""
+    error_type = _cramjam().DecompressionError
+    size = min(max_bytes, max(_FIRST_GUESS_BYTES, 4 * len(data)))
+    while True:
+        room = bytearray(size)
+        try:
+            written: int = codec.decompress_into(data, room)
+        except error_type as error:
+            if "whole buffer" not in str(error):  # every other text is about the payload
+                raise _broken(error) from error
+            if size >= max_bytes:
+                raise _too_large(max_bytes) from error
+            size = min(max_bytes, 8 * size)
+        else:
+            return memoryview(room)[:written]
+
+
+def _compress_xerial(data: Bytes) -> bytes:
+    raw = _cramjam().snappy.compress_raw
+    view = memoryview(data)
+    pieces = [_XERIAL_HEADER]
+    for start in range(0, len(view), _XERIAL_BLOCK_BYTES):
+        block = bytes(raw(view[start : start + _XERIAL_BLOCK_BYTES]))
+        pieces.append(_BLOCK_SIZE.pack(len(block)))
+        pieces.append(block)
+    return b"".join(pieces)
+
+
+def _decompress_snappy(data: Bytes, max_bytes: int) -> Bytes:
+    """Xerial blocks as Java and librdkafka write them, or one raw block as some old clients do."""
+    view = memoryview(data)
+    if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _snappy_block(view, max_bytes, max_bytes)
+    at = len(_XERIAL_HEADER)
+    pieces = []
+    room = max_bytes
+    while at < len(view):
+        try:
+            (size,) = _BLOCK_SIZE.unpack_from(view, at)
+        except struct_error as error:
+            raise _broken("snappy block cut short") from error
+        at += _BLOCK_SIZE.size
+        if not 0 <= size <= len(view) - at:
+            raise _broken(f"snappy block of {size} bytes, {len(view) - at} left")
+        piece = _snappy_block(view[at : at + size], room, max_bytes)
+        at += size
+        room -= len(piece)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
+    snappy = _cramjam().snappy
+    error_type = _cramjam().DecompressionError
+    try:
+        size: int = snappy.decompress_raw_len(block)
+        if size > len(block) * _SNAPPY_MAX_RATIO:
+            raise _broken(f"snappy block of {len(block)} bytes claims {size}")
+        if size > room:
+            raise _too_large(max_bytes)
+        return bytes(snappy.decompress_raw(block))
+    except error_type as error:
+        raise _broken(error) from error

@@ -1,0 +1,168 @@
+"""One record of a format 2 batch: lengths, deltas and headers, all as zigzag varints (KIP-98).
+
+    record  = varint length, int8 attributes, varlong timestamp delta, varint offset delta,
+              varint key length (-1: null), key, varint value length (-1: null), value,
+              varint header count, headers
+    header  = varint key length, key (UTF-8), varint value length (-1: null), value
+
+Law: any bytes decode to a record or to KafkaError(INVALID_RECORD); a claimed length is never trusted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NoReturn
+
+from kbroker.errors import ErrorCode, KafkaError
+
+Bytes = bytes | bytearray | memoryview
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(NamedTuple):
+    """A record with its absolute offset. Bytes that are no UTF-8 in a header key survive as surrogates."""
+
+    offset: int
+    timestamp: int  # Unix ms, -1 when there is none
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+def invalid(reason: str) -> NoReturn:
+    """Refuse the records."""
+    raise KafkaError(ErrorCode.INVALID_RECORD, reason)
+
+
+def read_varint(buffer: Bytes, position: int, max_bytes: int = 5) -> tuple[int, int]:
+    """A zigzag varint and the position after it. IndexError at the end of the buffer."""
+    byte = buffer[position]
+    position += 1
+    value = byte & 0x7F
+    shift = 7
+    limit = max_bytes * 7
+    while byte > 0x7F:
+        if shift >= limit:
+            invalid(f"varint longer than {max_bytes} bytes")
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+    return (value >> 1) ^ -(value & 1), position
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Append a zigzag varint; the same bytes for varint and varlong."""
+    value = value << 1 if value >= 0 else (-value << 1) - 1
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def read_record(
+    payload: Bytes, position: int, base_offset: int, base_timestamp: int
+) -> tuple[Record, int]:
+    """The record at `position` of a batch's uncompressed records, and the position after it."""
+    try:
+        length, start = read_varint(payload, position)
+        end = start + length
+        if length < 0 or end > len(payload):
+            invalid(f"record of {length} bytes, {len(payload) - start} left")
+        timestamp_delta, at = read_varint(payload, start + 1, 10)
+        offset_delta, at = read_varint(payload, at)
+        key, at = _read_bytes(payload, at, end)
+        value, at = _read_bytes(payload, at, end)
+        headers, at = _read_headers(payload, at, end)
+    except IndexError:
+        invalid("record cut short")
+    if at != end:
+        invalid(f"record says {length} bytes and holds {at - start}")
+    timestamp = base_timestamp + timestamp_delta
+    return Record(base_offset + offset_delta, timestamp, key, value, headers), end
+
+
+def skim_record(payload: Bytes, position: int) -> tuple[int, int, bool, int]:
+    """(timestamp delta, offset delta, has a key, position after it): the same checks, nothing copied."""
+    try:
+        length, start = read_varint(payload, position)
+        end = start + length
+        if length < 0 or end > len(payload):
+            invalid(f"record of {length} bytes, {len(payload) - start} left")
+        timestamp_delta, at = read_varint(payload, start + 1, 10)
+        offset_delta, at = read_varint(payload, at)
+        key_length, at = read_varint(payload, at)
+        if key_length > 0:
+            at += key_length
+        value_length, at = read_varint(payload, at)
+        if value_length > 0:
+            at += value_length
+        header_count, at = read_varint(payload, at)
+        if header_count:
+            at = _skim_headers(payload, at, header_count)
+    except IndexError:
+        invalid("record cut short")
+    if at != end:
+        invalid(f"record says {length} bytes and holds {at - start}")
+    return timestamp_delta, offset_delta, key_length >= 0, end
+
+
+def write_record(out: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
+    """Append one record to a batch's uncompressed records."""
+    body = bytearray(1)
+    write_varint(body, record.timestamp - base_timestamp)
+    write_varint(body, record.offset - base_offset)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    write_varint(body, len(record.headers))
+    for key, value in record.headers:
+        _write_bytes(body, key.encode("utf-8", "surrogateescape"))
+        _write_bytes(body, value)
+    write_varint(out, len(body))
+    out += body
+
+
+def _read_bytes(payload: Bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(payload, position)
+    if length < 0:
+        return None, position
+    stop = position + length
+    if stop > end:
+        invalid(f"field of {length} bytes, {end - position} left in its record")
+    return bytes(payload[position:stop]), stop
+
+
+def _read_headers(payload: Bytes, position: int, end: int) -> tuple[Headers, int]:
+    count, position = read_varint(payload, position)
+    if not count:
+        return (), position
+    if not 0 <= count <= end - position:
+        invalid(f"{count} headers, {end - position} bytes left in their record")
+    headers = []
+    for _ in range(count):
+        key, position = _read_bytes(payload, position, end)
+        if key is None:
+            invalid("header without key")
+        value, position = _read_bytes(payload, position, end)
+        headers.append((key.decode("utf-8", "surrogateescape"), value))
+    return tuple(headers), position
+
+
+def _skim_headers(payload: Bytes, position: int, count: int) -> int:
+    if not 0 <= count <= len(payload) - position:
+        invalid(f"{count} headers, {len(payload) - position} bytes left")
+    for _ in range(count):
+        length, position = read_varint(payload, position)
+        if length < 0:
+            invalid("header without key")
+        length, position = read_varint(payload, position + length)
+        if length > 0:
+            position += length
+    return position
+
+
+def _write_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)  # zigzag of -1
+        return
+    write_varint(out, len(value))
+    out += value

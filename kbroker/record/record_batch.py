@@ -1,0 +1,423 @@
+"""The record batch of message format 2 (KIP-98): header, records, control markers; read, checked and built.
+
+     0 int64 base offset          12 int32 leader epoch     23 int32 last offset delta   43 int64 producer id
+     8 int32 length after this    16 int8  magic (2)        27 int64 base timestamp      51 int16 producer epoch
+                                  17 uint32 CRC-32C         35 int64 max timestamp       53 int32 base sequence
+                                  21 int16 attributes                                    57 int32 record count
+
+The CRC covers everything from the attributes on: base offset and leader epoch can be written in place.
+Attributes: bits 0-2 compression, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (KIP-534).
+
+Law: any bytes give a header or records, or a KafkaError; nothing is allocated for a claimed size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as struct_error
+from typing import Final, NamedTuple, NoReturn
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import (
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+)
+from kbroker.record.compression import (
+    COMPRESSION_MASK,
+    DEFAULT_MAX_BYTES,
+    NONE,
+    compress,
+    decompress,
+)
+from kbroker.record.default_record import (
+    Bytes,
+    invalid,
+    read_record,
+    skim_record,
+    write_record,
+)
+from kbroker.record.default_record import Record as Record  # noqa: PLC0414 - this module's word too
+
+HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12  # base offset and length: what `batch_length` does not count
+MAGIC: Final = 2
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21  # the CRC covers the batch from here on
+MAX_TIMESTAMP_POSITION: Final = 35
+
+TIMESTAMP_TYPE_BIT: Final = 0x08  # set: LogAppendTime
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+
+_MIN_LEGACY_LENGTH: Final = 14  # the shortest message of format 0, after offset and length
+_LENGTH = Struct(">i")
+_BASE_OFFSET = Struct(">q")
+_LEADER_EPOCH = Struct(">i")
+_CRC = Struct(">I")
+_ATTRIBUTES = Struct(">h")
+_TIMESTAMP = Struct(">q")
+_unpack_header = HEADER.unpack_from
+_new_tuple = tuple.__new__
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes in front of a batch's records. Timestamps in Unix ms."""
+
+    base_offset: int
+    batch_length: int  # bytes after this field
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int  # of the first record; the delete horizon where that bit is set
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, whether or not compaction has removed it."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after this batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole batch, header included."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def compression(self) -> int:
+        """Codec id, 0 to 7 (5 to 7 name no codec)."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def timestamp_type(self) -> int:
+        """CREATE_TIME or LOG_APPEND_TIME."""
+        return (self.attributes & TIMESTAMP_TYPE_BIT) >> 3
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction: read_committed readers wait for its end."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Holds a transaction marker, which consumers do not see."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Written by an idempotent producer."""
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers of this batch may go (KIP-534); None where it is not set."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record; sequences wrap after 2^31 - 1."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
+
+
+class RecordsSummary(NamedTuple):
+    """What a walk over a batch's records found out."""
+
+    min_timestamp: int
+    max_timestamp: int
+    offset_delta_of_max_timestamp: int  # of the first record that has it
+
+
+class ControlRecord(NamedTuple):
+    """The end of a transaction, as a marker in the log says it."""
+
+    is_commit: bool
+    coordinator_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """What a built batch says in its header beyond what its records say."""
+
+    flags: int = 0  # attribute bits 3 to 6
+    compression: int = NONE
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    base_timestamp: int | None = None  # None: that of the first record
+    max_timestamp: int | None = None  # None: the largest of the records
+    last_offset: int | None = None  # None: that of the last record
+
+
+_DEFAULT_OPTIONS: Final = BatchOptions()
+
+
+def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
+    """The header of the format 2 batch at `position`; the CRC is not checked here.
+
+    KafkaError: CORRUPT_MESSAGE where the length or magic cannot be, INVALID_RECORD where the bytes
+    end before the header does or hold an older format.
+    """
+    try:
+        header: BatchHeader = _new_tuple(BatchHeader, _unpack_header(buffer, position))
+    except struct_error:
+        _refuse_short(buffer, position)
+    if header[3] != MAGIC or header[1] < HEADER_SIZE - LOG_OVERHEAD:
+        _refuse_header(header)
+    return header
+
+
+def crc_matches(buffer: Bytes, position: int, size: int) -> bool:
+    """True where the stored CRC-32C is that of the `size` bytes of the batch at `position`."""
+    stored: int = _CRC.unpack_from(buffer, position + CRC_POSITION)[0]
+    view = memoryview(buffer)
+    return crc32c(view[position + ATTRIBUTES_POSITION : position + size]) == stored
+
+
+def check_crc(buffer: Bytes, position: int, size: int) -> None:
+    """Raise KafkaError(CORRUPT_MESSAGE) where the CRC of the batch of `size` bytes does not match."""
+    if not crc_matches(buffer, position, size):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with a wrong CRC")
+
+
+def assign_offset(
+    buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
+) -> None:
+    """Write base offset and leader epoch into the batch; the CRC does not cover them."""
+    _BASE_OFFSET.pack_into(buffer, position, base_offset)
+    _LEADER_EPOCH.pack_into(buffer, position + LOG_OVERHEAD, leader_epoch)
+
+
+def assign_log_append_time(
+    header: BatchHeader, buffer: bytearray | memoryview, position: int, now_ms: int
+) -> None:
+    """Stamp the batch with LogAppendTime: attribute bit, max timestamp, new CRC. Records stay as they are."""
+    _ATTRIBUTES.pack_into(
+        buffer, position + ATTRIBUTES_POSITION, header.attributes | TIMESTAMP_TYPE_BIT
+    )
+    _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, now_ms)
+    _write_crc(buffer, position, header.size_bytes)
+
+
+def assign_max_timestamp(
+    header: BatchHeader, buffer: bytearray | memoryview, position: int, max_timestamp: int
+) -> None:
+    """Correct the max timestamp of a CreateTime batch, with its CRC."""
+    _ATTRIBUTES.pack_into(
+        buffer, position + ATTRIBUTES_POSITION, header.attributes & ~TIMESTAMP_TYPE_BIT
+    )
+    _TIMESTAMP.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
+    _write_crc(buffer, position, header.size_bytes)
+
+
+def payload(
+    header: BatchHeader,
+    buffer: Bytes,
+    position: int = 0,
+    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
+) -> memoryview:
+    """The batch's records, uncompressed. KafkaError: see `compression.decompress`; INVALID_RECORD when cut short."""
+    end = position + header.size_bytes
+    if end > len(buffer):
+        invalid(f"batch of {header.size_bytes} bytes, {len(buffer) - position} given")
+    compressed = memoryview(buffer)[position + HEADER_SIZE : end]
+    if not header.attributes & COMPRESSION_MASK:
+        return compressed
+    return memoryview(decompress(header.compression, compressed, max_decompressed_bytes))
+
+
+def records(
+    buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[Record]:
+    """The records of the batch at `position`, with absolute offsets; INVALID_RECORD where they are broken."""
+    header = read_header(buffer, position)
+    view = payload(header, buffer, position, max_decompressed_bytes)
+    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    at = 0
+    for _ in range(header.record_count):
+        record, at = read_record(view, at, header.base_offset, header.base_timestamp)
+        yield record if stamped is None else record._replace(timestamp=stamped)
+    if at != len(view):
+        invalid(f"{len(view) - at} bytes after the last record")
+
+
+def validate_records(
+    header: BatchHeader, buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> RecordsSummary:
+    """Walk all records of a produced batch: their count, offset deltas and lengths must be what the header says.
+
+    KafkaError: INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than
+    `max_decompressed_bytes` of records).
+    """
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        invalid(f"{header.record_count} records with last offset delta {header.last_offset_delta}")
+    view = payload(header, buffer, position, max_decompressed_bytes)
+    at = least = most = most_delta = 0
+    for expected in range(header.record_count):
+        timestamp_delta, offset_delta, _, at = skim_record(view, at)
+        if offset_delta != expected:
+            invalid(f"record {expected} with offset delta {offset_delta}")
+        if not expected or timestamp_delta > most:
+            most, most_delta = timestamp_delta, expected
+        if not expected or timestamp_delta < least:
+            least = timestamp_delta
+    if at != len(view):
+        invalid(f"{len(view) - at} bytes after the last record")
+    base = header.base_timestamp
+    return RecordsSummary(base + least, base + most, most_delta)
+
+
+def keyless_records(
+    header: BatchHeader, buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> list[int]:
+    """Indexes of the records without key, which a compacted topic refuses. KafkaError as `validate_records`."""
+    view = payload(header, buffer, position, max_decompressed_bytes)
+    at = 0
+    found = []
+    for index in range(header.record_count):
+        _, _, has_key, at = skim_record(view, at)
+        if not has_key:
+            found.append(index)
+    return found
+
+
+def build(
+    batch_records: Iterable[Record], *, base_offset: int = 0, options: BatchOptions = _DEFAULT_OPTIONS
+) -> bytes:
+    """A batch of these records, whose offsets are absolute and rise; no records make an empty batch (compaction)."""
+    entries = list(batch_records)
+    base_timestamp = options.base_timestamp
+    if base_timestamp is None:
+        base_timestamp = entries[0].timestamp if entries else NO_TIMESTAMP
+    max_timestamp = options.max_timestamp
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in entries), default=NO_TIMESTAMP)
+    last_offset = options.last_offset
+    if last_offset is None:
+        last_offset = entries[-1].offset if entries else base_offset
+    body = bytearray()
+    for record in entries:
+        write_record(body, record, base_offset, base_timestamp)
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=options.partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=options.flags | options.compression,
+        last_offset_delta=last_offset - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=options.producer_id,
+        producer_epoch=options.producer_epoch,
+        base_sequence=options.base_sequence,
+        record_count=len(entries),
+    )
+    return _join(header, body)
+
+
+def recompress(
+    header: BatchHeader,
+    buffer: Bytes,
+    position: int,
+    compression: int,
+    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
+) -> bytearray:
+    """The same batch with its records under another codec; KafkaError as `payload`."""
+    body = payload(header, buffer, position, max_decompressed_bytes)
+    attributes = header.attributes & ~COMPRESSION_MASK | compression
+    return bytearray(_join(header._replace(attributes=attributes), body))
+
+
+def build_marker(
+    control: ControlRecord, timestamp_ms: int, *, base_offset: int = 0, options: BatchOptions
+) -> bytes:
+    """A transaction marker: one control record in a transactional control batch of the producer in `options`."""
+    record = Record(
+        base_offset,
+        timestamp_ms,
+        _CONTROL_KEY.pack(0, int(control.is_commit)),
+        _CONTROL_VALUE.pack(0, control.coordinator_epoch),
+    )
+    marker = BatchOptions(
+        flags=TRANSACTIONAL_BIT | CONTROL_BIT,
+        partition_leader_epoch=options.partition_leader_epoch,
+        producer_id=options.producer_id,
+        producer_epoch=options.producer_epoch,
+    )
+    return build([record], base_offset=base_offset, options=marker)
+
+
+def read_control(record: Record) -> ControlRecord | None:
+    """The marker in a record of a control batch; None for a kind this version does not know."""
+    try:
+        _, kind = _CONTROL_KEY.unpack_from(record.key or b"")
+        if kind not in (_ABORT, _COMMIT):
+            return None
+        _, coordinator_epoch = _CONTROL_VALUE.unpack_from(record.value or b"")
+    except struct_error:
+        invalid("control record cut short")
+    return ControlRecord(kind == _COMMIT, coordinator_epoch)
+
+
+_CONTROL_KEY = Struct(">hh")  # version, kind
+_CONTROL_VALUE = Struct(">hi")  # version, coordinator epoch
+_ABORT = 0
+_COMMIT = 1
+
+
+def _join(header: BatchHeader, body: Bytes) -> bytes:
+    """Header and records as one batch: compression, length and CRC are filled in."""
+    codec = header.compression
+    stored = compress(codec, body) if codec else body
+    batch = bytearray(HEADER_SIZE)
+    batch += stored
+    HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - LOG_OVERHEAD))
+    _write_crc(batch, 0, len(batch))
+    return bytes(batch)
+
+
+def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
+    covered = memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size]
+    _CRC.pack_into(buffer, position + CRC_POSITION, crc32c(covered))
+
+
+def _refuse_short(buffer: Bytes, position: int) -> NoReturn:
+    """Kafka looks at the length first: one that cannot be is corrupt, a fair one is a batch that was cut."""
+    left = len(buffer) - position
+    if left >= LOG_OVERHEAD and _LENGTH.unpack_from(buffer, position + 8)[0] < _MIN_LEGACY_LENGTH:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with an impossible length")
+    invalid(f"no whole record batch in {left} bytes")
+
+
+def _refuse_header(header: BatchHeader) -> NoReturn:
+    if header.batch_length >= _MIN_LEGACY_LENGTH and header.magic in (0, 1):
+        invalid(f"message format {header.magic}, expected {MAGIC}")
+    raise KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"record batch with magic {header.magic} and length {header.batch_length}",
+    )
