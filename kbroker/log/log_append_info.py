@@ -1,0 +1,44 @@
+"""What goes into an append and what comes out of it: who writes, where the records landed, which were refused. Values only."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from kbroker.errors import ErrorCode, KafkaError
+
+
+class AppendOrigin(IntEnum):
+    """Who writes to a log; a client is trusted least."""
+
+    REPLICATION = 0  # a follower storing what its leader sent: offsets and epochs stay
+    COORDINATOR = 1  # group or transaction coordinator: may write control batches
+    CLIENT = 2  # a Produce request
+
+
+class RecordError(NamedTuple):
+    """Why one record of a batch was refused; `batch_index` counts the records of the batch from 0."""
+
+    batch_index: int
+    message: str
+
+
+class InvalidRecordsError(KafkaError):
+    """A batch refused because of single records: the Produce answer names them (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, record_errors: list[RecordError]) -> None:
+        super().__init__(code, message)
+        self.record_errors = record_errors
+
+
+class LogAppendInfo(NamedTuple):
+    """Where an append landed. Offsets are inclusive; times in milliseconds, -1 for none."""
+
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    records_size_bytes: int
+    duplicate: bool = False
