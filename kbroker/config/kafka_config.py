@@ -1,0 +1,265 @@
+"""KafkaConfig: every group of settings of one broker, and where each value came from.
+
+Law: a KafkaConfig never changes; dynamic settings make a new one (`with_dynamic`). A component receives its group,
+not all of this. Order: defaults < profile < properties file < environment < override < dynamic settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import cast
+
+from kbroker.config.config_def import ConfigGroup, ConfigKey
+from kbroker.config.config_values import ConfigType, ConfigValue, invalid_value
+from kbroker.config.foreign_settings import KAFKA_4_SETTINGS, PLUGIN_PREFIXES, PLUGIN_SETTINGS
+from kbroker.config.group_config import GroupConfig
+from kbroker.config.kbroker_config import KbrokerConfig
+from kbroker.config.listeners import parse_end_points, parse_security_protocol_map
+from kbroker.config.log_config import LogConfig
+from kbroker.config.metrics_config import MetricsConfig
+from kbroker.config.profiles import PROFILES
+from kbroker.config.quorum_config import QuorumConfig
+from kbroker.config.quota_config import QuotaConfig
+from kbroker.config.remote_storage_config import RemoteStorageConfig
+from kbroker.config.replication_config import ReplicationConfig
+from kbroker.config.sasl_config import SaslConfig
+from kbroker.config.security_config import SecurityConfig
+from kbroker.config.server_config import ServerConfig
+from kbroker.config.share_group_config import ShareGroupConfig
+from kbroker.config.socket_server_config import SocketServerConfig
+from kbroker.config.ssl_config import SslConfig
+from kbroker.config.transaction_config import TransactionConfig
+from kbroker.config.zk_config import ZkConfig
+from kbroker.errors import ConfigError
+from kbroker.model import EndPoint
+
+# Where a value came from, weakest first.
+ORIGIN_DEFAULT = "default"
+ORIGIN_PROFILE = "profile"
+ORIGIN_FILE = "file"
+ORIGIN_ENVIRONMENT = "environment"
+ORIGIN_OVERRIDE = "override"
+ORIGIN_DYNAMIC_DEFAULT = "dynamic (cluster)"
+ORIGIN_DYNAMIC_BROKER = "dynamic (broker)"
+
+GROUPS: dict[str, type[ConfigGroup]] = {
+    "socket_server": SocketServerConfig,
+    "server": ServerConfig,
+    "log": LogConfig,
+    "replication": ReplicationConfig,
+    "zk": ZkConfig,
+    "group": GroupConfig,
+    "share_group": ShareGroupConfig,
+    "transaction": TransactionConfig,
+    "quota": QuotaConfig,
+    "ssl": SslConfig,
+    "sasl": SaslConfig,
+    "security": SecurityConfig,
+    "metrics": MetricsConfig,
+    "quorum": QuorumConfig,
+    "remote_storage": RemoteStorageConfig,
+    "kbroker": KbrokerConfig,
+}
+
+# Set on a broker by IncrementalAlterConfigs only; they are no static settings (KIP-73).
+DYNAMIC_ONLY = (
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+
+_KEYS: dict[str, tuple[str, ConfigKey]] = {
+    key.name: (group, key) for group, group_class in GROUPS.items() for key in group_class.keys
+}
+
+
+def config_key(name: str) -> ConfigKey | None:
+    """The declaration of a broker setting; None for a name that is not known."""
+    found = _KEYS.get(name)
+    return found[1] if found else None
+
+
+def config_keys() -> Iterator[ConfigKey]:
+    """Every broker setting, by group."""
+    return (key for _, key in _KEYS.values())
+
+
+class KafkaConfig:
+    """All settings of a broker. `texts` holds what was set, as text; the groups hold the values in force."""
+
+    __slots__ = (*GROUPS, "dynamic_broker", "dynamic_default", "origins", "texts")
+
+    socket_server: SocketServerConfig
+    server: ServerConfig
+    log: LogConfig
+    replication: ReplicationConfig
+    zk: ZkConfig
+    group: GroupConfig
+    share_group: ShareGroupConfig
+    transaction: TransactionConfig
+    quota: QuotaConfig
+    ssl: SslConfig
+    sasl: SaslConfig
+    security: SecurityConfig
+    metrics: MetricsConfig
+    quorum: QuorumConfig
+    remote_storage: RemoteStorageConfig
+    kbroker: KbrokerConfig
+
+    def __init__(
+        self,
+        texts: Mapping[str, str] | None = None,
+        origins: Mapping[str, str] | None = None,
+        dynamic_default: Mapping[str, str] | None = None,
+        dynamic_broker: Mapping[str, str] | None = None,
+    ) -> None:
+        """Settings by name as text: those set at start, then the dynamic ones of the cluster and of this broker."""
+        self.texts = dict(texts or {})
+        self.origins = dict(origins or {})
+        self.dynamic_default = dict(dynamic_default or {})
+        self.dynamic_broker = dict(dynamic_broker or {})
+        merged = {**self.texts, **self.dynamic_default, **self.dynamic_broker}
+        if "broker.id" not in merged and "node.id" in merged:
+            merged["broker.id"] = merged["node.id"]
+        elif "broker.id" in merged:
+            merged.setdefault("node.id", merged["broker.id"])
+        for group, group_class in GROUPS.items():
+            values = {
+                key.attribute: key.parse(merged[key.name])
+                for key in group_class.keys
+                if key.name in merged
+            }
+            object.__setattr__(self, group, group_class(**values))
+
+    @classmethod
+    def from_values(
+        cls, values: Mapping[str, str], origins: Mapping[str, str] | None = None
+    ) -> tuple[KafkaConfig, list[str]]:
+        """Settings from texts by name, and warnings for names that are unknown or have no effect.
+
+        Raises ConfigError with name, value and bound for a value that cannot be used.
+        """
+        config = cls(values, origins or dict.fromkeys(values, ORIGIN_FILE))
+        config.validate()
+        return config, config.warnings()
+
+    @classmethod
+    def for_profile(
+        cls, profile: str = "dev", values: Mapping[str, str] | None = None
+    ) -> KafkaConfig:
+        """Settings of a profile with some values on top."""
+        base = {**PROFILES[profile], "kbroker.profile": profile}
+        origins = {
+            **dict.fromkeys(base, ORIGIN_PROFILE),
+            **dict.fromkeys(values or {}, ORIGIN_OVERRIDE),
+        }
+        return cls({**base, **(values or {})}, origins)
+
+    def with_dynamic(self, cluster: Mapping[str, str], broker: Mapping[str, str]) -> KafkaConfig:
+        """The same start settings under other dynamic settings; raises ConfigError."""
+        config = KafkaConfig(self.texts, self.origins, cluster, broker)
+        config.validate()
+        return config
+
+    def value(self, name: str) -> ConfigValue:
+        """The value in force of a known setting; KeyError for another name."""
+        group, key = _KEYS[name]
+        return cast("ConfigValue", getattr(getattr(self, group), key.attribute))
+
+    def origin(self, name: str) -> str:
+        """Where the value in force came from."""
+        if name in self.dynamic_broker:
+            return ORIGIN_DYNAMIC_BROKER
+        if name in self.dynamic_default:
+            return ORIGIN_DYNAMIC_DEFAULT
+        return self.origins.get(name, ORIGIN_DEFAULT)
+
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """The addresses to listen on."""
+        return self._end_points("listeners", self.socket_server.listeners)
+
+    def advertised_end_points(self) -> tuple[EndPoint, ...]:
+        """The addresses given to clients: advertised.listeners, or those listened on."""
+        advertised = self.socket_server.advertised_listeners
+        if advertised is None:
+            return self.end_points()
+        return self._end_points("advertised.listeners", advertised)
+
+    def advertises_per_connection(self) -> bool:
+        """True where each client is given the address it came by."""
+        return (
+            self.kbroker.kbroker_profile == "dev"
+            and self.socket_server.advertised_listeners is None
+            and self.kbroker.kbroker_advertise is None
+        )
+
+    def inter_broker_listener_name(self) -> str:
+        """The listener that brokers use among themselves."""
+        named = self.socket_server.inter_broker_listener_name
+        return named.upper() if named else self.security.security_inter_broker_protocol
+
+    def validate(self) -> None:
+        """Raises ConfigError for settings that do not fit together."""
+        if not self.end_points():
+            raise invalid_value(
+                "listeners", self.socket_server.listeners, "at least one address is needed"
+            )
+        if self.kbroker.kbroker_profile == "prod" and "listeners" not in self.texts:
+            raise ConfigError("listeners is not set: the prod profile needs explicit addresses")
+        names = {end_point.listener_name for end_point in self.end_points()}
+        for end_point in self.advertised_end_points():
+            if end_point.listener_name not in names:
+                raise invalid_value(
+                    "advertised.listeners", end_point, "there is no such listener in listeners"
+                )
+            if end_point.host in ("0.0.0.0", "::"):  # noqa: S104  refused, as no client can connect to it
+                raise invalid_value(
+                    "advertised.listeners", end_point, "clients cannot connect to this address"
+                )
+        broker_id, node_id = self.server.broker_id, self.server.node_id
+        if broker_id != node_id:
+            raise invalid_value(
+                "node.id", node_id, f"it must be the same as broker.id, {broker_id}"
+            )
+        if not self.log.data_directories():
+            raise invalid_value("log.dirs", self.log.log_dirs, "at least one directory is needed")
+
+    def warnings(self) -> list[str]:
+        """One line for each name that was set but is unknown or without effect."""
+        lines = []
+        for name in self.texts:
+            key = config_key(name)
+            if key is None:
+                lines.extend(_unknown_name(name))
+            elif key.support == "not yet" and self.origins.get(name) != ORIGIN_PROFILE:
+                lines.append(f"{name} is set but has no effect yet")
+        return lines
+
+    def _end_points(self, name: str, text: str) -> tuple[EndPoint, ...]:
+        protocols = parse_security_protocol_map(
+            "listener.security.protocol.map", self.socket_server.listener_security_protocol_map
+        )
+        return parse_end_points(name, text, protocols)
+
+
+def _unknown_name(name: str) -> list[str]:
+    if name in PLUGIN_SETTINGS or name.startswith(PLUGIN_PREFIXES):
+        return [f"{name} is set but has no effect yet"]
+    if name in KAFKA_4_SETTINGS:
+        return [f"{name} is set but has no effect: it is a setting of Kafka 4"]
+    import difflib  # only a misspelt name pays for it
+
+    nearest = difflib.get_close_matches(name, _KEYS, n=1)
+    hint = f", did you mean {nearest[0]}?" if nearest else ""
+    return [f"unknown setting {name}{hint}"]
+
+
+def dynamic_only_key(name: str) -> ConfigKey | None:
+    """The declaration of a throttle that exists as a dynamic setting alone."""
+    if name not in DYNAMIC_ONLY:
+        return None
+    facts_key = ConfigKey(
+        None, "Bytes per second that replication may use.", {"type": ConfigType.LONG, "at_least": 0}
+    )
+    facts_key.name = name
+    return facts_key

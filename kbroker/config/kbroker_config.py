@@ -1,0 +1,40 @@
+"""kbroker's own settings: what Apache Kafka has no name for. Their names start with `kbroker.`."""
+
+from __future__ import annotations
+
+from kbroker.config.config_def import ConfigGroup, config_group, define
+
+
+@config_group
+class KbrokerConfig(ConfigGroup):
+    """Settings that Apache Kafka does not have."""
+
+    kbroker_profile: str = define(
+        "dev",
+        "Set of defaults to start from: dev for one's own machine, prod for Kafka's defaults.",
+        one_of=("dev", "prod"),
+        importance="high",
+    )
+    kbroker_record_validation: str = define(
+        "header",
+        "How far a produced batch is checked: its header and CRC, or every record in it (full).",
+        one_of=("header", "full"),
+    )
+    kbroker_flush: str = define(
+        "os",
+        "When records reach the disk: as the system decides (os), or before an acks=all answer "
+        "of a partition with fewer than two in-sync replicas (commit).",
+        one_of=("os", "commit"),
+        importance="high",
+        support="not yet",
+    )
+    kbroker_advertise: str | None = define(
+        None,
+        "HOST:PORT given to every client, whatever address it came by; for the first listener.",
+    )
+    kbroker_loop: str = define(
+        "auto",
+        "Event loop: uvloop where it is installed (auto), uvloop or asyncio.",
+        one_of=("auto", "uvloop", "asyncio"),
+        importance="low",
+    )

@@ -1,0 +1,23 @@
+"""Sets of defaults: `dev` makes one broker usable at once, `prod` keeps Kafka's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+PROFILES: Mapping[str, Mapping[str, str]] = {
+    # No advertised.listeners here: each client gets the address it came by.
+    "dev": {
+        "broker.id": "0",
+        "listeners": "PLAINTEXT://127.0.0.1:9092",
+        "auto.create.topics.enable": "true",
+        "default.replication.factor": "1",
+        "min.insync.replicas": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "5",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "5",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+    },
+    "prod": {},
+}

@@ -1,0 +1,131 @@
+"""Listeners, connections and the request queue."""
+
+from __future__ import annotations
+
+from kbroker.config.config_def import ConfigGroup, config_group, define
+from kbroker.config.config_values import MAX_INT, ConfigType
+
+
+@config_group
+class SocketServerConfig(ConfigGroup):
+    """Listeners, connections and the request queue."""
+
+    listeners: str = define(
+        "PLAINTEXT://:9092",
+        "Addresses to listen on, NAME://host:port, comma separated.",
+        importance="high",
+        dynamic="per-broker",
+    )
+    advertised_listeners: str | None = define(
+        None,
+        "Addresses given to clients; without it, those of `listeners`.",
+        importance="high",
+        dynamic="per-broker",
+    )
+    listener_security_protocol_map: str = define(
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "Security protocol of each listener name.",
+        importance="low",
+        dynamic="per-broker",
+    )
+    inter_broker_listener_name: str | None = define(
+        None, "Listener that brokers use among themselves."
+    )
+    control_plane_listener_name: str | None = define(
+        None, "Own listener for the controller's requests.", importance="high", support="not yet"
+    )
+    early_start_listeners: str | None = define(
+        None,
+        "Listeners that may serve before the authorizer is ready.",
+        importance="high",
+        support="accepted",
+    )
+    socket_send_buffer_bytes: int = define(
+        102_400, "SO_SNDBUF of client connections; -1 leaves it to the system.", importance="high"
+    )
+    socket_receive_buffer_bytes: int = define(
+        102_400, "SO_RCVBUF of client connections; -1 leaves it to the system.", importance="high"
+    )
+    socket_request_max_bytes: int = define(
+        104_857_600,
+        "Largest request accepted; a larger size closes the connection.",
+        at_least=1,
+        importance="high",
+    )
+    socket_listen_backlog_size: int = define(
+        50, "Connections the system may hold before they are accepted.", at_least=1
+    )
+    socket_connection_setup_timeout_ms: int = define(
+        10_000,
+        "First time limit to connect to another broker.",
+        type=ConfigType.LONG,
+        support="not yet",
+    )
+    socket_connection_setup_timeout_max_ms: int = define(
+        30_000,
+        "Upper limit of the growing connect time limit.",
+        type=ConfigType.LONG,
+        support="not yet",
+    )
+    max_connections: int = define(
+        MAX_INT, "Connections the broker holds at once.", at_least=0, dynamic="cluster-wide"
+    )
+    max_connections_per_ip: int = define(
+        MAX_INT, "Connections one address may hold.", at_least=0, dynamic="cluster-wide"
+    )
+    max_connections_per_ip_overrides: str = define(
+        "", "Other limits for some addresses, host:count, comma separated.", dynamic="cluster-wide"
+    )
+    max_connection_creation_rate: int = define(
+        MAX_INT,
+        "New connections accepted per second.",
+        at_least=0,
+        dynamic="cluster-wide",
+        support="not yet",
+    )
+    connections_max_idle_ms: int = define(
+        600_000, "A connection without requests for this long is closed.", type=ConfigType.LONG
+    )
+    connection_failed_authentication_delay_ms: int = define(
+        100,
+        "Wait before a failed login is answered.",
+        at_least=0,
+        importance="low",
+        support="not yet",
+    )
+    queued_max_requests: int = define(
+        500,
+        "Requests that may wait for a handler before reading stops.",
+        at_least=1,
+        importance="high",
+    )
+    queued_max_request_bytes: int = define(
+        -1, "Bytes of waiting requests before reading stops; -1 for no limit.", type=ConfigType.LONG
+    )
+    num_network_threads: int = define(
+        3,
+        "Network threads in Kafka; one event loop serves all connections here.",
+        at_least=1,
+        importance="high",
+        dynamic="cluster-wide",
+        support="accepted",
+    )
+    num_io_threads: int = define(
+        8,
+        "Requests handled at the same time.",
+        at_least=1,
+        importance="high",
+        dynamic="cluster-wide",
+    )
+    request_timeout_ms: int = define(
+        30_000,
+        "How long a request to another broker may take.",
+        importance="high",
+        support="not yet",
+    )
+    max_request_partition_size_limit: int = define(
+        2000,
+        "Partitions described in one DescribeTopicPartitions answer.",
+        at_least=1,
+        support="accepted",
+    )

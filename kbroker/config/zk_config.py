@@ -1,0 +1,93 @@
+"""The ZooKeeper ensemble, when there is one."""
+
+from __future__ import annotations
+
+from kbroker.config.config_def import ConfigGroup, config_group, define
+from kbroker.config.config_values import ConfigType
+
+
+@config_group
+class ZkConfig(ConfigGroup):
+    """The ZooKeeper ensemble, when there is one."""
+
+    zookeeper_connect: str | None = define(
+        None,
+        "Ensemble as host:port,host:port/chroot; without it the metadata tree is inside the broker.",
+        importance="high",
+        support="not yet",
+    )
+    zookeeper_session_timeout_ms: int = define(
+        18_000, "Session time limit in ZooKeeper.", importance="high", support="not yet"
+    )
+    zookeeper_connection_timeout_ms: int | None = define(
+        None,
+        "Time limit to connect; falls back to the session's.",
+        importance="high",
+        support="not yet",
+    )
+    zookeeper_set_acl: bool = define(
+        False, "Create znodes with secure rights.", importance="high", support="not yet"
+    )
+    zookeeper_max_in_flight_requests: int = define(
+        10,
+        "Requests sent to ZooKeeper before an answer.",
+        at_least=1,
+        importance="high",
+        support="not yet",
+    )
+    zookeeper_metadata_migration_enable: bool = define(
+        False, "KRaft migration; not part of this broker.", importance="high", support="accepted"
+    )
+    zookeeper_metadata_migration_min_batch_size: int = define(
+        200,
+        "KRaft migration; not part of this broker.",
+        at_least=1,
+        support="accepted",
+        internal=True,
+    )
+    zookeeper_client_cnxn_socket: str | None = define(
+        None,
+        "Java socket class of the ZooKeeper client.",
+        name="zookeeper.clientCnxnSocket",
+        support="accepted",
+    )
+    zookeeper_ssl_client_enable: bool = define(False, "Speak TLS to ZooKeeper.", support="not yet")
+    zookeeper_ssl_keystore_location: str | None = define(
+        None, "Own key and certificate for ZooKeeper.", support="not yet"
+    )
+    zookeeper_ssl_keystore_password: str | None = define(
+        None, "Password of that key store.", type=ConfigType.PASSWORD, support="not yet"
+    )
+    zookeeper_ssl_keystore_type: str | None = define(
+        None, "Format of that key store.", support="not yet"
+    )
+    zookeeper_ssl_truststore_location: str | None = define(
+        None, "Certificates trusted for ZooKeeper.", support="not yet"
+    )
+    zookeeper_ssl_truststore_password: str | None = define(
+        None, "Password of that trust store.", type=ConfigType.PASSWORD, support="not yet"
+    )
+    zookeeper_ssl_truststore_type: str | None = define(
+        None, "Format of that trust store.", support="not yet"
+    )
+    zookeeper_ssl_protocol: str = define(
+        "TLSv1.2", "TLS version for ZooKeeper.", importance="low", support="not yet"
+    )
+    zookeeper_ssl_enabled_protocols: tuple[str, ...] | None = define(
+        None, "TLS versions allowed for ZooKeeper.", importance="low", support="not yet"
+    )
+    zookeeper_ssl_cipher_suites: tuple[str, ...] | None = define(
+        None, "Cipher suites allowed for ZooKeeper.", importance="low", support="not yet"
+    )
+    zookeeper_ssl_endpoint_identification_algorithm: str = define(
+        "HTTPS", "Whether ZooKeeper's host name is checked.", importance="low", support="not yet"
+    )
+    zookeeper_ssl_crl_enable: bool = define(
+        False,
+        "Check revocation lists of ZooKeeper's certificate.",
+        importance="low",
+        support="not yet",
+    )
+    zookeeper_ssl_ocsp_enable: bool = define(
+        False, "Check ZooKeeper's certificate with OCSP.", importance="low", support="not yet"
+    )
