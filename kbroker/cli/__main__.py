@@ -63,15 +63,14 @@ def cli(ctx: click.Context) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with the exit code of the contract."""
     try:
-        cli.main(
+        code = cli.main(
             args=list(arguments) if arguments is not None else None,
             prog_name="kbroker",
             standalone_mode=False,
         )
+        sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         sys.exit(130)
-    except click.exceptions.Exit as exit_request:
-        sys.exit(exit_request.exit_code)
     except click.UsageError as error:
         error.show()
         sys.exit(2)

@@ -1,0 +1,87 @@
+"""`python -m benchmarks [--versus-apache] [--rounds N] [NAME...]`: runs the loads and prints medians.
+
+With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and the
+ratio of the medians is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from benchmarks import loads, processes
+from benchmarks.processes import RunningBroker
+
+Start = Callable[[], AbstractContextManager[RunningBroker]]
+
+# Each group runs against one fresh broker per round, its loads in this order.
+GROUPS: dict[str, list[tuple[str, loads.Load]]] = {
+    "start": [("start", loads.first_produce), ("stop", loads.clean_stop)],
+    "produce": [
+        ("produce acks=1, 5 in flight", loads.produce_requests(1, 5)),
+        ("produce acks=all, 5 in flight", loads.produce_requests(-1, 5)),
+        ("produce acks=1, 1 in flight", loads.produce_requests(1, 1)),
+        ("produce acks=all, 1 in flight", loads.produce_requests(-1, 1)),
+    ],
+    "java": [
+        ("java producer 1 M x 1 KB acks=all", loads.java_producer()),
+        ("java consumer of the same", loads.java_consumer()),
+    ],
+    "latency": [("end to end acks=all", loads.end_to_end_latency())],
+    "idle": [
+        ("2,000 idle connections", loads.idle_connections()),
+        ("2,000 partitions", loads.many_partitions()),
+    ],
+}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the chosen groups and print a table of medians."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "groups", nargs="*", metavar="NAME", help=f"of: {', '.join(GROUPS)} (default: all)"
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--versus-apache", action="store_true")
+    options = parser.parse_args(arguments)
+    unknown = set(options.groups) - set(GROUPS)
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    starts: dict[str, Start] = {"kbroker": processes.kbroker}
+    if options.versus_apache:
+        starts["apache"] = processes.apache
+    for group in options.groups or GROUPS:
+        _print_table(_run_group(group, starts, options.rounds), list(starts))
+
+
+def _run_group(
+    group: str, starts: dict[str, Start], rounds: int
+) -> dict[tuple[str, str], dict[str, list[float]]]:
+    results: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for number in range(rounds):
+        for broker_name, start in starts.items():
+            print(f"{group}: round {number + 1} of {rounds}, {broker_name}", file=sys.stderr)
+            with start() as broker:
+                for load_name, load in GROUPS[group]:
+                    for figure, value in load(broker).items():
+                        results[load_name, figure][broker_name].append(value)
+    return results
+
+
+def _print_table(results: dict[tuple[str, str], dict[str, list[float]]], names: list[str]) -> None:
+    for (load_name, figure), values in results.items():
+        medians = [statistics.median(values[name]) for name in names]
+        cells = "  ".join(
+            f"{name} {median:>12,.3f}" for name, median in zip(names, medians, strict=True)
+        )
+        ratio = f"  ratio {medians[0] / medians[1]:.2f}" if len(medians) == 2 and medians[1] else ""
+        spread = f"  (min {min(values[names[0]]):,.3f}, max {max(values[names[0]]):,.3f})"
+        print(f"{load_name:<36} {figure:<26} {cells}{ratio}{spread}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,76 @@
+"""Brokers as processes of their own: started, measured through /proc, stopped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from compat_tests import apache_kafka
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class RunningBroker:
+    """A broker process and its address."""
+
+    name: str
+    bootstrap: str
+    process: subprocess.Popen[bytes]
+    started_at: float  # time.perf_counter() just before the process was started
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port for a socket."""
+        host, _, port = self.bootstrap.rpartition(":")
+        return host, int(port)
+
+    def cpu_s(self) -> float:
+        """User and system time of all its threads so far, in seconds."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+    def rss_mib(self) -> float:
+        """Resident memory, in MiB."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError("no VmRSS")
+
+
+@contextmanager
+def kbroker(*options: str) -> Iterator[RunningBroker]:
+    """A kbroker of this checkout, data in a temporary directory."""
+    directory = tempfile.mkdtemp(prefix="kbroker-bench-")
+    port = apache_kafka.free_port()
+    command = [
+        sys.executable, "-m", "kbroker.cli", "start",
+        "--listen", f"127.0.0.1:{port}", "--data", f"{directory}/data", *options,
+    ]  # fmt: skip
+    started_at = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        apache_kafka.wait_for_port(port, process)
+        yield RunningBroker("kbroker", f"127.0.0.1:{port}", process, started_at)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        process.wait(30)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def apache() -> Iterator[RunningBroker]:
+    """Apache Kafka's newest broker with its own defaults."""
+    started_at = time.perf_counter()
+    with apache_kafka.broker() as (bootstrap, process):
+        yield RunningBroker("apache", bootstrap, process, started_at)

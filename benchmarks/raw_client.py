@@ -1,0 +1,158 @@
+"""A bare client: a blocking socket and frames encoded beforehand, so that the broker is what is measured."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from typing import Any, TypeVar
+
+from kbroker.protocol import codec
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.protocol.schema import Message
+from kbroker.record import record_batch
+
+MessageT = TypeVar("MessageT", bound=Message)
+_SIZE = struct.Struct(">i")
+
+
+class RawClient:
+    """One connection; `call` waits for the answer, `send` and `receive` pipeline."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address, timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._buffer = bytearray(8 << 20)
+
+    def send(self, frame: bytes) -> None:
+        """Send a whole frame, size included."""
+        self._socket.sendall(frame)
+
+    def receive(self) -> memoryview:
+        """The next answer without its size; valid until the next call."""
+        view = memoryview(self._buffer)
+        self._fill(view[:4])
+        (size,) = _SIZE.unpack_from(view)
+        self._fill(view[:size])
+        return view[:size]
+
+    def call(self, request: Message, key: int, version: int, answer: type[MessageT]) -> MessageT:
+        """Send a request and decode its answer."""
+        self.send(frame_of(request, key, version))
+        view = self.receive()
+        return codec.decode(answer, version, bytes(view), 5 if is_flexible(key, version) else 4)[0]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _fill(self, view: memoryview) -> None:
+        position = 0
+        while position < len(view):
+            received = self._socket.recv_into(view[position:])
+            if not received:
+                raise ConnectionError("the broker closed the connection")
+            position += received
+
+
+_FLEXIBLE_FROM = {0: 9, 1: 12, 3: 9, 19: 5}
+
+
+def is_flexible(key: int, version: int) -> bool:
+    """Whether requests of this version have header version 2."""
+    return version >= _FLEXIBLE_FROM[key]
+
+
+def frame_of(request: Message, key: int, version: int, correlation_id: int = 7) -> bytes:
+    """Size, header and body of a request."""
+    header = struct.pack(">hhih5s", key, version, correlation_id, 5, b"bench")
+    if is_flexible(key, version):
+        header += b"\0"
+    body = codec.encode(request, version)
+    return _SIZE.pack(len(header) + len(body)) + header + body
+
+
+def batch_of(batch_bytes: int, record_bytes: int = 1000) -> bytes:
+    """One uncompressed batch of about `batch_bytes` bytes."""
+    now_ms = int(time.time() * 1000)
+    count = max(1, batch_bytes // (record_bytes + 12))
+    values = [bytes([65 + index % 26]) * record_bytes for index in range(count)]
+    records = [
+        record_batch.Record(offset=i, timestamp=now_ms, key=None, value=v, headers=())
+        for i, v in enumerate(values)
+    ]
+    return bytes(record_batch.build(records))
+
+
+def produce_frame(topic: str, batch: bytes, acks: int, partition: int = 0) -> bytes:
+    """A Produce request (v9) with one batch for one partition."""
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=30_000,
+        topic_data=[
+            ProduceRequest.TopicProduceData(
+                name=topic,
+                partition_data=[
+                    ProduceRequest.PartitionProduceData(index=partition, records=memoryview(batch))
+                ],
+            )
+        ],
+    )
+    return frame_of(request, 0, 9)
+
+
+def fetch_frame(topic: str, offset: int, max_wait_ms: int, max_bytes: int = 1 << 20) -> bytes:
+    """A Fetch request (v12, no session) for partition 0."""
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=50 << 20,
+        session_epoch=-1,
+        topics=[
+            FetchRequest.FetchTopic(
+                topic=topic,
+                partitions=[
+                    FetchRequest.FetchPartition(
+                        partition=0, fetch_offset=offset, partition_max_bytes=max_bytes
+                    )
+                ],
+            )
+        ],
+    )
+    return frame_of(request, 1, 12)
+
+
+def produced(answer: memoryview) -> int:
+    """Error code of the only partition of a Produce answer (v9); raises where it is an error."""
+    response = codec.decode(ProduceResponse, 9, bytes(answer), 5)[0]
+    code: int = response.responses[0].partition_responses[0].error_code
+    if code:
+        raise RuntimeError(f"produce answered error {code}")
+    return code
+
+
+def create_topic(address: tuple[str, int], topic: str, partitions: int = 1) -> None:
+    """Create a topic with one replica and return when all partitions have a leader."""
+    client = RawClient(address)
+    request = CreateTopicsRequest(
+        topics=[
+            CreateTopicsRequest.CreatableTopic(
+                name=topic, num_partitions=partitions, replication_factor=1
+            )
+        ],
+        timeout_ms=60_000,
+    )
+    answer: Any = client.call(request, 19, 5, CreateTopicsResponse)
+    if answer.topics[0].error_code not in (0, 36):
+        raise RuntimeError(f"create answered error {answer.topics[0].error_code}")
+    wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    while True:
+        metadata: Any = client.call(wanted, 3, 9, MetadataResponse)
+        found = metadata.topics[0].partitions
+        if len(found) == partitions and all(p.error_code == 0 and p.leader_id >= 0 for p in found):
+            break
+    client.close()
