@@ -1,0 +1,352 @@
+"""TopicConfig: the settings of one topic: its overrides on top of the broker's values.
+
+Law: names, bounds and refusals are those of Kafka 3.9's topic settings; where a topic does not override a setting,
+the first of the broker's settings in `synonyms` that has a value counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from kbroker.config.config_checks import gzip_level, kafka_version, throttled_replicas
+from kbroker.config.config_def import ConfigGroup, ConfigKey, config_group, define
+from kbroker.config.config_values import MAX_LONG, ConfigType, ConfigValue
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ConfigError, ErrorCode, KafkaError
+
+
+@config_group
+class TopicConfig(ConfigGroup):
+    """The values in force for one topic."""
+
+    cleanup_policy: tuple[str, ...] = define(
+        ("delete",),
+        "What happens to old segments: delete, compact or both.",
+        list_of=("compact", "delete"),
+        synonyms=("log.cleanup.policy",),
+    )
+    compression_gzip_level: int = define(
+        -1,
+        "Level used when records are compressed with gzip here.",
+        check=gzip_level,
+        synonyms=("compression.gzip.level",),
+        support="not yet",
+    )
+    compression_lz4_level: int = define(
+        9,
+        "Level used when records are compressed with lz4 here.",
+        at_least=1,
+        at_most=17,
+        synonyms=("compression.lz4.level",),
+        support="not yet",
+    )
+    compression_type: str = define(
+        "producer",
+        "Codec of stored records; producer keeps what came.",
+        one_of=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        synonyms=("compression.type",),
+    )
+    compression_zstd_level: int = define(
+        3,
+        "Level used when records are compressed with zstd here.",
+        at_least=-131_072,
+        at_most=22,
+        synonyms=("compression.zstd.level",),
+        support="not yet",
+    )
+    delete_retention_ms: int = define(
+        86_400_000,
+        "How long delete markers stay in a compacted log.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.cleaner.delete.retention.ms",),
+        support="not yet",
+    )
+    file_delete_delay_ms: int = define(
+        60_000,
+        "Time between renaming a file to .deleted and its removal.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.segment.delete.delay.ms",),
+    )
+    flush_messages: int = define(
+        MAX_LONG,
+        "Records before the log is synced to disk.",
+        type=ConfigType.LONG,
+        at_least=1,
+        synonyms=("log.flush.interval.messages",),
+    )
+    flush_ms: int = define(
+        MAX_LONG,
+        "Time before records are synced to disk.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    )
+    follower_replication_throttled_replicas: tuple[str, ...] = define(
+        ("",),
+        "Follower replicas under the replication throttle, partition:broker pairs or *.",
+        check=throttled_replicas,
+        support="not yet",
+    )
+    index_interval_bytes: int = define(
+        4096,
+        "Log bytes between two index entries.",
+        at_least=0,
+        synonyms=("log.index.interval.bytes",),
+    )
+    leader_replication_throttled_replicas: tuple[str, ...] = define(
+        ("",),
+        "Leader replicas under the replication throttle, partition:broker pairs or *.",
+        check=throttled_replicas,
+        support="not yet",
+    )
+    local_retention_bytes: int = define(
+        -2,
+        "Local size of a topic in remote storage; -2 follows retention.bytes.",
+        type=ConfigType.LONG,
+        at_least=-2,
+        synonyms=("log.local.retention.bytes",),
+        support="not yet",
+    )
+    local_retention_ms: int = define(
+        -2,
+        "Local retention of a topic in remote storage; -2 follows retention.ms.",
+        type=ConfigType.LONG,
+        at_least=-2,
+        synonyms=("log.local.retention.ms",),
+        support="not yet",
+    )
+    max_compaction_lag_ms: int = define(
+        MAX_LONG,
+        "A record is open to compaction at latest after this.",
+        type=ConfigType.LONG,
+        at_least=1,
+        synonyms=("log.cleaner.max.compaction.lag.ms",),
+        support="not yet",
+    )
+    max_message_bytes: int = define(
+        1_048_588, "Largest record batch accepted.", at_least=0, synonyms=("message.max.bytes",)
+    )
+    message_downconversion_enable: bool = define(
+        True,
+        "Convert records for clients of old formats.",
+        importance="low",
+        synonyms=("log.message.downconversion.enable",),
+        support="not yet",
+    )
+    message_format_version: str = define(
+        "3.0-IV1",
+        "Record format of old versions; format 2 is always written.",
+        check=kafka_version,
+        synonyms=("log.message.format.version",),
+        support="accepted",
+    )
+    message_timestamp_after_max_ms: int = define(
+        MAX_LONG,
+        "How far a record's time may lie ahead of the broker's.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.message.timestamp.after.max.ms",),
+    )
+    message_timestamp_before_max_ms: int = define(
+        MAX_LONG,
+        "How far a record's time may lie behind the broker's.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.message.timestamp.before.max.ms",),
+    )
+    message_timestamp_difference_max_ms: int = define(
+        MAX_LONG,
+        "Allowed distance of a record's time from the broker's, both ways.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.message.timestamp.difference.max.ms",),
+    )
+    message_timestamp_type: str = define(
+        "CreateTime",
+        "Whose clock stamps records: CreateTime or LogAppendTime.",
+        one_of=("CreateTime", "LogAppendTime"),
+        synonyms=("log.message.timestamp.type",),
+    )
+    min_cleanable_dirty_ratio: float = define(
+        0.5,
+        "Share of uncleaned bytes from which the log is cleaned.",
+        at_least=0,
+        at_most=1,
+        synonyms=("log.cleaner.min.cleanable.ratio",),
+        support="not yet",
+    )
+    min_compaction_lag_ms: int = define(
+        0,
+        "A record stays uncompacted at least this long.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.cleaner.min.compaction.lag.ms",),
+        support="not yet",
+    )
+    min_insync_replicas: int = define(
+        1,
+        "In-sync replicas that acks=all needs at least.",
+        at_least=1,
+        synonyms=("min.insync.replicas",),
+    )
+    preallocate: bool = define(
+        False,
+        "Reserve a segment's disk space when it is created.",
+        synonyms=("log.preallocate",),
+        support="not yet",
+    )
+    remote_log_copy_disable: bool = define(
+        False, "Stop copying segments to remote storage.", support="not yet"
+    )
+    remote_log_delete_on_disable: bool = define(
+        False, "Delete remote segments when remote storage is switched off.", support="not yet"
+    )
+    remote_storage_enable: bool = define(
+        False, "Keep segments in remote storage as well.", support="not yet"
+    )
+    retention_bytes: int = define(
+        -1,
+        "Delete the oldest segments of a partition above this size; -1 for no limit.",
+        type=ConfigType.LONG,
+        synonyms=("log.retention.bytes",),
+    )
+    retention_ms: int = define(
+        604_800_000,
+        "Delete segments older than this; -1 keeps them.",
+        type=ConfigType.LONG,
+        at_least=-1,
+        synonyms=("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    )
+    segment_bytes: int = define(
+        1_073_741_824,
+        "Roll a new segment at this size.",
+        at_least=14,
+        synonyms=("log.segment.bytes",),
+    )
+    segment_index_bytes: int = define(
+        10_485_760,
+        "Largest size of an offset index file.",
+        at_least=4,
+        synonyms=("log.index.size.max.bytes",),
+    )
+    segment_jitter_ms: int = define(
+        0,
+        "Random part taken off the rolling age.",
+        type=ConfigType.LONG,
+        at_least=0,
+        synonyms=("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    )
+    segment_ms: int = define(
+        604_800_000,
+        "Roll a new segment at this age.",
+        type=ConfigType.LONG,
+        at_least=1,
+        synonyms=("log.roll.ms", "log.roll.hours"),
+    )
+    unclean_leader_election_enable: bool = define(
+        False,
+        "Let a replica lead that is not in sync, at the price of records.",
+        synonyms=("unclean.leader.election.enable",),
+    )
+
+    @classmethod
+    def from_overrides(cls, config: KafkaConfig, overrides: Mapping[str, str]) -> TopicConfig:
+        """The topic's values over the broker's; raises ConfigError for a bad override.
+
+        An override that is not known (a topic that came from elsewhere) is passed over.
+        """
+        values = broker_defaults(config)
+        for name, text in overrides.items():
+            key = topic_config_key(name)
+            if key is not None:
+                values[key.attribute] = key.parse(text)
+        return cls(**values)  # type: ignore[arg-type]
+
+    @property
+    def is_compacted(self) -> bool:
+        """True where the cleanup policy holds `compact`."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """True where the cleanup policy holds `delete`, so that retention applies."""
+        return "delete" in self.cleanup_policy
+
+    def timestamp_before_max_ms_effective(self) -> int:
+        """How far behind a record's time may lie; falls back to the setting for both ways (KIP-937)."""
+        if self.message_timestamp_before_max_ms != MAX_LONG:
+            return self.message_timestamp_before_max_ms
+        return self.message_timestamp_difference_max_ms
+
+    def timestamp_after_max_ms_effective(self) -> int:
+        """How far ahead a record's time may lie; falls back to the setting for both ways (KIP-937)."""
+        if self.message_timestamp_after_max_ms != MAX_LONG:
+            return self.message_timestamp_after_max_ms
+        return self.message_timestamp_difference_max_ms
+
+
+_KEYS = {key.name: key for key in TopicConfig.keys}
+
+# Broker settings that come in several units: the group's method already picks the one that counts.
+_EFFECTIVE = {
+    "log.retention.ms": "log_retention_ms_effective",
+    "log.roll.ms": "log_roll_ms_effective",
+    "log.roll.jitter.ms": "log_roll_jitter_ms_effective",
+    "log.flush.interval.ms": "log_flush_interval_ms_effective",
+}
+
+
+def topic_config_key(name: str) -> ConfigKey | None:
+    """The declaration of a topic setting; None for a name that is not known."""
+    return _KEYS.get(name)
+
+
+def broker_defaults(config: KafkaConfig) -> dict[str, ConfigValue]:
+    """What a topic without overrides gets from the broker, by attribute."""
+    values: dict[str, ConfigValue] = {}
+    for key in TopicConfig.keys:
+        if not key.synonyms:
+            continue
+        first = key.synonyms[0]
+        if first in _EFFECTIVE:
+            values[key.attribute] = cast("int", getattr(config.log, _EFFECTIVE[first])())
+        else:
+            values[key.attribute] = config.value(first)
+    return values
+
+
+def validate_overrides(overrides: Mapping[str, str | None]) -> None:
+    """Raises KafkaError INVALID_CONFIG with Kafka's sentence for the first override that cannot be."""
+    values: dict[str, ConfigValue] = {}
+    nulls = [name for name, text in overrides.items() if text is None]
+    if nulls:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Null value not supported for topic configs: {','.join(nulls)}",
+        )
+    for name in overrides:
+        if name not in _KEYS:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+    try:
+        for name, text in overrides.items():
+            values[name] = _KEYS[name].parse(text or "")
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+    _validate_compaction_lags(values)
+
+
+def _validate_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
+    lowest = cast(
+        "int", values.get("min.compaction.lag.ms", _KEYS["min.compaction.lag.ms"].default)
+    )
+    highest = cast(
+        "int", values.get("max.compaction.lag.ms", _KEYS["max.compaction.lag.ms"].default)
+    )
+    if lowest > highest:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})",
+        )

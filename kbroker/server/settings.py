@@ -1,0 +1,188 @@
+"""Settings from outside: properties files, the environment and `--override`, joined in Kafka's order.
+
+Law: defaults < profile < properties file < environment < override < dynamic settings. The text of a file and the
+variables come in as arguments; the command line alone reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kbroker.config.foreign_settings import KAFKA_4_SETTINGS, PLUGIN_PREFIXES, PLUGIN_SETTINGS
+from kbroker.config.kafka_config import (
+    ORIGIN_ENVIRONMENT,
+    ORIGIN_FILE,
+    ORIGIN_OVERRIDE,
+    ORIGIN_PROFILE,
+    KafkaConfig,
+    config_key,
+    config_keys,
+)
+from kbroker.config.profiles import PROFILES
+from kbroker.errors import ConfigError
+
+_PREFIXES = ("KAFKA_CFG_", "KAFKA_")
+# Read by the Java start scripts, or by images for their own ends: they say nothing to this broker.
+_IGNORED_VARIABLES = re.compile(
+    r"KAFKA_(HEAP_OPTS|OPTS|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|DEBUG|HOME|VERSION|LOG4J_.*|TOOLS_LOG4J_.*)"
+)
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingSources:
+    """Everything a start reads; texts by name, later fields win."""
+
+    profile: str | None = None  # None: what kbroker.profile says elsewhere, else dev
+    properties: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSettings:
+    """The settings in force, the cluster id asked for, and one line for each thing that has no effect."""
+
+    config: KafkaConfig
+    cluster_id: str | None
+    warnings: tuple[str, ...]
+
+
+def load_settings(sources: SettingSources) -> LoadedSettings:
+    """Join the sources; raises ConfigError for a value that cannot be used."""
+    environment, notes = environment_settings(sources.environment)
+    layers = (
+        (ORIGIN_FILE, sources.properties),
+        (ORIGIN_ENVIRONMENT, environment),
+        (ORIGIN_OVERRIDE, sources.overrides),
+    )
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for origin, layer in layers:
+        values.update(layer)
+        origins.update(dict.fromkeys(layer, origin))
+    profile = sources.profile or values.get("kbroker.profile", "dev")
+    if profile not in PROFILES:
+        raise ConfigError(f"unknown profile {profile}, there are {' and '.join(PROFILES)}")
+    for name, text in _profile_values(profile, values).items():
+        if name not in values or name == "kbroker.profile":
+            values[name] = text
+            origins[name] = ORIGIN_PROFILE
+    config, warnings = KafkaConfig.from_values(values, origins)
+    cluster_id = sources.environment.get("CLUSTER_ID") or sources.environment.get(
+        "KAFKA_CLUSTER_ID"
+    )
+    return LoadedSettings(
+        config=config, cluster_id=cluster_id or None, warnings=(*notes, *warnings)
+    )
+
+
+def _profile_values(profile: str, values: Mapping[str, str]) -> dict[str, str]:
+    """The profile's values; a broker id set under its other name stays alone."""
+    chosen = {**PROFILES[profile], "kbroker.profile": profile}
+    if "node.id" in values:
+        chosen.pop("broker.id", None)
+    return chosen
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
+    """Settings from `KEY=VALUE` texts; raises ConfigError for one without `=`."""
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"override {text!r} is not of the form KEY=VALUE")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Settings among the variables, and a line for each Kafka variable that has no effect.
+
+    `KAFKA_` or `KAFKA_CFG_`, then the name in capitals: `_` for a dot, `__` for an underscore, `___` for a dash.
+    """
+    by_variable = {_variable(key.name): key.name for key in config_keys()}
+    values: dict[str, str] = {}
+    notes: list[str] = []
+    for variable in sorted(environment, key=lambda name: (name.startswith("KAFKA_CFG_"), name)):
+        if not variable.startswith("KAFKA_") or variable == "KAFKA_CLUSTER_ID":
+            continue
+        name = _setting_of(variable, by_variable)
+        if name is not None:
+            values[name] = environment[variable]
+        elif _IGNORED_VARIABLES.fullmatch(variable):
+            notes.append(f"{variable} is set but has no effect: it speaks to Java")
+        else:
+            notes.append(f"{variable} is set but names no setting")
+    return values, notes
+
+
+def _variable(name: str) -> str:
+    return name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
+
+
+def _setting_of(variable: str, by_variable: Mapping[str, str]) -> str | None:
+    for prefix in _PREFIXES:
+        rest = variable.removeprefix(prefix)
+        if rest == variable:
+            continue
+        if rest in by_variable:
+            return by_variable[rest]
+        # Some images turned dash and underscore round: the name that exists counts.
+        for name in (_plain_name(rest), _plain_name(rest, dash="__", underscore="___")):
+            if _is_known(name):
+                return name
+    return None
+
+
+def _plain_name(rest: str, dash: str = "___", underscore: str = "__") -> str:
+    marks = {dash: "-", underscore: "_", "_": "."}
+    return re.sub("___|__|_", lambda match: marks[match[0]], rest.lower())
+
+
+def _is_known(name: str) -> bool:
+    return (
+        config_key(name) is not None
+        or name in PLUGIN_SETTINGS
+        or name in KAFKA_4_SETTINGS
+        or name.startswith(PLUGIN_PREFIXES)
+    )
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""Settings from the text of a Java properties file: comments, `\` at line ends, `\t` and `\u0041` escapes."""
+    values = {}
+    for line in _logical_lines(text):
+        match = _KEY_AND_VALUE.fullmatch(line)
+        assert match is not None, "the pattern matches every line"
+        values[_unescape(match[1])] = _unescape(match[2]).rstrip()
+    return values
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and blank lines, continued lines joined."""
+    pending = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        stripped = line.lstrip(" \t\f")
+        if not pending and (not stripped or stripped[0] in "#!"):
+            continue
+        backslashes = len(stripped) - len(stripped.rstrip("\\"))
+        if backslashes % 2:
+            pending += stripped[:-1]
+            continue
+        yield pending + stripped
+        pending = ""
+    if pending:
+        yield pending
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(
+        lambda match: chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2]), text
+    )
