@@ -1,0 +1,250 @@
+"""A tree of znodes in this process: kept in memory, and in a directory when it is given one.
+
+Law: every method finishes without suspending. Sessions of several brokers may share one tree; each sees the others'
+changes through watches, which are called from the event loop after the change. At open, the sessions of the process
+before are over, so their ephemeral nodes go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from kbroker.clock import Clock
+from kbroker.zk.data_tree import DataTree
+from kbroker.zk.tree import (
+    ANY_VERSION,
+    CreateOp,
+    DeleteOp,
+    EventType,
+    NodeExistsError,
+    NoNodeError,
+    Op,
+    OpResult,
+    SessionExpiredError,
+    SessionListener,
+    SessionState,
+    SetOp,
+    Stat,
+    Watch,
+    WatchEvent,
+)
+from kbroker.zk.tree_journal import JournalEntry, TreeFiles, TreeJournal
+
+_COMPACT_AT_CLOSE_BYTES = 1 << 20  # above this, a snapshot at close makes the next start quicker
+_Watches = dict[str, dict[tuple["TreeSession", Watch], None]]
+_DATA_EVENTS = frozenset({EventType.CREATED, EventType.DELETED, EventType.DATA_CHANGED})
+_CHILD_EVENTS = frozenset({EventType.CHILDREN_CHANGED, EventType.DELETED})
+
+
+class EmbeddedTree:
+    """The store. Owned by the event loop.
+
+    `files` is the directory to keep it in (None: memory only). Raises CorruptTreeError for files that are no tree, and
+    TreeUnavailableError when the directory cannot be read or written.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        files: TreeFiles | None = None,
+        *,
+        fsync: bool = False,
+        compact_bytes: int = 16 << 20,
+    ) -> None:
+        self._clock = clock
+        self._journal = (
+            TreeJournal(files, fsync=fsync, compact_bytes=compact_bytes)
+            if files is not None
+            else None
+        )
+        self._tree, self._zxid = self._journal.load() if self._journal else (DataTree(), 0)
+        self._sessions: dict[int, TreeSession] = {}
+        self._data_watches: _Watches = {}
+        self._child_watches: _Watches = {}
+        for session_id in list(self._tree.ephemerals):
+            self._drop_ephemerals(session_id)
+
+    @property
+    def zxid(self) -> int:
+        """Id of the last transaction."""
+        return self._zxid
+
+    def session(self) -> TreeSession:
+        """Open a session. Its id is the zxid of its opening, so no two sessions ever share one."""
+        self._commit((), session_id=0)
+        session = TreeSession(self, self._zxid)
+        self._sessions[session.session_id] = session
+        return session
+
+    def close(self) -> None:
+        """End all sessions and close the files."""
+        for session in list(self._sessions.values()):
+            session.expire()
+        if self._journal:
+            if self._journal.size_bytes > _COMPACT_AT_CLOSE_BYTES:
+                self._journal.compact(self._tree, self._zxid)
+            self._journal.close()
+            self._journal = None
+
+    def dump(self) -> list[tuple[str, bytes | None, Stat]]:
+        """Every node with path, data and stat, parents first."""
+        return [(path, node.data, node.stat()) for path, node in self._tree.walk()]
+
+    def _commit(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
+        zxid = self._zxid + 1
+        now_ms = self._clock.now_ms()
+        done = self._tree.apply(ops, zxid, now_ms, session_id)
+        if self._journal:
+            try:
+                self._journal.append(JournalEntry(zxid, now_ms, session_id, done.ops))
+            except BaseException:
+                done.take_back()
+                raise
+        self._zxid = zxid
+        for event in done.events:
+            self._fire(event)
+        if self._journal and self._journal.wants_compaction:
+            self._journal.compact(self._tree, zxid)
+        return done.results
+
+    def _drop_ephemerals(self, session_id: int) -> None:
+        paths = self._tree.ephemerals.get(session_id)
+        if paths:
+            self._commit([DeleteOp(path) for path in paths], session_id)
+
+    def _fire(self, event: WatchEvent) -> None:
+        # A watch set for data and for children on one path hears of the delete once.
+        watchers: dict[tuple[TreeSession, Watch], None] = {}
+        if event.type in _DATA_EVENTS:
+            watchers.update(self._data_watches.pop(event.path, {}))
+        if event.type in _CHILD_EVENTS:
+            watchers.update(self._child_watches.pop(event.path, {}))
+        if watchers:
+            call_soon = asyncio.get_running_loop().call_soon
+            for session, watch in watchers:
+                call_soon(session._deliver, watch, event)
+
+    def _end(self, session: TreeSession) -> None:
+        self._sessions.pop(session.session_id, None)
+        for watches in (self._data_watches, self._child_watches):
+            for path in list(watches):
+                kept = {key: None for key in watches[path] if key[0] is not session}
+                if kept:
+                    watches[path] = kept
+                else:
+                    del watches[path]
+        self._drop_ephemerals(session.session_id)
+
+
+class TreeSession:
+    """One session over an embedded tree; fulfils `Tree`."""
+
+    def __init__(self, store: EmbeddedTree, session_id: int) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._alive = True
+        self._listeners: list[SessionListener] = []
+
+    @property
+    def session_id(self) -> int:
+        """Owner of the ephemeral nodes made through this session."""
+        return self._session_id
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
+        """Data and stat; raises NoNodeError."""
+        node = self._tree(path).require(path)
+        if watch is not None:
+            self._store._data_watches.setdefault(path, {})[self, watch] = None
+        return node.data, node.stat()
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """Stat, or None."""
+        node = self._tree(path).find(path)
+        if watch is not None:
+            self._store._data_watches.setdefault(path, {})[self, watch] = None
+        return node.stat() if node is not None else None
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Names of the children, sorted; raises NoNodeError."""
+        node = self._tree(path).require(path)
+        if watch is not None:
+            self._store._child_watches.setdefault(path, {})[self, watch] = None
+        return sorted(node.children) if node.children else []
+
+    async def create(
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        make_parents: bool = False,
+    ) -> str:
+        """Create a node and return its path."""
+        try:
+            return self._create(CreateOp(path, data, ephemeral, sequential))
+        except NoNodeError:
+            if not make_parents:
+                raise
+        self._make_parents(path)
+        return self._create(CreateOp(path, data, ephemeral, sequential))
+
+    async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
+        """Replace the data if the node has this version."""
+        stat = self._commit((SetOp(path, data, version),))[0]
+        assert isinstance(stat, Stat)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node."""
+        self._commit((DeleteOp(path, version),))
+
+    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        """Do all or nothing."""
+        return self._commit(ops)
+
+    def add_session_listener(self, listener: SessionListener) -> None:
+        """Call `listener` whenever the state of the session changes."""
+        self._listeners.append(listener)
+
+    async def close(self) -> None:
+        """End the session; nobody is told, the owner asked for it."""
+        if self._alive:
+            self._alive = False
+            self._store._end(self)
+
+    def expire(self) -> None:
+        """End the session as an ensemble does with a client it has not heard of: the listeners get LOST."""
+        if self._alive:
+            self._alive = False
+            self._store._end(self)
+            for listener in self._listeners:
+                listener(SessionState.LOST)
+
+    def _tree(self, path: str) -> DataTree:
+        if not self._alive:
+            raise SessionExpiredError(path)
+        return self._store._tree
+
+    def _commit(self, ops: Sequence[Op]) -> list[OpResult]:
+        if not self._alive:
+            raise SessionExpiredError(ops[0].path if ops else "")
+        return self._store._commit(ops, self._session_id)
+
+    def _create(self, op: CreateOp) -> str:
+        path = self._commit((op,))[0]
+        assert isinstance(path, str)
+        return path
+
+    def _make_parents(self, path: str) -> None:
+        end = path.find("/", 1)
+        while end > 0:
+            with suppress(NodeExistsError):
+                self._create(CreateOp(path[:end]))
+            end = path.find("/", end + 1)
+
+    def _deliver(self, watch: Watch, event: WatchEvent) -> None:
+        if self._alive:
+            watch(event)

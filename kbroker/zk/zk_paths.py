@@ -1,0 +1,416 @@
+"""Where Kafka's ZooKeeper mode keeps what, and the bytes it keeps: paths and znode JSON of Kafka 3.9.
+
+PURE. Encoders give Kafka's bytes (field order included, no spaces); decoders take any older version of a node that
+Kafka 3.9 takes, and raise ZnodeFormatError for anything else. Topic ids are URL-safe base64 without padding.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kbroker.model import (
+    ZERO_UUID,
+    Broker,
+    EndPoint,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
+
+CLUSTER_ID = "/cluster/id"
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE_ID = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CONFIG = "/config"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "config_change_"
+DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
+ISR_CHANGE_NOTIFICATION = "/isr_change_notification"
+LOG_DIR_EVENT_NOTIFICATION = "/log_dir_event_notification"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+FEATURE = "/feature"
+CONSUMERS = "/consumers"
+ACL = "/kafka-acl"
+ACL_CHANGES = "/kafka-acl-changes"
+EXTENDED_ACL = "/kafka-acl-extended"
+EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"
+ACL_RESOURCE_TYPES = ("User", "Topic", "Cluster", "DelegationToken", "Group", "TransactionalId")
+
+DEFAULT_ENTITY = "<default>"
+TOPIC_CONFIGS, BROKER_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, IP_CONFIGS = (
+    "topics",
+    "brokers",
+    "clients",
+    "users",
+    "ips",
+)
+
+# Created by every broker at start, in this order.
+PERSISTENT_PATHS = (
+    CONSUMERS,
+    BROKER_IDS,
+    TOPICS,
+    CONFIG_CHANGES,
+    DELETE_TOPICS,
+    BROKER_SEQUENCE_ID,
+    ISR_CHANGE_NOTIFICATION,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENT_NOTIFICATION,
+    *(
+        f"{CONFIG}/{kind}"
+        for kind in (TOPIC_CONFIGS, CLIENT_CONFIGS, USER_CONFIGS, BROKER_CONFIGS, IP_CONFIGS)
+    ),
+)
+PRODUCER_ID_BLOCK_SIZE = 1000
+
+
+class ZnodeFormatError(Exception):
+    """A node whose data is not what Kafka writes there; the message names the path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicAssignment:
+    """What /brokers/topics/<topic> says: the topic's id and who holds each partition."""
+
+    topic_id: UUID
+    partitions: dict[int, ReplicaAssignment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStateZnode:
+    """What a partition's state node says; `leader_and_isr.partition_epoch` is the version of the node."""
+
+    leader_and_isr: LeaderAndIsr
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionStateWrite:
+    """A partition state to write. `expected_version` None means the node must not exist yet."""
+
+    topic_partition: TopicPartition
+    leader_and_isr: LeaderAndIsr
+    expected_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdBlock:
+    """A block of producer ids given to one broker; `last_id` is in it."""
+
+    broker_id: int
+    first_id: int
+    last_id: int
+
+
+def broker_path(broker_id: int) -> str:
+    """Registration of a broker; ephemeral."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic_path(topic: str) -> str:
+    """Assignment of a topic."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """Parent of a topic's partitions."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    """Parent of a partition's state."""
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def partition_state_path(topic: str, partition: int) -> str:
+    """Leader and ISR of a partition."""
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def delete_topic_path(topic: str) -> str:
+    """The wish to delete a topic."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def config_root_path(entity_type: str) -> str:
+    """Parent of the overrides of all entities of a type."""
+    return f"{CONFIG}/{entity_type}"
+
+
+def config_path(entity_type: str, name: str) -> str:
+    """Overrides of one entity; `name` is already sanitized and may be a path (user and client together)."""
+    return f"{CONFIG}/{entity_type}/{name}"
+
+
+def config_change_prefix() -> str:
+    """Path of a change notification without its sequence number."""
+    return f"{CONFIG_CHANGES}/{CONFIG_CHANGE_PREFIX}"
+
+
+def encode_uuid(value: UUID) -> str:
+    """Kafka's text of an id."""
+    return urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> UUID:
+    """An id from Kafka's text; raises ValueError."""
+    return UUID(bytes=urlsafe_b64decode(text + "=="))
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """Data of /cluster/id."""
+    return _encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes | None) -> str:
+    """The cluster id. Raises ZnodeFormatError."""
+    cluster_id = _decode(CLUSTER_ID, data).get("id")
+    if not isinstance(cluster_id, str):
+        raise ZnodeFormatError(f"{CLUSTER_ID}: no id")
+    return cluster_id
+
+
+def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
+    """Data of /brokers/ids/<id>, version 5. Host and port are those of the first PLAINTEXT listener, as in Kafka."""
+    plaintext = next((e for e in broker.end_points if e.security_protocol == "PLAINTEXT"), None)
+    document: dict[str, Any] = {
+        "features": {},
+        "listener_security_protocol_map": {
+            e.listener_name: e.security_protocol for e in broker.end_points
+        },
+        "endpoints": [str(e) for e in broker.end_points],
+    }
+    if broker.rack is not None:
+        document["rack"] = broker.rack
+    document |= {
+        "jmx_port": jmx_port,
+        "port": plaintext.port if plaintext else -1,
+        "host": plaintext.host if plaintext else None,
+        "version": 5,
+        "timestamp": str(now_ms),
+    }
+    return _encode(document)
+
+
+def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
+    """A registration, versions 1 to 5; `epoch` is the czxid of the node. Raises ZnodeFormatError."""
+    path = broker_path(broker_id)
+    document = _decode(path, data)
+    try:
+        if document["version"] >= 2:
+            protocols = document.get("listener_security_protocol_map", {})
+            end_points = tuple(_end_point(text, protocols) for text in document["endpoints"])
+        else:
+            host, port = str(document["host"]), int(document["port"])
+            end_points = (EndPoint(listener_name="PLAINTEXT", host=host, port=port),)
+        return Broker(
+            broker_id=broker_id, end_points=end_points, rack=document.get("rack"), epoch=epoch
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ZnodeFormatError(f"{path}: {error!r}") from error
+
+
+def encode_topic(assignment: TopicAssignment) -> bytes:
+    """Data of /brokers/topics/<topic>, version 3."""
+    partitions = assignment.partitions
+    return _encode(
+        {
+            "partitions": {str(p): list(a.replicas) for p, a in partitions.items()},
+            "topic_id": encode_uuid(assignment.topic_id),
+            "adding_replicas": {
+                str(p): list(a.adding_replicas) for p, a in partitions.items() if a.adding_replicas
+            },
+            "removing_replicas": {
+                str(p): list(a.removing_replicas)
+                for p, a in partitions.items()
+                if a.removing_replicas
+            },
+            "version": 3,
+        }
+    )
+
+
+def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
+    """An assignment, versions 1 to 3; a topic older than version 3 has the zero id. Raises ZnodeFormatError."""
+    path = topic_path(topic)
+    document = _decode(path, data)
+    try:
+        adding = document.get("adding_replicas") or {}
+        removing = document.get("removing_replicas") or {}
+        text = document.get("topic_id")
+        return TopicAssignment(
+            topic_id=decode_uuid(text) if text else ZERO_UUID,
+            partitions={
+                int(partition): ReplicaAssignment(
+                    replicas=_ids(replicas),
+                    adding_replicas=_ids(adding.get(partition, ())),
+                    removing_replicas=_ids(removing.get(partition, ())),
+                )
+                for partition, replicas in document["partitions"].items()
+            },
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ZnodeFormatError(f"{path}: {error!r}") from error
+
+
+def encode_partition_state(state: LeaderAndIsr, controller_epoch: int) -> bytes:
+    """Data of a partition's state node, version 1."""
+    isr = ",".join(map(str, state.isr))
+    # Written by hand: it is the node written most, and the format is fixed.
+    return (
+        f'{{"controller_epoch":{controller_epoch},"leader":{state.leader},"version":1,'
+        f'"leader_epoch":{state.leader_epoch},"isr":[{isr}]}}'
+    ).encode()
+
+
+def decode_partition_state(path: str, data: bytes | None, version: int) -> PartitionStateZnode:
+    """A partition's state; `version` is that of the node. Raises ZnodeFormatError."""
+    document = _decode(path, data)
+    try:
+        return PartitionStateZnode(
+            leader_and_isr=LeaderAndIsr(
+                leader=int(document["leader"]),
+                leader_epoch=int(document["leader_epoch"]),
+                isr=_ids(document["isr"]),
+                partition_epoch=version,
+            ),
+            controller_epoch=int(document["controller_epoch"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ZnodeFormatError(f"{path}: {error!r}") from error
+
+
+def encode_controller(broker_id: int, now_ms: int) -> bytes:
+    """Data of /controller, version 2."""
+    return _encode(
+        {"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1}
+    )
+
+
+def decode_controller(data: bytes | None) -> int:
+    """Id of the controller. Raises ZnodeFormatError."""
+    broker_id = _decode(CONTROLLER, data).get("brokerid")
+    if not isinstance(broker_id, int):
+        raise ZnodeFormatError(f"{CONTROLLER}: no broker id")
+    return broker_id
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    """Data of /controller_epoch."""
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes | None) -> int:
+    """The controller epoch. Raises ZnodeFormatError."""
+    try:
+        return int(data or b"")
+    except ValueError as error:
+        raise ZnodeFormatError(f"{CONTROLLER_EPOCH}: {data!r}") from error
+
+
+def encode_config(overrides: Mapping[str, str]) -> bytes:
+    """Data of an entity's overrides, version 1."""
+    return _encode({"version": 1, "config": dict(overrides)})
+
+
+def decode_config(path: str, data: bytes | None) -> dict[str, str]:
+    """An entity's overrides; a node without data (a parent of a longer path) has none. Raises ZnodeFormatError."""
+    if not data:
+        return {}
+    config = _decode(path, data).get("config")
+    if not isinstance(config, dict) or not all(isinstance(v, str) for v in config.values()):
+        raise ZnodeFormatError(f"{path}: config is no map of texts")
+    return config
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """Data of a change notification, version 2; `entity_path` is as in `topics/orders`."""
+    return _encode({"version": 2, "entity_path": entity_path})
+
+
+def decode_config_change(data: bytes | None) -> str:
+    """The entity path of a notification, versions 1 and 2. Raises ZnodeFormatError."""
+    document = _decode(CONFIG_CHANGES, data)
+    if document.get("version") == 1:
+        entity_path = f"{document.get('entity_type')}/{document.get('entity_name')}"
+    else:
+        entity_path = str(document.get("entity_path"))
+    if "/" not in entity_path or not entity_path.partition("/")[2]:
+        raise ZnodeFormatError(f"{CONFIG_CHANGES}: {document!r}")
+    return entity_path
+
+
+def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
+    """Data of /latest_producer_id_block."""
+    return _encode(
+        {
+            "version": 1,
+            "broker": block.broker_id,
+            "block_start": str(block.first_id),
+            "block_end": str(block.last_id),
+        }
+    )
+
+
+def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock:
+    """The latest block. Raises ZnodeFormatError."""
+    document = _decode(PRODUCER_ID_BLOCK, data)
+    try:
+        return ProducerIdBlock(
+            broker_id=int(document["broker"]),
+            first_id=int(document["block_start"]),
+            last_id=int(document["block_end"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ZnodeFormatError(f"{PRODUCER_ID_BLOCK}: {error!r}") from error
+
+
+def encode_feature() -> bytes:
+    """Data of /feature: versioning enabled, no features."""
+    return _encode({"features": {}, "version": 2, "status": 1})
+
+
+def sequence_number(node_name: str) -> int:
+    """The number at the end of a sequential node's name. Raises ZnodeFormatError."""
+    digits = node_name[-10:]
+    if len(digits) != 10 or not digits.isdigit():
+        raise ZnodeFormatError(f"{node_name}: no sequence number")
+    return int(digits)
+
+
+def _encode(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _decode(path: str, data: bytes | None) -> dict[str, Any]:
+    try:
+        document = json.loads(data or b"")
+    except ValueError as error:
+        raise ZnodeFormatError(f"{path}: {error}") from error
+    if not isinstance(document, dict):
+        raise ZnodeFormatError(f"{path}: no JSON object")
+    return document
+
+
+def _ids(values: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
+
+
+def _end_point(text: str, protocols: Mapping[str, str]) -> EndPoint:
+    listener_name, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return EndPoint(
+        listener_name=listener_name,
+        host=host,
+        port=int(port),
+        security_protocol=protocols.get(listener_name, listener_name),
+    )

@@ -1,0 +1,92 @@
+"""Change notifications: numbered nodes under one parent that every broker reads in order (Kafka's
+ZkNodeChangeNotificationListener), used for /config/changes.
+
+Law: each notification is handled once, in the order of its number, and never again after a restart of the watch;
+notifications older than 15 minutes are removed by whoever sees them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+
+from kbroker.clock import Clock
+from kbroker.zk.tree import NoNodeError, Tree, TreeError, WatchEvent
+from kbroker.zk.zk_paths import ZnodeFormatError, sequence_number
+
+log = logging.getLogger(__name__)
+
+CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+NotificationHandler = Callable[[bytes | None], None]
+
+
+class ChangeNotificationWatcher:
+    """Reads the notifications under `root` and hands their data to `on_change`. Owned by the event loop.
+
+    Notifications that are there at `start` are not handled: whoever starts reads the whole state afterwards.
+    """
+
+    def __init__(self, tree: Tree, root: str, on_change: NotificationHandler, clock: Clock) -> None:
+        self._tree = tree
+        self._root = root
+        self._on_change = on_change
+        self._clock = clock
+        self._last_number = -1
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Remember where the notifications stand, and follow them from here on."""
+        for name in await self._tree.children(self._root, self._on_event):
+            self._last_number = max(self._last_number, sequence_number(name))
+        self._task = asyncio.create_task(self._run(), name=f"notifications {self._root}")
+
+    async def stop(self) -> None:
+        """Follow them no longer."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def _on_event(self, _event: WatchEvent) -> None:
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._read_new()
+            except TreeError as error:
+                log.warning("notifications of %s cannot be read: %r", self._root, error)
+
+    async def _read_new(self) -> None:
+        names = await self._tree.children(self._root, self._on_event)
+        names.sort(key=sequence_number)
+        for name in names:
+            number = sequence_number(name)
+            if number > self._last_number:
+                await self._handle(f"{self._root}/{name}")
+                self._last_number = number
+        await self._purge(names)
+
+    async def _handle(self, path: str) -> None:
+        try:
+            data, _ = await self._tree.get(path)
+            self._on_change(data)
+        except NoNodeError:
+            return  # removed as too old by another broker
+        except ZnodeFormatError as error:
+            log.warning("notification left aside: %s", error)
+
+    async def _purge(self, names: list[str]) -> None:
+        oldest_ms = self._clock.now_ms() - CHANGE_EXPIRATION_MS
+        for name in names:
+            path = f"{self._root}/{name}"
+            stat = await self._tree.exists(path)
+            if stat is not None and stat.ctime_ms >= oldest_ms:
+                return  # the names are in the order of their making
+            with suppress(NoNodeError):
+                await self._tree.delete(path)
