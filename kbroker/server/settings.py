@@ -23,6 +23,7 @@ from kbroker.config.kafka_config import (
 from kbroker.config.profiles import PROFILES
 from kbroker.errors import ConfigError
 
+_CLUSTER_ID_VARIABLES = ("CLUSTER_ID", "KAFKA_CLUSTER_ID", "KAFKA_KRAFT_CLUSTER_ID")
 _PREFIXES = ("KAFKA_CFG_", "KAFKA_")
 # Read by the Java start scripts, or by images for their own ends: they say nothing to this broker.
 _IGNORED_VARIABLES = re.compile(
@@ -104,12 +105,15 @@ def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str]
     """Settings among the variables, and a line for each Kafka variable that has no effect.
 
     `KAFKA_` or `KAFKA_CFG_`, then the name in capitals: `_` for a dot, `__` for an underscore, `___` for a dash.
+    kbroker's own settings may also go by `KBROKER_` and the rest of their name.
     """
     by_variable = {_variable(key.name): key.name for key in config_keys()}
     values: dict[str, str] = {}
     notes: list[str] = []
     for variable in sorted(environment, key=lambda name: (name.startswith("KAFKA_CFG_"), name)):
-        if not variable.startswith("KAFKA_") or variable == "KAFKA_CLUSTER_ID":
+        if variable.startswith("KBROKER_") and variable in by_variable:
+            values[by_variable[variable]] = environment[variable]
+        if not variable.startswith("KAFKA_") or variable in _CLUSTER_ID_VARIABLES:
             continue
         name = _setting_of(variable, by_variable)
         if name is not None:
