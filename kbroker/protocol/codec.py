@@ -1,0 +1,89 @@
+"""Bytes <-> messages: one decoder and one encoder per message class and version, built on first use and kept.
+
+    request, end = decode(FetchRequest, 12, frame, offset)
+    pieces = encode_pieces(response, 12, head=encode_response_header(...))
+
+Law: decoding gives a message or ProtocolError, in time and memory bounded by the bytes given. Bytes after the message
+are left alone (librdkafka sends some). Encoding a value that does not fit its field is a bug and raises what Python
+raises; text that is not Unicode on either side is replaced, never refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import error as StructError
+from typing import Any, TypeVar
+
+from kbroker.errors import ProtocolError
+from kbroker.protocol.decoder_source import DecoderSource
+from kbroker.protocol.encoder_source import EncoderSource
+from kbroker.protocol.request import Piece
+from kbroker.protocol.schema import Message
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
+Encoder = Callable[[Message, bytes], list[Piece]]
+
+_decoders: dict[tuple[type[Message], int], Decoder] = {}
+_encoders: dict[tuple[type[Message], int], Encoder] = {}
+
+
+def decode(
+    cls: type[MessageT], version: int, buffer: bytes | bytearray | memoryview, offset: int = 0
+) -> tuple[MessageT, int]:
+    """Read a message that starts at `offset`; returns it and the offset after it.
+
+    Records stay views of `buffer`; everything else is copied. Raises ProtocolError for bytes that are no such message
+    and for a version that the class does not declare.
+    """
+    decoder = _decoders.get((cls, version)) or _build_decoder(cls, version)
+    view = buffer if type(buffer) is memoryview else memoryview(buffer)
+    limit = len(view)
+    try:
+        message, end = decoder(view, offset, limit)
+    except (IndexError, StructError):
+        raise ProtocolError(
+            f"{cls.__name__} v{version} ends before byte {limit - offset}"
+        ) from None
+    if end > limit:
+        raise ProtocolError(f"{cls.__name__} v{version} lacks {end - limit} bytes")
+    return message, end
+
+
+def encode_pieces(message: Message, version: int, head: bytes = b"") -> list[Piece]:
+    """The message as a list of buffers: records as they were given, everything between them joined.
+
+    `head` is put before the first byte: the response header. Raises ValueError for a version that is not declared.
+    """
+    encoder = _encoders.get((type(message), version)) or _build_encoder(type(message), version)
+    return encoder(message, head)
+
+
+def encode(message: Message, version: int, head: bytes = b"") -> bytes:
+    """The message as one bytes object. Raises ValueError for a version that is not declared."""
+    pieces = encode_pieces(message, version, head)
+    if len(pieces) == 1 and isinstance(pieces[0], bytes):
+        return pieces[0]
+    return b"".join(
+        piece if isinstance(piece, (bytes, bytearray, memoryview)) else piece.read()
+        for piece in pieces
+    )
+
+
+def _build_decoder(cls: type[Message], version: int) -> Decoder:
+    spec = cls.spec
+    if version not in spec.versions:
+        raise ProtocolError(f"{spec.name} has no version {version}")
+    decoder: Decoder = DecoderSource(cls, version, version in spec.flexible).build()
+    _decoders[cls, version] = decoder
+    return decoder
+
+
+def _build_encoder(cls: type[Message], version: int) -> Encoder:
+    spec = cls.spec
+    if version not in spec.versions:
+        raise ValueError(f"{spec.name} has no version {version}")
+    encoder: Encoder = EncoderSource(cls, version, version in spec.flexible).build()
+    _encoders[cls, version] = encoder
+    return encoder

@@ -1,0 +1,94 @@
+"""Where an error code goes in a response: worked out from the declarations of request and response.
+
+Law: a whole-request error never raises here, whatever the request holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
+
+
+def fill_error(request: Struct, response: Struct, version: int, values: Mapping[str, Any]) -> None:
+    """Put `values` (error_code, error_message, ...) into `response` wherever `version` has a place for them.
+
+    With an own error code that is enough. Without one, the response's array is filled with one entry for each entry
+    of the request's array that names the same things (topics and their partitions, groups, resources).
+    """
+    fields = _fields(type(response), version)
+    for field in fields:
+        if field.name in values and not field.is_array:
+            setattr(response, field.name, values[field.name])
+    if any(field.name == "error_code" for field in fields):
+        return
+    target = next(
+        (
+            f
+            for f in fields
+            if f.struct is not None and f.is_array and _has_error(f.struct, version)
+        ),
+        None,
+    )
+    source = _source_array(request, version, target)
+    if target is None or source is None or target.struct is None:
+        return
+    entries = getattr(request, source.name) or ()
+    setattr(
+        response, target.name, [_entry(entry, target.struct, version, values) for entry in entries]
+    )
+
+
+def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, Any]) -> Struct:
+    """One entry of the response: named as the request's entry is named, then filled with the error."""
+    result = struct()
+    if isinstance(entry, Struct):
+        _copy_identity(entry, result, version)
+        fill_error(entry, result, version, values)
+        return result
+    kind = "string" if isinstance(entry, str) else "int32"
+    name = next(
+        (f.name for f in _fields(struct, version) if f.type_name == kind and not f.is_array), None
+    )
+    if name is not None:
+        setattr(result, name, entry)
+    fill_error(result, result, version, values)
+    return result
+
+
+def _copy_identity(entry: Struct, result: Struct, version: int) -> None:
+    """Names, ids and indexes: fields of equal name, or else the first field when both have the same type."""
+    sources = [f for f in _fields(type(entry), version) if f.struct is None and not f.is_array]
+    targets = {
+        f.name: f for f in _fields(type(result), version) if f.struct is None and not f.is_array
+    }
+    for field in sources:
+        if field.name in targets and targets[field.name].type_name == field.type_name:
+            setattr(result, field.name, getattr(entry, field.name))
+    first = next(iter(targets.values()), None)
+    if sources and first is not None and first.name not in {f.name for f in sources}:
+        if first.type_name == sources[0].type_name:
+            setattr(result, first.name, getattr(entry, sources[0].name))
+
+
+def _source_array(request: Struct, version: int, target: FieldSpec | None) -> FieldSpec | None:
+    """The request's array that the response's array answers: the first one that the version has."""
+    if target is None:
+        return None
+    return next((f for f in _fields(type(request), version) if f.is_array), None)
+
+
+def _has_error(struct: type[Struct], version: int) -> bool:
+    fields = _fields(struct, version)
+    if any(field.name == "error_code" for field in fields):
+        return True
+    return any(
+        field.struct is not None and field.is_array and _has_error(field.struct, version)
+        for field in fields
+    )
+
+
+def _fields(struct: type[Struct], version: int) -> list[FieldSpec]:
+    specs: Iterable[FieldSpec] = field_specs(struct)
+    return [spec for spec in specs if version in spec.versions]

@@ -1,0 +1,110 @@
+"""How a Kafka message is declared, and what is known about it afterwards.
+
+    @message(key=12, versions="0-4", flexible="4+")
+    class HeartbeatRequest(Message):
+        group_id: str = wire("string", default="")
+        group_instance_id: str | None = wire("string", "3+", nullable="3+", default=None)
+
+One class stands for all versions. Structs inside it are `Struct` classes nested directly in the message class, with
+the schema's name. A field that a version does not have keeps its default when that version is decoded, and is left
+out silently when it is encoded (Kafka's "ignorable"; a broker fills answers without asking for the version).
+Law: declarations are data; see `declaration.py` for fields and `codec.py` for bytes (KIP-482 for flexible versions).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from kbroker.errors import ErrorCode
+from kbroker.protocol.declaration import FieldSpec, Struct, Versions, field_specs, wire
+from kbroker.protocol.error_response import fill_error
+
+MessageT = TypeVar("MessageT", bound="type[Message]")
+
+
+class MessageSpec(NamedTuple):
+    """What `@message` was told."""
+
+    name: str
+    key: int | None  # None: no API, for example a record of an internal topic
+    versions: Versions
+    flexible: Versions
+
+
+class Message(Struct):
+    """Base of requests, responses and of other versioned data, such as the records of internal topics."""
+
+    spec: ClassVar[MessageSpec]
+    error_values: ClassVar[Mapping[str, Any]] = {}
+    """On a request: response attributes that differ from the schema's default when the answer is an error."""
+
+    def error_response(
+        self, code: ErrorCode, version: int, message: str | None = None, throttle_time_ms: int = 0
+    ) -> Message:
+        """The answer of this request that says `code` for all of it, in the shape of `version`.
+
+        The code goes to the response's own error code; where the version has none, to an entry for every topic,
+        partition, group or resource that the request names. Never raises; a response without any place for a code
+        comes back empty.
+        """
+        response = response_class(type(self))()
+        values = {**self.error_values, "error_code": int(code), "error_message": message}
+        if throttle_time_ms:
+            values["throttle_time_ms"] = throttle_time_ms
+        fill_error(self, response, version, values)
+        return response
+
+
+def message(
+    *, key: int | None, versions: str, flexible: str = "none"
+) -> Callable[[MessageT], MessageT]:
+    """Declare a message class: its API key, the versions it describes, and which of them are flexible."""
+
+    def declare(cls: MessageT) -> MessageT:
+        cls.spec = MessageSpec(
+            cls.__name__, key, Versions.parse(versions), Versions.parse(flexible)
+        )
+        if key is not None and cls.__name__.endswith("Request"):
+            _first_flexible[key] = cls.spec.flexible.lowest if cls.spec.flexible else 0x8000
+        return cls
+
+    return declare
+
+
+_first_flexible: dict[
+    int, int
+] = {}  # by API key; filled by @message, read for every request header
+
+
+def first_flexible_version(key: int) -> int | None:
+    """The first version of a declared API whose requests are flexible; None when no request of that key is declared."""
+    return _first_flexible.get(key)
+
+
+def message_spec(cls: type[Message]) -> MessageSpec:
+    """Key, versions and flexible versions of a message class."""
+    return cls.spec
+
+
+def response_class(request_class: type[Message]) -> type[Message]:
+    """The response that is declared in the same module as a request."""
+    name = request_class.__name__.removesuffix("Request") + "Response"
+    found: type[Message] = getattr(sys.modules[request_class.__module__], name)
+    return found
+
+
+__all__ = [
+    "FieldSpec",
+    "Message",
+    "MessageSpec",
+    "Struct",
+    "Versions",
+    "field_specs",
+    "first_flexible_version",
+    "message",
+    "message_spec",
+    "response_class",
+    "wire",
+]
