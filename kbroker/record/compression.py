@@ -33,7 +33,9 @@ _GZIP_WINDOW: Final = 15 + 16  # zlib: 32 KiB window, gzip header and trailer
 _ZSTD_LEVEL: Final = 3
 _FIRST_GUESS_BYTES: Final = 16 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-_XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"  # version, oldest reader
+_XERIAL_HEADER: Final = (
+    _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+)  # version, oldest reader
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_SIZE = Struct(">i")
 # A copy element of snappy turns 3 bytes into 64: nothing honest grows more than that.
@@ -80,7 +82,9 @@ def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> B
 
 def unsupported(codec: int) -> KafkaError:
     """The refusal of a codec id that names no codec."""
-    return KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type id {codec}")
+    return KafkaError(
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"unknown compression type id {codec}"
+    )
 
 
 def _cramjam() -> ModuleType:

@@ -266,7 +266,10 @@ def records(
 
 
 def validate_records(
-    header: BatchHeader, buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+    header: BatchHeader,
+    buffer: Bytes,
+    position: int = 0,
+    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
 ) -> RecordsSummary:
     """Walk all records of a produced batch: their count, offset deltas and lengths must be what the header says.
 
@@ -292,7 +295,10 @@ def validate_records(
 
 
 def keyless_records(
-    header: BatchHeader, buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+    header: BatchHeader,
+    buffer: Bytes,
+    position: int = 0,
+    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
 ) -> list[int]:
     """Indexes of the records without key, which a compacted topic refuses. KafkaError as `validate_records`."""
     view = payload(header, buffer, position, max_decompressed_bytes)
@@ -306,7 +312,10 @@ def keyless_records(
 
 
 def build(
-    batch_records: Iterable[Record], *, base_offset: int = 0, options: BatchOptions = _DEFAULT_OPTIONS
+    batch_records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    options: BatchOptions = _DEFAULT_OPTIONS,
 ) -> bytes:
     """A batch of these records, whose offsets are absolute and rise; no records make an empty batch (compaction)."""
     entries = list(batch_records)

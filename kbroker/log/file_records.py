@@ -1,0 +1,181 @@
+"""The data file of a segment: batches one after the other, exactly as they travel (FileMessageSet in Kafka 0.8).
+
+Law: `size_bytes` counts whole appended batches; what a failed write left behind it is overwritten by the next one.
+Appends and truncation belong to the event loop; reads and `sync` may run on worker threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kbroker.log.file_system import Bytes, File, FileSystem
+from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
+from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
+
+_HEADER_WINDOW_BYTES: Final = (
+    4096  # headers are read in pieces of this size: the default index interval
+)
+_BATCH_WINDOW_BYTES: Final = 1024 * 1024
+
+
+class FileRecords:
+    """An append-only file of record batches; the descriptor is opened at first use."""
+
+    __slots__ = ("_file", "_file_system", "path", "size_bytes")
+
+    def __init__(self, file_system: FileSystem, path: str) -> None:
+        self.path = path
+        self.size_bytes = file_system.size(path) if file_system.exists(path) else 0
+        self._file_system = file_system
+        self._file: File | None = None
+
+    def append(self, data: Bytes) -> int:
+        """Write whole batches at the end; their position in the file."""
+        position = self.size_bytes
+        (self._file or self._open()).pwrite(data, position)
+        self.size_bytes = position + len(data)
+        return position
+
+    def slice(self, position: int, size: int) -> RecordsSlice:
+        """A view of at most `size` bytes from `position`, cut at the end of the file."""
+        return RecordsSlice(self, position, max(0, min(size, self.size_bytes - position)))
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`, cut at the end of the last batch."""
+        size = min(size, self.size_bytes - position)
+        return (self._file or self._open()).pread(size, position) if size > 0 else b""
+
+    def fileno(self) -> int:
+        """Descriptor of the data file."""
+        return (self._file or self._open()).fileno()
+
+    def headers(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of every whole batch between the two positions, of any message format.
+
+        Stops at a batch that is cut off; KafkaError(CORRUPT_MESSAGE) at bytes that are no header.
+        """
+        position = start
+        limit = self.size_bytes if end is None else min(end, self.size_bytes)
+        window = b""
+        window_start = start
+        while position + HEADER_SIZE_UP_TO_MAGIC <= limit:
+            at = position - window_start
+            if at + HEADER_SIZE > len(window):
+                window = self.read(position, min(_HEADER_WINDOW_BYTES, limit - position))
+                window_start, at = position, 0
+            header = read_any_header(window, at)
+            if position + header.size_bytes > limit:
+                return
+            yield position, header
+            position += header.size_bytes
+
+    def batches(
+        self, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """As `headers`, with the bytes of each batch; the view is the caller's to keep."""
+        position = start
+        limit = self.size_bytes if end is None else min(end, self.size_bytes)
+        window = memoryview(b"")
+        window_start = start
+        while position + HEADER_SIZE_UP_TO_MAGIC <= limit:
+            at = position - window_start
+            if at + HEADER_SIZE > len(window):
+                window = memoryview(self.read(position, min(_BATCH_WINDOW_BYTES, limit - position)))
+                window_start, at = position, 0
+            header = read_any_header(window, at)
+            size = header.size_bytes
+            if position + size > limit:
+                return
+            if at + size > len(window):
+                wanted = min(max(_BATCH_WINDOW_BYTES, size), limit - position)
+                window = memoryview(self.read(position, wanted))
+                window_start, at = position, 0
+            yield position, header, window[at : at + size]
+            position += size
+
+    def find_offset(self, target_offset: int, start: int = 0) -> tuple[int, BatchHeader] | None:
+        """The first batch from `start` on whose last offset is at or after the target."""
+        for position, header in self.headers(start):
+            if header.last_offset >= target_offset:
+                return position, header
+        return None
+
+    def find_timestamp(
+        self, target_timestamp: int, start: int, starting_offset: int
+    ) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record at or after timestamp and offset, from `start` on."""
+        for position, header in self.headers(start):
+            if header.max_timestamp < target_timestamp:
+                continue
+            for record in any_records(self.read(position, header.size_bytes)):
+                if record.timestamp >= target_timestamp and record.offset >= starting_offset:
+                    return record.timestamp, record.offset, header.partition_leader_epoch
+        return None
+
+    def largest_timestamp(self, start: int = 0) -> tuple[int, int]:
+        """(timestamp, last offset) of the first batch with the largest timestamp; (-1, -1) without batches."""
+        largest, offset = -1, -1
+        for _, header in self.headers(start):
+            if header.max_timestamp > largest:
+                largest, offset = header.max_timestamp, header.last_offset
+        return largest, offset
+
+    def preallocate(self, size: int) -> None:
+        """Extend the file with a hole; `size_bytes` stays where the batches end."""
+        (self._file or self._open()).truncate(max(size, self.size_bytes))
+
+    def trim(self) -> None:
+        """Cut what is behind the last batch: a preallocated rest, or a failed write."""
+        file = self._file or self._open()
+        if file.size() != self.size_bytes:
+            file.truncate(self.size_bytes)
+
+    def truncate_to(self, size: int) -> int:
+        """Keep the first `size` bytes; the number of bytes that went."""
+        assert 0 <= size <= self.size_bytes, (size, self.size_bytes, self.path)
+        removed = self.size_bytes - size
+        (self._file or self._open()).truncate(size)
+        self.size_bytes = size
+        return removed
+
+    def sync(self) -> None:
+        """fsync; may run on a worker thread."""
+        (self._file or self._open()).sync()
+
+    def close(self) -> None:
+        """Give the descriptor back; the next use opens the file again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def delete(self) -> None:
+        """Close and remove the file."""
+        self.close()
+        self._file_system.unlink(self.path)
+
+    def _open(self) -> File:
+        self._file = self._file_system.open(self.path, create=True)
+        return self._file
+
+
+class RecordsSlice:
+    """A stretch of a data file on its way to a socket."""
+
+    __slots__ = ("_size", "position", "records")
+
+    def __init__(self, records: FileRecords, position: int, size: int) -> None:
+        self.records = records
+        self.position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def fileno(self) -> int:
+        """Descriptor of the data file, opened if need be."""
+        return self.records.fileno()
+
+    def read(self) -> bytes:
+        """The bytes; fewer than `len` only where the file was truncated meanwhile."""
+        return self.records.read(self.position, self._size)

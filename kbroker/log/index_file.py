@@ -1,0 +1,191 @@
+"""A file of fixed-size, sorted entries: what offset index and time index have in common.
+
+While its segment is active the file is pre-sized (sparse, zeros after the last entry) and new entries stay in
+memory until `write_out`; closing or rolling trims the file to its entries. An index holds no descriptor and no
+mapping between calls, so thousands of idle partitions cost nothing. Entries lost in a crash are rebuilt by
+recovery, which reads every segment that was not flushed.
+
+Owned by the event loop, except `sync`.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from kbroker.log.file_system import Bytes, FileSystem
+
+_WRITE_OUT_ENTRIES: Final = 1024  # unwritten entries that are still kept in memory
+_KEEP_ENTRIES: Final = 512  # newest entries that stay in memory after they were written
+
+
+class CorruptIndexError(Exception):
+    """An index file whose content cannot be; recovery rebuilds it from the segment."""
+
+
+def floor_slot(buffer: Bytes, entry: Struct, count: int, field: int, target: int) -> int:
+    """The last of `count` sorted entries whose `field` is <= target; -1 when all are larger."""
+    low, high = 0, count
+    size = entry.size
+    unpack = entry.unpack_from
+    while low < high:
+        middle = (low + high) // 2
+        if unpack(buffer, middle * size)[field] <= target:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+class IndexFile:
+    """Entries in a file, the newest of them in memory too. Loaded at first use."""
+
+    __slots__ = (
+        "_count",
+        "_entry",
+        "_file_system",
+        "_last",
+        "_loaded",
+        "_tail",
+        "_tail_first",
+        "_written",
+        "base_offset",
+        "max_size_bytes",
+        "path",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        path: str,
+        entry: Struct,
+        base_offset: int,
+        max_size_bytes: int,
+    ) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.max_size_bytes = max_size_bytes
+        self._file_system = file_system
+        self._entry = entry
+        self._loaded = False
+        self._forget()
+
+    @property
+    def entry_count(self) -> int:
+        """Number of entries, written or not."""
+        if not self._loaded:
+            self._load()
+        return self._count
+
+    @property
+    def max_entries(self) -> int:
+        """How many entries fit into `max_size_bytes`."""
+        return self.max_size_bytes // self._entry.size
+
+    def entry(self, slot: int) -> tuple[int, ...]:
+        """The entry at `slot`, as it is in the file."""
+        assert 0 <= slot < self.entry_count, (slot, self._count)
+        if slot >= self._tail_first:
+            return self._entry.unpack_from(self._tail, (slot - self._tail_first) * self._entry.size)
+        file = self._file_system.open(self.path, read_only=True)
+        try:
+            return self._entry.unpack(file.pread(self._entry.size, slot * self._entry.size))
+        finally:
+            file.close()
+
+    def preallocate(self) -> None:
+        """Give the file its size while the segment is active."""
+        self.write_out()
+        self._file_system.truncate(self.path, self.max_entries * self._entry.size)
+
+    def trim(self) -> None:
+        """Write everything and cut the file behind the last entry."""
+        self.write_out()
+        self._file_system.truncate(self.path, self._count * self._entry.size)
+
+    def write_out(self) -> None:
+        """Bring the entries that are only in memory into the file; no fsync."""
+        if self.entry_count == self._written:
+            return
+        size = self._entry.size
+        data = self._tail[(self._written - self._tail_first) * size :]
+        file = self._file_system.open(self.path, create=True)
+        try:
+            file.pwrite(data, self._written * size)
+        finally:
+            file.close()
+        self._written = self._count
+
+    def sync(self) -> None:
+        """fsync what was written out; may run on a worker thread."""
+        if self._file_system.exists(self.path):
+            self._file_system.sync(self.path)
+
+    def reset(self) -> None:
+        """Drop all entries, whatever the file holds."""
+        self._file_system.truncate(self.path, 0)
+        self._forget()
+        self._loaded = True
+
+    def close(self) -> None:
+        """Trim; the index can still be read."""
+        if self._loaded or self._file_system.exists(self.path):
+            self.trim()
+
+    def delete(self) -> None:
+        """Remove the file if there is one."""
+        self._file_system.unlink(self.path)
+
+    def _append(self, *values: int) -> None:
+        self._tail += self._entry.pack(*values)
+        self._last = values
+        self._count += 1
+        if self._count - self._tail_first >= _WRITE_OUT_ENTRIES:
+            self.write_out()
+            drop = self._count - self._tail_first - _KEEP_ENTRIES
+            del self._tail[: drop * self._entry.size]
+            self._tail_first += drop
+
+    def _floor_slot(self, field: int, target: int) -> int:
+        """As `floor_slot` over all entries; the newest are searched without touching the file."""
+        count = self.entry_count
+        if not count:
+            return -1
+        if self._last[field] <= target:
+            return count - 1
+        in_memory = count - self._tail_first
+        slot = floor_slot(self._tail, self._entry, in_memory, field, target)
+        if slot >= 0 or not self._tail_first:
+            return slot + self._tail_first if slot >= 0 else -1
+        with self._file_system.map(self.path) as buffer:
+            return floor_slot(buffer, self._entry, self._tail_first, field, target)
+
+    def _truncate_entries(self, count: int) -> None:
+        """Keep the first `count` entries."""
+        if count >= self.entry_count:
+            return
+        self.write_out()
+        self._file_system.truncate(self.path, count * self._entry.size)
+        self._forget()
+        self._load()
+
+    def _check_file_size(self) -> None:
+        size = self._file_system.size(self.path)
+        if size % self._entry.size:
+            raise CorruptIndexError(
+                f"{self.path}: {size} bytes are no multiple of {self._entry.size}"
+            )
+
+    def _forget(self) -> None:
+        self._count = self._written = self._tail_first = 0
+        self._tail = bytearray()
+        self._last: tuple[int, ...] = ()
+
+    def _load(self) -> None:
+        self._loaded = True
+        if not self._file_system.exists(self.path):
+            return
+        count = self._file_system.size(self.path) // self._entry.size
+        self._count = self._written = self._tail_first = count
+        if count:
+            self._last = self.entry(count - 1)

@@ -1,0 +1,362 @@
+"""A stretch of a log: one data file and its indexes, named after the first offset it may hold.
+
+Law: offsets in a segment rise, and indexes are entered exactly as Kafka does: one entry in both as soon as more
+than `index_interval_bytes` were appended since the last one, and the largest timestamp once more at close or roll.
+Owned by the event loop; `sync` and reads may run on worker threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbroker.errors import KafkaError
+from kbroker.log.file_records import FileRecords, RecordsSlice
+from kbroker.log.file_system import Bytes, FileSystem
+from kbroker.log.format import (
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    MAX_RELATIVE_OFFSET,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+)
+from kbroker.log.offset_index import OffsetIndex
+from kbroker.log.time_index import TimeIndex
+from kbroker.log.transaction_index import TransactionIndex
+from kbroker.record.legacy_record import is_intact
+from kbroker.record.record_batch import BatchHeader
+
+OnBatch = Callable[[BatchHeader, memoryview], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentConfig:
+    """The topic settings a segment needs when it is made."""
+
+    index_interval_bytes: int = 4096
+    segment_index_bytes: int = 10 * 1024 * 1024
+    segment_bytes: int = 1024 * 1024 * 1024
+    preallocate: bool = False
+
+
+class RollParams(NamedTuple):
+    """What is about to be appended, and the limits of now."""
+
+    max_segment_ms: int
+    max_segment_bytes: int
+    max_timestamp: int  # of the records to append
+    max_offset: int  # of the records to append
+    size_bytes: int  # of the records to append
+    now_ms: int
+
+
+class SegmentRead(NamedTuple):
+    """Bytes of a segment from the batch that holds the wanted offset on; `is_first_incomplete` where it was cut."""
+
+    records: RecordsSlice
+    is_first_incomplete: bool
+
+
+class LogSegment:
+    """One segment. `roll_jitter_ms` is drawn by the log, so that partitions do not roll all at once."""
+
+    __slots__ = (
+        "_bytes_since_last_index_entry",
+        "_config",
+        "_file_system",
+        "_first_batch_timestamp",
+        "_index_interval_bytes",
+        "_largest",
+        "base_offset",
+        "created_ms",
+        "offset_index",
+        "path_stem",
+        "records",
+        "roll_jitter_ms",
+        "time_index",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        base_offset: int,
+        config: SegmentConfig,
+        *,
+        created_ms: int,
+        suffix: str = "",
+    ) -> None:
+        """Open the segment's files, or the place where they will be; `suffix` is .cleaned or .swap, usually none."""
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.roll_jitter_ms = 0
+        self._file_system = file_system
+        self._config = config
+        self._index_interval_bytes = config.index_interval_bytes
+        self._bytes_since_last_index_entry = 0
+        self._largest: tuple[int, int] | None = None
+        self._first_batch_timestamp: int | None = None
+        stem = f"{directory}/{file_name(base_offset, '')}"
+        self.path_stem = stem
+        self.records = FileRecords(file_system, stem + LOG_SUFFIX + suffix)
+        index_bytes = config.segment_index_bytes
+        self.offset_index = OffsetIndex(
+            file_system, stem + OFFSET_INDEX_SUFFIX + suffix, base_offset, index_bytes
+        )
+        self.time_index = TimeIndex(
+            file_system, stem + TIME_INDEX_SUFFIX + suffix, base_offset, index_bytes
+        )
+        self.transaction_index = TransactionIndex(
+            file_system, stem + TRANSACTION_INDEX_SUFFIX + suffix, base_offset
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the data file's batches."""
+        return self.records.size_bytes
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest timestamp of the records, -1 without any."""
+        return self._largest_entry()[0]
+
+    @property
+    def offset_of_largest_timestamp(self) -> int:
+        """Last offset of the batch that brought the largest timestamp; the base offset without batches."""
+        return self._largest_entry()[1]
+
+    @property
+    def first_batch_timestamp(self) -> int | None:
+        """Largest timestamp of the first batch: the age of the segment counts from it. None without batches."""
+        if self._first_batch_timestamp is None and self.size_bytes:
+            _, header = next(self.records.headers(), (0, None))
+            self._first_batch_timestamp = header.max_timestamp if header else None
+        return self._first_batch_timestamp
+
+    @property
+    def next_offset(self) -> int:
+        """The offset after the last batch; looks through the batches behind the last index entry."""
+        _, position = self.offset_index.lookup(self.offset_index.last_offset)
+        offset = self.base_offset
+        for _, header in self.records.headers(position):
+            offset = header.next_offset
+        return offset
+
+    def activate(self) -> None:
+        """Make the files and give them the sizes they have while the segment is the one appended to."""
+        if self._config.preallocate and not self.size_bytes:
+            self.records.preallocate(self._config.segment_bytes)
+        else:
+            self.records.fileno()
+        self.offset_index.preallocate()
+        self.time_index.preallocate()
+
+    def append(
+        self, largest_offset: int, max_timestamp: int, offset_of_max_timestamp: int, data: Bytes
+    ) -> int:
+        """Append whole batches that end at `largest_offset`; their position. The caller rolls when it must."""
+        assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, largest_offset
+        largest = self._largest or self._largest_entry()
+        position = self.records.append(data)
+        if not position:
+            self._first_batch_timestamp = max_timestamp
+        if max_timestamp > largest[0]:
+            largest = self._largest = (max_timestamp, offset_of_max_timestamp)
+        if self._bytes_since_last_index_entry > self._index_interval_bytes:
+            self.offset_index.append(largest_offset, position)
+            self.time_index.maybe_append(*largest)
+            self._bytes_since_last_index_entry = 0
+        self._bytes_since_last_index_entry += len(data)
+        return position
+
+    def translate_offset(self, offset: int, start: int = 0) -> tuple[int, BatchHeader] | None:
+        """(position, header) of the batch that holds `offset` or comes next; None past the end."""
+        _, position = self.offset_index.lookup(offset)
+        return self.records.find_offset(offset, max(position, start))
+
+    def read(
+        self,
+        start_offset: int,
+        max_size: int,
+        max_position: int | None = None,
+        *,
+        min_one_message: bool = False,
+    ) -> SegmentRead | None:
+        """Bytes from the batch that holds `start_offset`, up to `max_position` of the file; None past the end.
+
+        With `min_one_message` the first batch comes whole, even where it is larger than `max_size`.
+        """
+        found = self.translate_offset(start_offset)
+        if found is None:
+            return None
+        position, header = found
+        size = max(max_size, header.size_bytes) if min_one_message else max_size
+        end = self.size_bytes if max_position is None else max_position
+        return SegmentRead(
+            self.records.slice(position, max(0, min(size, end - position))),
+            size < header.size_bytes,
+        )
+
+    def find_offset_by_timestamp(
+        self, timestamp: int, starting_offset: int
+    ) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record not before timestamp and offset."""
+        _, indexed_offset = self.time_index.lookup(timestamp)
+        _, position = self.offset_index.lookup(max(indexed_offset, starting_offset))
+        return self.records.find_timestamp(timestamp, position, starting_offset)
+
+    def should_roll(self, params: RollParams) -> bool:
+        """True where the records do not belong into this segment any more: size, age, full index, far offset."""
+        size = self.size_bytes
+        return (
+            size > params.max_segment_bytes - params.size_bytes
+            or (size > 0 and self._is_too_old(params))
+            or self.offset_index.is_full
+            or self.time_index.is_full
+            or not 0 <= params.max_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+        )
+
+    def recover(self, on_batch: OnBatch | None = None) -> int:
+        """Walk the batches, rebuild the indexes, cut what is broken; the number of bytes that went.
+
+        `on_batch` sees every good batch before the next one is looked at: epochs, producer state, aborted
+        transactions (which it appends to `transaction_index`) are the log's business.
+        """
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.transaction_index.reset()
+        self._largest = None
+        self._first_batch_timestamp = None
+        valid = self._recover_batches(on_batch)
+        file_size = self._file_system.size(self.records.path)
+        self.records.truncate_to(valid)
+        self.time_index.maybe_append(*self._largest_entry(), closing=True)
+        self.offset_index.trim()
+        self.time_index.trim()
+        return file_size - valid
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Drop the batch that holds `offset` and all after it; the number of bytes that went."""
+        found = self.translate_offset(offset)
+        for index in (self.offset_index, self.time_index):
+            index.truncate_to(offset)
+            index.preallocate()
+        self.transaction_index.truncate_to(offset)
+        removed = self.records.truncate_to(found[0]) if found else 0
+        if not self.size_bytes:
+            self.created_ms = now_ms
+            self._first_batch_timestamp = None
+        self._bytes_since_last_index_entry = 0
+        self._largest = None
+        return removed
+
+    def sanity_check(self) -> None:
+        """CorruptIndexError or StorageError where an index is missing or cannot be right."""
+        self.offset_index.sanity_check()
+        self.time_index.sanity_check()
+        self.transaction_index.sanity_check()
+
+    def become_inactive(self) -> None:
+        """The log rolls: enter the largest timestamp, give all files their final size."""
+        self._enter_largest_timestamp()
+        self.offset_index.trim()
+        self.time_index.trim()
+        self.records.trim()
+
+    def write_out_indexes(self) -> None:
+        """Bring new index entries into their files; before `sync`, on the event loop."""
+        self.offset_index.write_out()
+        self.time_index.write_out()
+
+    def sync(self) -> None:
+        """fsync all files as they are; may run on a worker thread."""
+        self.records.sync()
+        self.offset_index.sync()
+        self.time_index.sync()
+        self.transaction_index.sync()
+
+    def flush(self) -> None:
+        """Everything appended is on the disk when this returns."""
+        self.write_out_indexes()
+        self.sync()
+
+    def close(self) -> None:
+        """As `become_inactive`, and give the descriptors back."""
+        self.become_inactive()
+        self.records.close()
+
+    def update_config(self, config: SegmentConfig) -> None:
+        """Use new topic settings from the next append on; index sizes change with the next segment."""
+        self._config = config
+        self._index_interval_bytes = config.index_interval_bytes
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Rename all files of the segment, such as `.log` to `.log.deleted`; open descriptors stay good."""
+        for part in (self.records, self.offset_index, self.time_index, self.transaction_index):
+            target = part.path.removesuffix(old) + new
+            if self._file_system.exists(part.path):
+                self._file_system.rename(part.path, target)
+            part.path = target
+
+    def mark_deleted(self) -> None:
+        """Rename the files to `.deleted`: gone for the log, still there for readers that hold a slice."""
+        self.change_suffix("", DELETED_SUFFIX)
+
+    def delete(self) -> None:
+        """Remove all files of the segment."""
+        for part in (self.records, self.offset_index, self.time_index, self.transaction_index):
+            part.delete()
+
+    def _recover_batches(self, on_batch: OnBatch | None) -> int:
+        """Index the good batches; the position behind the last one."""
+        valid = last_entry_position = 0
+        last_offset = self.base_offset - 1
+        largest = (-1, self.base_offset)
+        try:
+            for position, header, view in self.records.batches():
+                end_in_range = (
+                    last_offset < header.last_offset <= self.base_offset + MAX_RELATIVE_OFFSET
+                )
+                if not end_in_range or not is_intact(header, view):
+                    break
+                last_offset = header.last_offset
+                if header.max_timestamp > largest[0]:
+                    largest = (header.max_timestamp, last_offset)
+                if position - last_entry_position > self._index_interval_bytes:
+                    self.offset_index.append(last_offset, position)
+                    self.time_index.maybe_append(*largest)
+                    last_entry_position = position
+                valid = position + header.size_bytes
+                if on_batch is not None:
+                    on_batch(header, view)
+        except KafkaError:
+            pass  # bytes that are no batch: everything before them is good
+        self._largest = largest
+        self._bytes_since_last_index_entry = valid - last_entry_position
+        return valid
+
+    def _is_too_old(self, params: RollParams) -> bool:
+        first = self.first_batch_timestamp
+        if first is not None and first >= 0:
+            waited_ms = params.max_timestamp - first
+        else:
+            waited_ms = params.now_ms - self.created_ms
+        return waited_ms > params.max_segment_ms - self.roll_jitter_ms
+
+    def _largest_entry(self) -> tuple[int, int]:
+        """(largest timestamp, offset): from the last time index entry and the batches behind it."""
+        if self._largest is None:
+            timestamp, offset = self.time_index.last_entry
+            _, position = self.offset_index.lookup(offset)
+            newer, newer_offset = self.records.largest_timestamp(position)
+            self._largest = (newer, newer_offset) if newer > timestamp else (timestamp, offset)
+        return self._largest
+
+    def _enter_largest_timestamp(self) -> None:
+        timestamp, offset = self._largest_entry()
+        if timestamp >= 0:
+            self.time_index.maybe_append(timestamp, offset, closing=True)

@@ -1,0 +1,55 @@
+"""Maps offsets to file positions: sparse, sorted, append-only. Entry: int32 relative offset, int32 position."""
+
+from __future__ import annotations
+
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import OFFSET_INDEX_ENTRY
+from kbroker.log.index_file import CorruptIndexError, IndexFile
+
+
+class OffsetIndex(IndexFile):
+    """The `.index` file of a segment."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, file_system: FileSystem, path: str, base_offset: int, max_size_bytes: int
+    ) -> None:
+        super().__init__(file_system, path, OFFSET_INDEX_ENTRY, base_offset, max_size_bytes)
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the newest entry; the base offset when there is none."""
+        return self.base_offset + self._last[0] if self.entry_count else self.base_offset
+
+    @property
+    def is_full(self) -> bool:
+        """No room for another entry: the segment rolls."""
+        return self.entry_count >= self.max_entries
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch whose last offset is `offset` starts at `position`."""
+        assert not self.is_full, self.path
+        assert not self._count or offset > self.last_offset, (offset, self.last_offset, self.path)
+        self._append(offset - self.base_offset, position)
+
+    def lookup(self, target_offset: int) -> tuple[int, int]:
+        """(offset, position) of the last entry at or before the target; (base offset, 0) when there is none."""
+        slot = self._floor_slot(0, target_offset - self.base_offset)
+        if slot < 0:
+            return self.base_offset, 0
+        relative_offset, position = self.entry(slot)
+        return self.base_offset + relative_offset, position
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries for `offset` and all after it."""
+        relative_offset = offset - self.base_offset
+        self._truncate_entries(self._floor_slot(0, relative_offset - 1) + 1)
+
+    def sanity_check(self) -> None:
+        """CorruptIndexError where size or last entry cannot be; looks at the file, not at every entry."""
+        self._check_file_size()
+        if self.entry_count and self.last_offset < self.base_offset:
+            raise CorruptIndexError(
+                f"{self.path}: last offset {self.last_offset} below base offset {self.base_offset}"
+            )

@@ -1,0 +1,69 @@
+"""Maps timestamps to offsets: an entry says that no earlier record of the segment has a larger timestamp.
+
+Sorted in both fields, append-only. Entry: int64 timestamp (Unix ms), int32 relative offset.
+"""
+
+from __future__ import annotations
+
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import TIME_INDEX_ENTRY
+from kbroker.log.index_file import CorruptIndexError, IndexFile
+from kbroker.model import NO_TIMESTAMP
+
+
+class TimeIndex(IndexFile):
+    """The `.timeindex` file of a segment."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, file_system: FileSystem, path: str, base_offset: int, max_size_bytes: int
+    ) -> None:
+        super().__init__(file_system, path, TIME_INDEX_ENTRY, base_offset, max_size_bytes)
+
+    @property
+    def last_entry(self) -> tuple[int, int]:
+        """(timestamp, offset) of the newest entry; (-1, base offset) when there is none."""
+        if not self.entry_count:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp, relative_offset = self._last
+        return timestamp, self.base_offset + relative_offset
+
+    @property
+    def is_full(self) -> bool:
+        """Room for one entry only, which is kept for the roll."""
+        return self.entry_count >= self.max_entries - 1
+
+    def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
+        """Note the largest timestamp so far, unless it has not grown; `closing` may use the reserved entry."""
+        assert closing or not self.is_full, self.path
+        last_timestamp, last_offset = self.last_entry
+        if self._count:
+            assert offset >= last_offset, (offset, last_offset, self.path)
+            assert timestamp >= last_timestamp, (timestamp, last_timestamp, self.path)
+        if timestamp > last_timestamp:
+            self._append(timestamp, offset - self.base_offset)
+
+    def lookup(self, target_timestamp: int) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry not after the target; (-1, base offset) when there is none."""
+        slot = self._floor_slot(0, target_timestamp)
+        if slot < 0:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp, relative_offset = self.entry(slot)
+        return timestamp, self.base_offset + relative_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop entries for `offset` and all after it."""
+        relative_offset = offset - self.base_offset
+        self._truncate_entries(self._floor_slot(1, relative_offset - 1) + 1)
+
+    def sanity_check(self) -> None:
+        """CorruptIndexError where size or last entry cannot be; looks at both ends, not at every entry."""
+        self._check_file_size()
+        if not self.entry_count:
+            return
+        timestamp, offset = self.last_entry
+        if timestamp < self.entry(0)[0] or offset < self.base_offset:
+            raise CorruptIndexError(
+                f"{self.path}: last entry {timestamp}, {offset} is out of order"
+            )

@@ -1,0 +1,106 @@
+"""The aborted transactions of a segment, in the order they ended; readers of committed data skip them (KIP-98).
+
+Entry: int16 version, int64 producer id, first offset, last offset, last stable offset at that time. The file
+exists only where a transaction was aborted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import TRANSACTION_INDEX_ENTRY, TRANSACTION_INDEX_VERSION
+from kbroker.log.index_file import CorruptIndexError
+
+
+class AbortedTxn(NamedTuple):
+    """An aborted transaction: its producer, its offsets (marker included) and the last stable offset after it."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+class TransactionIndex:
+    """The `.txnindex` file of a segment. Loaded whole at first use; owned by the event loop, except `sync`."""
+
+    __slots__ = ("_entries", "_file_system", "base_offset", "path")
+
+    def __init__(self, file_system: FileSystem, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self._file_system = file_system
+        self._entries: list[AbortedTxn] | None = None
+
+    @property
+    def entries(self) -> list[AbortedTxn]:
+        """All entries. StorageError; CorruptIndexError for a version or size that cannot be."""
+        if self._entries is None:
+            self._entries = self._load()
+        return self._entries
+
+    def append(self, aborted: AbortedTxn) -> None:
+        """Add a transaction that ends after all noted ones; written at once."""
+        entries = self.entries
+        assert not entries or aborted.last_offset > entries[-1].last_offset, (aborted, entries[-1])
+        file = self._file_system.open(self.path, create=True)
+        try:
+            data = TRANSACTION_INDEX_ENTRY.pack(TRANSACTION_INDEX_VERSION, *aborted)
+            file.pwrite(data, len(entries) * TRANSACTION_INDEX_ENTRY.size)
+        finally:
+            file.close()
+        entries.append(aborted)
+
+    def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
+        """Transactions that overlap [fetch offset, upper bound), and True when later segments need no look."""
+        found = []
+        for aborted in self.entries:
+            if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_bound_offset:
+                found.append(aborted)
+            if aborted.last_stable_offset >= upper_bound_offset:
+                return found, True
+        return found, False
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop transactions that ended at `offset` or after it."""
+        kept = [aborted for aborted in self.entries if aborted.last_offset < offset]
+        if len(kept) < len(self.entries):
+            self._file_system.truncate(self.path, len(kept) * TRANSACTION_INDEX_ENTRY.size)
+            self._entries = kept
+
+    def reset(self) -> None:
+        """Drop all entries, whatever the file holds."""
+        if self._file_system.exists(self.path):
+            self._file_system.truncate(self.path, 0)
+        self._entries = []
+
+    def sanity_check(self) -> None:
+        """CorruptIndexError where an entry ends before the segment starts, or the file is cut."""
+        for aborted in self.entries:
+            if aborted.last_offset < self.base_offset:
+                raise CorruptIndexError(
+                    f"{self.path}: last offset {aborted.last_offset} below base offset {self.base_offset}"
+                )
+
+    def sync(self) -> None:
+        """fsync, where there is a file; may run on a worker thread."""
+        if self._file_system.exists(self.path):
+            self._file_system.sync(self.path)
+
+    def delete(self) -> None:
+        """Remove the file if there is one."""
+        self._file_system.unlink(self.path)
+
+    def _load(self) -> list[AbortedTxn]:
+        if not self._file_system.exists(self.path):
+            return []
+        data = self._file_system.read_bytes(self.path)
+        if len(data) % TRANSACTION_INDEX_ENTRY.size:
+            raise CorruptIndexError(f"{self.path}: {len(data)} bytes end inside an entry")
+        entries = []
+        for version, *fields in TRANSACTION_INDEX_ENTRY.iter_unpack(data):
+            if version != TRANSACTION_INDEX_VERSION:
+                raise CorruptIndexError(f"{self.path}: entry of unknown version {version}")
+            entries.append(AbortedTxn(*fields))
+        return entries

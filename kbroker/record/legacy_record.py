@@ -1,0 +1,194 @@
+"""Messages of formats 0 and 1, and the walk over a log that may hold all three formats.
+
+    message = int64 offset, int32 length after this, uint32 CRC-32 of the rest, int8 magic, int8 attributes,
+              int64 timestamp (format 1), int32 key length (-1: null), key, int32 value length (-1: null), value
+
+A compressed message wraps a set of messages in its value and carries the offset of the last of them; inner offsets
+are absolute in format 0 and relative in format 1. Attributes: bits 0-2 compression, 3 timestamp type (format 1).
+
+Law: as in record_batch, any bytes give records or a KafkaError. Old formats are read here, never written.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, NoReturn
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import (
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+)
+from kbroker.record import record_batch
+from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, decompress
+from kbroker.record.default_record import Bytes, Record, invalid
+from kbroker.record.record_batch import LOG_APPEND_TIME, LOG_OVERHEAD, BatchHeader
+
+HEADER_SIZE_UP_TO_MAGIC: Final = 17  # what must be there before a batch's kind and size are known
+_PREFIX = Struct(
+    ">qiIb"
+)  # offset, length, crc, magic: format 2 has its leader epoch in place of the CRC
+_MESSAGE = Struct(">qiIbb")
+_TIMESTAMP = Struct(">q")
+_LENGTH = Struct(">i")
+_CRC_COVERS_FROM: Final = 16
+_TIMESTAMP_POSITION: Final = 18
+_MIN_LENGTH: Final = (14, 22, 49)  # by format, after the length field
+_LZ4_DESCRIPTOR_POSITION: Final = 4
+
+
+def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
+    """The header of the batch or old message at `position`.
+
+    An old message is shown as a batch of one record; for a compressed one that record is the last of the wrapped
+    set, since telling the first offset would mean to unpack it. KafkaError(CORRUPT_MESSAGE) for lengths and formats
+    that cannot be, INVALID_RECORD where the bytes end too early.
+    """
+    if len(buffer) - position < HEADER_SIZE_UP_TO_MAGIC:
+        invalid(f"no whole record batch in {len(buffer) - position} bytes")
+    offset, length, crc, magic = _PREFIX.unpack_from(buffer, position)
+    if not 0 <= magic <= record_batch.MAGIC or length < _MIN_LENGTH[magic]:
+        _corrupt(f"record batch with magic {magic} and length {length}")
+    if magic == record_batch.MAGIC:
+        return record_batch.read_header(buffer, position)
+    return _legacy_header(buffer, position, (offset, length, crc, magic))
+
+
+def is_intact(header: BatchHeader, buffer: Bytes, position: int = 0) -> bool:
+    """True where the whole batch or message is there and its checksum is right."""
+    end = position + header.size_bytes
+    if end > len(buffer):
+        return False
+    if header.magic == record_batch.MAGIC:
+        return record_batch.crc_matches(buffer, position, header.size_bytes)
+    return zlib.crc32(memoryview(buffer)[position + _CRC_COVERS_FROM : end]) == header.crc
+
+
+def any_records(
+    buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[Record]:
+    """The records of the batch or old message at `position`, wrapped ones included."""
+    header = read_any_header(buffer, position)
+    if header.magic == record_batch.MAGIC:
+        return record_batch.records(buffer, position, max_decompressed_bytes)
+    return _legacy_records(header, memoryview(buffer), position, max_decompressed_bytes)
+
+
+def _legacy_header(buffer: Bytes, position: int, prefix: tuple[int, int, int, int]) -> BatchHeader:
+    offset, length, crc, magic = prefix
+    if len(buffer) - position < _TIMESTAMP_POSITION + 8 * magic:
+        invalid(f"message cut short after {len(buffer) - position} bytes")
+    attributes: int = buffer[position + HEADER_SIZE_UP_TO_MAGIC]
+    timestamp = NO_TIMESTAMP
+    if magic == 1:
+        (timestamp,) = _TIMESTAMP.unpack_from(buffer, position + _TIMESTAMP_POSITION)
+    return BatchHeader(
+        base_offset=offset,
+        batch_length=length,
+        partition_leader_epoch=NO_PARTITION_LEADER_EPOCH,
+        magic=magic,
+        crc=crc,
+        attributes=attributes & (0x0F if magic else 0x07),
+        last_offset_delta=0,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+        record_count=1,
+    )
+
+
+def _legacy_records(
+    header: BatchHeader, view: memoryview, position: int, max_bytes: int
+) -> Iterator[Record]:
+    message = _read_message(header, view, position)
+    if not header.compression:
+        yield message
+        return
+    if message.value is None:
+        invalid("compressed message without value")
+    inner = list(_unwrap(header, message.value, max_bytes))
+    if not inner:
+        invalid("compressed message that wraps nothing")
+    shift = header.base_offset - inner[-1].offset if header.magic == 1 else 0
+    stamped = header.timestamp_type == LOG_APPEND_TIME
+    for record in inner:
+        yield record._replace(
+            offset=record.offset + shift,
+            timestamp=header.max_timestamp if stamped else record.timestamp,
+        )
+
+
+def _unwrap(header: BatchHeader, value: bytes, max_bytes: int) -> Iterator[Record]:
+    codec = header.compression
+    if codec == LZ4 and header.magic == 0:
+        value = _with_right_lz4_checksum(value)
+    inner = memoryview(decompress(codec, value, max_bytes))
+    position = 0
+    while position < len(inner):
+        message = read_any_header(inner, position)
+        if message.magic != header.magic or message.compression:
+            invalid(f"message of format {message.magic} wrapped in format {header.magic}")
+        yield _read_message(message, inner, position)
+        position += message.size_bytes
+
+
+def _read_message(header: BatchHeader, view: memoryview, position: int) -> Record:
+    end = position + header.size_bytes
+    if end > len(view):
+        invalid(f"message of {header.size_bytes} bytes, {len(view) - position} given")
+    at = position + _TIMESTAMP_POSITION + 8 * header.magic
+    key, at = _read_bytes(view, at, end)
+    value, at = _read_bytes(view, at, end)
+    if at != end:
+        invalid(f"{end - at} bytes after a message's value")
+    return Record(header.base_offset, header.max_timestamp, key, value)
+
+
+def _read_bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
+    at = position + _LENGTH.size
+    if at > end:
+        invalid("message cut short")
+    (length,) = _LENGTH.unpack_from(view, position)
+    if length < 0:
+        return None, at
+    if at + length > end:
+        invalid(f"field of {length} bytes, {end - at} left in its message")
+    return bytes(view[at : at + length]), at + length
+
+
+def _with_right_lz4_checksum(frame: bytes) -> bytes:
+    """Format 0 was written with a frame header checksum that covered the frame's magic too (KIP-57)."""
+    if len(frame) <= _LZ4_DESCRIPTOR_POSITION:
+        return frame
+    size = 10 if frame[_LZ4_DESCRIPTOR_POSITION] & 0x08 else 2  # bit 3: content size follows
+    end = _LZ4_DESCRIPTOR_POSITION + size
+    checksum = _xxh32_short(frame[_LZ4_DESCRIPTOR_POSITION:end]) >> 8 & 0xFF
+    return frame[:end] + bytes((checksum,)) + frame[end + 1 :]
+
+
+def _xxh32_short(data: bytes) -> int:
+    """xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame header has."""
+    mask = 0xFFFF_FFFF
+    value = 0x165667B1 + len(data)
+    whole = len(data) - len(data) % 4
+    for start in range(0, whole, 4):
+        lane = int.from_bytes(data[start : start + 4], "little")
+        value = value + lane * 0xC2B2AE3D & mask
+        value = (value << 17 | value >> 15) * 0x27D4EB2F & mask
+    for byte in data[whole:]:
+        value = value + byte * 0x165667B1 & mask
+        value = (value << 11 | value >> 21) * 0x9E3779B1 & mask
+    value = (value ^ value >> 15) * 0x85EBCA77 & mask
+    value = (value ^ value >> 13) * 0xC2B2AE3D & mask
+    return value ^ value >> 16
+
+
+def _corrupt(reason: str) -> NoReturn:
+    raise KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
