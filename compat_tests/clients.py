@@ -1,0 +1,71 @@
+"""Clients that tests drive, and the records they write: keys, nulls, headers and timestamps of every kind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from compat_tests.apache_kafka import NotAvailableError
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+FIRST_TIMESTAMP_MS = 1_700_000_000_000
+
+
+def require_program(name: str, hint: str) -> str:
+    """Path of a program; raises NotAvailableError (the test is skipped with that reason)."""
+    path = shutil.which(name)
+    if path is None:
+        raise NotAvailableError(f"no {name} on PATH ({hint})")
+    return path
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A record as every client must write and read it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+
+
+def samples(count: int, null_headers: bool = True) -> list[Sample]:
+    """Records of all shapes: null and empty keys and values, repeated and null headers, binary, big ones.
+
+    kafka-python does not write headers whose value is null: `null_headers` False gives it none.
+    """
+    null = None if null_headers else b"null"
+    shapes: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
+        (b"key", b"value", ()),
+        (None, b"no key", ()),
+        (b"tombstone", None, ()),
+        (b"", b"", (("", b""),)),
+        (b"h", b"headers", (("a", b"1"), ("a", b"2"), ("n", null))),
+        (bytes(range(256)), bytes(range(255, -1, -1)), (("bin", bytes(range(256))),)),
+        ("ключ".encode(), "значение 値".encode(), (("имя", b"x"),)),
+        (b"big", b"0123456789abcdef" * 64, ()),
+    ]
+    return [
+        Sample(key, value, headers, FIRST_TIMESTAMP_MS + index)
+        for index in range(count)
+        for key, value, headers in [shapes[index % len(shapes)]]
+    ]
+
+
+def run(command: list[str], stdin: bytes | None = None, timeout_s: float = 60) -> bytes:
+    """Run a program to its end; its standard output. Raises with its standard error when it failed."""
+    done = subprocess.run(
+        command,
+        input=stdin,
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
+        env={**os.environ},
+    )
+    if done.returncode != 0:
+        raise AssertionError(
+            f"{command[0]} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}"
+        )
+    return done.stdout

@@ -1,0 +1,149 @@
+"""Real clients against a running broker. Nothing here imports kbroker: the suite takes an address.
+
+`--target kbroker` (default) starts one broker of this checkout, `--target kafka` starts Apache Kafka, which proves
+the expectations, `--target HOST:PORT` uses a broker that runs already.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from compat_tests import apache_kafka
+from compat_tests.apache_kafka import NotAvailableError
+
+START_TIMEOUT_S = 20
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("compat")
+    group.addoption(
+        "--target", default="kbroker", help="kbroker, kafka, or HOST:PORT of a running broker"
+    )
+    group.addoption("--records", type=int, default=2_000, help="records per client and codec")
+
+
+@dataclass
+class BrokerProcess:
+    """A kbroker process with its data directory; can be stopped, killed and started again on the same port."""
+
+    data: Path
+    options: tuple[str, ...] = ()
+    port: int = 0
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        command = [
+            sys.executable, "-m", "kbroker.cli", "start",
+            "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), *self.options,
+        ]  # fmt: skip
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=self._log(), text=True
+        )
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if "listening on" in line:
+                self.port = int(line.strip().rpartition(":")[2])
+                return
+        raise RuntimeError(
+            f"the broker ended with {self.process.wait()}: {self.log_text()[-2000:]}"
+        )
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(how)
+        code = self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    def log_text(self) -> str:
+        path = self.data.parent / "broker.log"
+        return path.read_text() if path.exists() else ""
+
+    def _log(self) -> int:
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        with (self.data.parent / "broker.log").open("a") as log:
+            return __import__("os").dup(log.fileno())
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest) -> str:
+    """What is tested: kbroker, kafka, or an address."""
+    return str(request.config.getoption("--target"))
+
+
+@pytest.fixture(scope="session")
+def bootstrap(target: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of one broker for the whole run."""
+    if target == "kbroker":
+        broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data")
+        broker.start()
+        yield broker.bootstrap
+        assert broker.stop() == 0, broker.log_text()[-3000:]
+        assert "Traceback" not in broker.log_text()
+    elif target == "kafka":
+        with apache_kafka.broker() as (address, _):
+            yield address
+    else:
+        yield target
+
+
+@pytest.fixture
+def own_broker(target: str, tmp_path: Path) -> Iterator[Callable[..., BrokerProcess]]:
+    """A factory of brokers that a test may stop and kill; each has its own data directory."""
+    if target != "kbroker":
+        pytest.skip("stops and kills a kbroker of its own")
+    started: list[BrokerProcess] = []
+
+    def start(*options: str) -> BrokerProcess:
+        broker = BrokerProcess(tmp_path / f"broker-{len(started)}" / "data", options)
+        started.append(broker)
+        broker.start()
+        return broker
+
+    yield start
+    for broker in started:
+        if broker.process is not None and broker.process.poll() is None:
+            broker.stop()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic name that nobody else uses."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def group() -> str:
+    """A group name that nobody else uses."""
+    return f"g-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def records(request: pytest.FixtureRequest) -> int:
+    """How many records a client writes per codec."""
+    return int(request.config.getoption("--records"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """A client that is not installed skips its test, with the reason."""
+    if call.excinfo is not None and call.excinfo.errisinstance(NotAvailableError):
+        reason = str(call.excinfo.value)
+        try:
+            pytest.skip(reason)
+        except pytest.skip.Exception:
+            call.excinfo = pytest.ExceptionInfo.from_current()
+    yield

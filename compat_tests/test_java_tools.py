@@ -1,0 +1,142 @@
+"""Apache Kafka's own command-line tools, the newest release and the last of the 3.x line."""
+
+from __future__ import annotations
+
+import pytest
+
+from compat_tests import apache_kafka
+from compat_tests.clients import CODECS
+
+pytestmark = pytest.mark.java
+
+VERSIONS = (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE)
+PRODUCER = {
+    apache_kafka.NEWEST: "org.apache.kafka.tools.ConsoleProducer",
+    apache_kafka.ZOOKEEPER_LINE: "kafka.tools.ConsoleProducer",
+}
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+
+
+def tool(main_class: str, *args: str, version: str, stdin: str | None = None) -> str:
+    done = apache_kafka.run_tool(main_class, *args, version=version, stdin=stdin)
+    assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
+    return done.stdout
+
+
+def produce(bootstrap: str, topic: str, lines: str, version: str, *args: str) -> None:
+    common = ("--bootstrap-server", bootstrap, "--topic", topic)
+    tool(PRODUCER[version], *common, *args, version=version, stdin=lines)
+
+
+def consume(bootstrap: str, topic: str, count: int, version: str, *args: str) -> list[str]:
+    common = (
+        "--bootstrap-server",
+        bootstrap,
+        "--topic",
+        topic,
+        "--from-beginning",
+        "--timeout-ms",
+        "20000",
+    )
+    return tool(
+        CONSUMER, *common, "--max-messages", str(count), *args, version=version
+    ).splitlines()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("codec", CODECS)
+def test_the_console_tools_write_and_read(
+    bootstrap: str, topic: str, records: int, version: str, codec: str
+) -> None:
+    lines = [f"value {index}" for index in range(records)]
+
+    produce(bootstrap, topic, "\n".join(lines) + "\n", version, "--compression-codec", codec)
+    read = consume(bootstrap, topic, records, version)
+
+    assert read == lines
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_keys_headers_and_nulls_are_shown(bootstrap: str, topic: str, version: str) -> None:
+    properties = ("parse.key=true", "parse.headers=true", "null.marker=NULL")
+    flags = [part for text in properties for part in ("--property", text)]
+    produce(bootstrap, topic, "h:1,i:2\tk\tv\nh:3\tk2\tNULL\n", version, *flags)
+
+    shown = ("print.key=true", "print.headers=true", "print.offset=true", "print.partition=true")
+    read = consume(
+        bootstrap, topic, 2, version, *[part for text in shown for part in ("--property", text)]
+    )
+
+    assert read[-2:] == ["Partition:0\tOffset:0\th:1,i:2\tk\tv", "Partition:0\tOffset:1\th:3\tk2\tnull"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_topics_are_created_described_and_deleted(bootstrap: str, topic: str, version: str) -> None:
+    def topics(*args: str) -> str:
+        return tool(
+            "org.apache.kafka.tools.TopicCommand",
+            "--bootstrap-server",
+            bootstrap,
+            *args,
+            version=version,
+        )
+
+    created = topics(
+        "--create", "--topic", topic, "--partitions", "3", "--config", "retention.ms=600000"
+    )
+    described = topics("--describe", "--topic", topic)
+    topics("--alter", "--topic", topic, "--partitions", "4")
+    grown = topics("--describe", "--topic", topic)
+    topics("--delete", "--topic", topic)
+    left = topics("--list")
+
+    assert f"Created topic {topic}." in created
+    assert "PartitionCount: 3" in described
+    assert "retention.ms=600000" in described
+    assert "PartitionCount: 4" in grown
+    assert topic not in left.split()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_is_listed_and_described_with_its_lag(
+    bootstrap: str, topic: str, group: str, version: str
+) -> None:
+    produce(bootstrap, topic, "a\nb\nc\n", version)
+    consume(bootstrap, topic, 2, version, "--group", group)
+
+    listed = tool(
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "--bootstrap-server", bootstrap, "--list", version=version,
+    )  # fmt: skip
+    described = tool(
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        "--bootstrap-server", bootstrap, "--describe", "--group", group, version=version,
+    )  # fmt: skip
+
+    row = next(line.split() for line in described.splitlines() if topic in line)
+    assert group in listed.split()
+    assert row[:6] == [group, topic, "0", "2", "3", "1"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_are_told_per_partition(bootstrap: str, topic: str, version: str) -> None:
+    produce(bootstrap, topic, "a\nb\nc\n", version)
+
+    told = tool(
+        "org.apache.kafka.tools.GetOffsetShell",
+        "--bootstrap-server", bootstrap, "--topic", topic, version=version,
+    )  # fmt: skip
+
+    assert f"{topic}:0:3" in told.split()
+
+
+def test_the_verifiable_producer_is_acknowledged_for_every_record(
+    bootstrap: str, topic: str
+) -> None:
+    told = tool(
+        "org.apache.kafka.tools.VerifiableProducer",
+        "--bootstrap-server", bootstrap, "--topic", topic, "--max-messages", "1000", "--acks", "-1",
+        version=apache_kafka.NEWEST,
+    )  # fmt: skip
+
+    assert '"sent":1000,"acked":1000' in told.replace(" ", "")
