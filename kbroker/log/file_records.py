@@ -126,10 +126,9 @@ class FileRecords:
         (self._file or self._open()).truncate(max(size, self.size_bytes))
 
     def trim(self) -> None:
-        """Cut what is behind the last batch: a preallocated rest, or a failed write."""
-        file = self._file or self._open()
-        if file.size() != self.size_bytes:
-            file.truncate(self.size_bytes)
+        """Cut what is behind the last batch: a preallocated rest, or a failed write. Nothing where nobody wrote."""
+        if self._file is not None and self._file.size() != self.size_bytes:
+            self._file.truncate(self.size_bytes)
 
     def truncate_to(self, size: int) -> int:
         """Keep the first `size` bytes; the number of bytes that went."""
@@ -140,7 +139,7 @@ class FileRecords:
         return removed
 
     def sync(self) -> None:
-        """fsync; may run on a worker thread."""
+        """Bring the content to the disk; may run on a worker thread."""
         (self._file or self._open()).sync()
 
     def close(self) -> None:

@@ -101,11 +101,17 @@ class FileSystem(Protocol):
         """Create or replace the file's content in place (not atomically: write aside, then `rename`)."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """True for a file or directory."""
+        ...
 
-    def is_directory(self, path: str) -> bool: ...
+    def is_directory(self, path: str) -> bool:
+        """True for a directory."""
+        ...
 
-    def size(self, path: str) -> int: ...
+    def size(self, path: str) -> int:
+        """Size in bytes."""
+        ...
 
     def modified_ms(self, path: str) -> int:
         """Time of the last change of the content, Unix milliseconds."""
@@ -136,11 +142,11 @@ class FileSystem(Protocol):
         ...
 
     def sync(self, path: str) -> None:
-        """fsync a closed file."""
+        """Bring a closed file to the disk (fsync)."""
         ...
 
     def sync_directory(self, path: str) -> None:
-        """fsync a directory: renames and new names in it survive a power loss after this."""
+        """Bring a directory to the disk (fsync): renames and new names in it survive a power loss after this."""
         ...
 
     def free_bytes(self, path: str) -> int:
@@ -171,9 +177,11 @@ class RealFile:
         self._fd = fd
 
     def fileno(self) -> int:
+        """Descriptor, valid until `close`."""
         return self._fd
 
     def pread(self, size: int, position: int) -> bytes:
+        """Up to `size` bytes from `position`; fewer only at the end of the file."""
         try:
             data = os.pread(self._fd, size, position)
             if len(data) == size or not data:
@@ -188,6 +196,7 @@ class RealFile:
         return b"".join(pieces)
 
     def pwrite(self, data: Bytes, position: int) -> None:
+        """Write all of `data` at `position`, in as many calls as it takes."""
         try:
             written = os.pwrite(self._fd, data, position)
             if written == len(data):
@@ -199,24 +208,28 @@ class RealFile:
             raise _error(self.path, "write", error) from error
 
     def truncate(self, size: int) -> None:
+        """Cut, or extend with a hole."""
         try:
             os.ftruncate(self._fd, size)
         except OSError as error:
             raise _error(self.path, "truncate", error) from error
 
     def size(self) -> int:
+        """Size in bytes."""
         try:
             return os.fstat(self._fd).st_size
         except OSError as error:
             raise _error(self.path, "stat", error) from error
 
     def sync(self) -> None:
+        """Bring the content to the disk (fsync)."""
         try:
             os.fsync(self._fd)
         except OSError as error:
             raise _error(self.path, "fsync", error) from error
 
     def close(self) -> None:
+        """Give the descriptor back; closing twice does nothing."""
         if self._fd < 0:
             return
         fd, self._fd = self._fd, -1
@@ -258,6 +271,7 @@ class RealFileLock:
         self._file = file
 
     def release(self) -> None:
+        """Close the file, which unlocks it."""
         self._file.close()
 
 
@@ -265,6 +279,7 @@ class RealFileSystem:
     """The operating system's files."""
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> RealFile:
+        """Open for reading and writing, or only for reading."""
         flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
         try:
             return RealFile(path, os.open(path, flags | (os.O_CREAT if create else 0), 0o644))
@@ -272,6 +287,7 @@ class RealFileSystem:
             raise _error(path, "open", error) from error
 
     def map(self, path: str) -> RealMapping:
+        """Map the whole file read-only."""
         file = self.open(path, read_only=True)
         try:
             return RealMapping(file.fileno(), file.size())
@@ -281,6 +297,7 @@ class RealFileSystem:
             file.close()
 
     def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
         file = self.open(path, read_only=True)
         try:
             return file.pread(file.size(), 0)
@@ -288,6 +305,7 @@ class RealFileSystem:
             file.close()
 
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
+        """Create or replace the content in place."""
         file = self.open(path, create=True)
         try:
             file.truncate(0)
@@ -298,36 +316,43 @@ class RealFileSystem:
             file.close()
 
     def exists(self, path: str) -> bool:
+        """True for a file or directory."""
         return os.path.exists(path)
 
     def is_directory(self, path: str) -> bool:
+        """True for a directory."""
         return os.path.isdir(path)
 
     def size(self, path: str) -> int:
+        """Size in bytes."""
         try:
             return os.stat(path).st_size
         except OSError as error:
             raise _error(path, "stat", error) from error
 
     def modified_ms(self, path: str) -> int:
+        """Last change of the content, Unix milliseconds."""
         try:
             return os.stat(path).st_mtime_ns // 1_000_000
         except OSError as error:
             raise _error(path, "stat", error) from error
 
     def list(self, directory: str) -> list[str]:
+        """Names in the directory, sorted."""
         try:
             return sorted(os.listdir(directory))
         except OSError as error:
             raise _error(directory, "list", error) from error
 
     def make_directory(self, path: str) -> None:
+        """Create with missing parents."""
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise _error(path, "create directory", error) from error
 
     def truncate(self, path: str, size: int) -> None:
+        """Cut, or extend with a hole."""
         file = self.open(path, create=True)
         try:
             file.truncate(size)
@@ -335,12 +360,14 @@ class RealFileSystem:
             file.close()
 
     def rename(self, source: str, target: str) -> None:
+        """Atomically, replacing a file at `target`."""
         try:
             os.replace(source, target)
         except OSError as error:
             raise _error(source, f"rename to {target}:", error) from error
 
     def unlink(self, path: str) -> bool:
+        """Remove a file; False when there was none."""
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -350,6 +377,7 @@ class RealFileSystem:
         return True
 
     def remove_tree(self, directory: str) -> None:
+        """Remove a directory with all in it."""
         try:
             shutil.rmtree(directory)
         except FileNotFoundError:
@@ -358,6 +386,7 @@ class RealFileSystem:
             raise _error(directory, "remove", error) from error
 
     def sync(self, path: str) -> None:
+        """Bring the content to the disk (fsync)."""
         file = self.open(path)
         try:
             file.sync()
@@ -365,6 +394,7 @@ class RealFileSystem:
             file.close()
 
     def sync_directory(self, path: str) -> None:
+        """Make renames and new names survive a power loss."""
         file = self.open(path, read_only=True)
         try:
             file.sync()
@@ -372,12 +402,15 @@ class RealFileSystem:
             file.close()
 
     def free_bytes(self, path: str) -> int:
+        """Space an ordinary user may still fill."""
         return self._volume(path)[0]
 
     def total_bytes(self, path: str) -> int:
+        """Size of the volume."""
         return self._volume(path)[1]
 
     def lock(self, path: str) -> RealFileLock | None:
+        """Lock for this process; None when another holder has it."""
         file = self.open(path, create=True)
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -68,7 +68,9 @@ class IndexFile:
         self._file_system = file_system
         self._entry = entry
         self._loaded = False
-        self._forget()
+        self._count = self._written = self._tail_first = 0
+        self._tail = bytearray()
+        self._last: tuple[int, ...] = ()
 
     @property
     def entry_count(self) -> int:
@@ -117,7 +119,7 @@ class IndexFile:
         self._written = self._count
 
     def sync(self) -> None:
-        """fsync what was written out; may run on a worker thread."""
+        """Bring what was written out to the disk; may run on a worker thread."""
         if self._file_system.exists(self.path):
             self._file_system.sync(self.path)
 
@@ -128,8 +130,8 @@ class IndexFile:
         self._loaded = True
 
     def close(self) -> None:
-        """Trim; the index can still be read."""
-        if self._loaded or self._file_system.exists(self.path):
+        """Trim, unless nobody has used the index; it can still be read."""
+        if self._loaded:
             self.trim()
 
     def delete(self) -> None:
@@ -179,7 +181,7 @@ class IndexFile:
     def _forget(self) -> None:
         self._count = self._written = self._tail_first = 0
         self._tail = bytearray()
-        self._last: tuple[int, ...] = ()
+        self._last = ()
 
     def _load(self) -> None:
         self._loaded = True

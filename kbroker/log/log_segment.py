@@ -7,7 +7,7 @@ Owned by the event loop; `sync` and reads may run on worker threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from kbroker.log.format import (
 from kbroker.log.offset_index import OffsetIndex
 from kbroker.log.time_index import TimeIndex
 from kbroker.log.transaction_index import TransactionIndex
+from kbroker.model import NO_TIMESTAMP
 from kbroker.record.legacy_record import is_intact
 from kbroker.record.record_batch import BatchHeader
 
@@ -263,8 +264,8 @@ class LogSegment:
     def become_inactive(self) -> None:
         """The log rolls: enter the largest timestamp, give all files their final size."""
         self._enter_largest_timestamp()
-        self.offset_index.trim()
-        self.time_index.trim()
+        self.offset_index.close()
+        self.time_index.close()
         self.records.trim()
 
     def write_out_indexes(self) -> None:
@@ -273,7 +274,7 @@ class LogSegment:
         self.time_index.write_out()
 
     def sync(self) -> None:
-        """fsync all files as they are; may run on a worker thread."""
+        """Bring all files to the disk as they are; may run on a worker thread."""
         self.records.sync()
         self.offset_index.sync()
         self.time_index.sync()
@@ -314,30 +315,36 @@ class LogSegment:
     def _recover_batches(self, on_batch: OnBatch | None) -> int:
         """Index the good batches; the position behind the last one."""
         valid = last_entry_position = 0
-        last_offset = self.base_offset - 1
-        largest = (-1, self.base_offset)
-        try:
-            for position, header, view in self.records.batches():
-                end_in_range = (
-                    last_offset < header.last_offset <= self.base_offset + MAX_RELATIVE_OFFSET
-                )
-                if not end_in_range or not is_intact(header, view):
-                    break
-                last_offset = header.last_offset
-                if header.max_timestamp > largest[0]:
-                    largest = (header.max_timestamp, last_offset)
-                if position - last_entry_position > self._index_interval_bytes:
-                    self.offset_index.append(last_offset, position)
-                    self.time_index.maybe_append(*largest)
-                    last_entry_position = position
-                valid = position + header.size_bytes
-                if on_batch is not None:
-                    on_batch(header, view)
-        except KafkaError:
-            pass  # bytes that are no batch: everything before them is good
+        largest = (NO_TIMESTAMP, self.base_offset)
+        for position, header, view in self._good_batches():
+            if header.max_timestamp > largest[0]:
+                largest = (header.max_timestamp, header.last_offset)
+            if position - last_entry_position > self._index_interval_bytes:
+                self.offset_index.append(header.last_offset, position)
+                self.time_index.maybe_append(*largest)
+                last_entry_position = position
+            valid = position + header.size_bytes
+            if on_batch is not None:
+                on_batch(header, view)
         self._largest = largest
-        self._bytes_since_last_index_entry = valid - last_entry_position
         return valid
+
+    def _good_batches(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        """Batches up to the first that is cut, broken or out of order."""
+        last_offset = self.base_offset - 1
+        limit = self.base_offset + MAX_RELATIVE_OFFSET
+        batches = self.records.batches()
+        while True:
+            try:
+                position, header, view = next(batches, (0, None, None))
+            except KafkaError:
+                return  # bytes that are no batch
+            if header is None or view is None:
+                return
+            if not last_offset < header.last_offset <= limit or not is_intact(header, view):
+                return
+            last_offset = header.last_offset
+            yield position, header, view
 
     def _is_too_old(self, params: RollParams) -> bool:
         first = self.first_batch_timestamp
@@ -357,6 +364,5 @@ class LogSegment:
         return self._largest
 
     def _enter_largest_timestamp(self) -> None:
-        timestamp, offset = self._largest_entry()
-        if timestamp >= 0:
-            self.time_index.maybe_append(timestamp, offset, closing=True)
+        if self._largest is not None and self._largest[0] >= 0:
+            self.time_index.maybe_append(*self._largest, closing=True)

@@ -84,7 +84,7 @@ class TransactionIndex:
                 )
 
     def sync(self) -> None:
-        """fsync, where there is a file; may run on a worker thread."""
+        """Bring the file to the disk, where there is one; may run on a worker thread."""
         if self._file_system.exists(self.path):
             self._file_system.sync(self.path)
 

@@ -38,6 +38,12 @@ _XERIAL_HEADER: Final = (
 )  # version, oldest reader
 _XERIAL_BLOCK_BYTES: Final = 32 * 1024
 _BLOCK_SIZE = Struct(">i")
+# Magic, version 1 with independent blocks, blocks of up to 64 KiB, checksum of these two bytes.
+_LZ4_FRAME_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
+_LZ4_BLOCK_BYTES: Final = 64 * 1024
+_LZ4_BLOCK_SIZE = Struct("<I")
+_LZ4_STORED: Final = 0x8000_0000  # a block that did not shrink is kept as it is
+_LZ4_END_MARK: Final = b"\x00\x00\x00\x00"
 # A copy element of snappy turns 3 bytes into 64: nothing honest grows more than that.
 _SNAPPY_MAX_RATIO: Final = 22
 
@@ -52,10 +58,7 @@ def compress(codec: int, data: Bytes) -> Bytes:
     if codec == SNAPPY:
         return _compress_xerial(data)
     if codec == LZ4:
-        # Java's reader wants independent blocks and no content size.
-        frame = _cramjam().lz4.Compressor(content_checksum=False, block_linked=False)
-        frame.compress(bytes(data))
-        return bytes(frame.finish())
+        return _compress_lz4(data)
     if codec == ZSTD:
         return bytes(_cramjam().zstd.compress(data, _ZSTD_LEVEL))
     raise unsupported(codec)
@@ -142,6 +145,22 @@ def _decompress_frame(codec: ModuleType, data: Bytes, max_bytes: int) -> Bytes:
             size = min(max_bytes, 8 * size)
         else:
             return memoryview(room)[:written]
+
+
+def _compress_lz4(data: Bytes) -> bytes:
+    """A frame of independent 64 KiB blocks without content size: all that Java's reader takes, and small there."""
+    compress_block = _cramjam().lz4.compress_block
+    view = memoryview(data)
+    pieces = [_LZ4_FRAME_HEADER]
+    for start in range(0, len(view), _LZ4_BLOCK_BYTES):
+        plain = view[start : start + _LZ4_BLOCK_BYTES]
+        block = bytes(compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            pieces += (_LZ4_BLOCK_SIZE.pack(len(block)), block)
+        else:
+            pieces += (_LZ4_BLOCK_SIZE.pack(len(plain) | _LZ4_STORED), bytes(plain))
+    pieces.append(_LZ4_END_MARK)
+    return b"".join(pieces)
 
 
 def _compress_xerial(data: Bytes) -> bytes:

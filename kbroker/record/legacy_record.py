@@ -27,7 +27,7 @@ from kbroker.model import (
 from kbroker.record import record_batch
 from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, decompress
 from kbroker.record.default_record import Bytes, Record, invalid
-from kbroker.record.record_batch import LOG_APPEND_TIME, LOG_OVERHEAD, BatchHeader
+from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
 
 HEADER_SIZE_UP_TO_MAGIC: Final = 17  # what must be there before a batch's kind and size are known
 _PREFIX = Struct(
