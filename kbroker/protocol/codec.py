@@ -10,8 +10,8 @@ raises; text that is not Unicode on either side is replaced, never refused.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from struct import error as StructError
 from typing import Any, TypeVar
 
 from kbroker.errors import ProtocolError
@@ -42,7 +42,7 @@ def decode(
     limit = len(view)
     try:
         message, end = decoder(view, offset, limit)
-    except (IndexError, StructError):
+    except (IndexError, struct.error):
         raise ProtocolError(
             f"{cls.__name__} v{version} ends before byte {limit - offset}"
         ) from None

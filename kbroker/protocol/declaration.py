@@ -76,7 +76,10 @@ def wire(
     nullable: str = "none",
     tag: int | None = None,
 ) -> Any:
-    """Declare a field: `acks: int = wire("int16", default=0)`.
+    """Declare a field of a struct or message.
+
+        acks: int = wire("int16", default=0)
+        topics: list[CreateTopicsRequest.CreatableTopic] = wire("[]CreatableTopic", default=[])
 
     `type_name` is the schema's: bool, int8, int16, uint16, int32, uint32, int64, float64, uuid, string, bytes, records,
     the name of a struct nested in the same message, or "[]" before any of them. `versions` and `nullable` are ranges

@@ -6,9 +6,28 @@ Law: a whole-request error never raises here, whatever the request holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
+
+_ERROR = frozenset({"error_code", "error_message"})
+_IDENTITY = frozenset(
+    {
+        "name",
+        "topic",
+        "topic_id",
+        "partition_index",
+        "index",
+        "group_id",
+        "resource_type",
+        "resource_name",
+    }
+)  # what an entry of a request and the entry that answers it have in common
+
+
+class _Named(NamedTuple):
+    name: str
+    type_name: str
 
 
 def fill_error(request: Struct, response: Struct, version: int, values: Mapping[str, Any]) -> None:
@@ -48,28 +67,32 @@ def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, 
         fill_error(entry, result, version, values)
         return result
     kind = "string" if isinstance(entry, str) else "int32"
-    name = next(
-        (f.name for f in _fields(struct, version) if f.type_name == kind and not f.is_array), None
+    named = next(
+        (field for field in _names_and_numbers(struct, version) if field.type_name == kind), None
     )
-    if name is not None:
-        setattr(result, name, entry)
+    if named is not None:
+        setattr(result, named.name, entry)
     fill_error(result, result, version, values)
     return result
 
 
 def _copy_identity(entry: Struct, result: Struct, version: int) -> None:
-    """Names, ids and indexes: fields of equal name, or else the first field when both have the same type."""
-    sources = [f for f in _fields(type(entry), version) if f.struct is None and not f.is_array]
-    targets = {
-        f.name: f for f in _fields(type(result), version) if f.struct is None and not f.is_array
-    }
-    for field in sources:
-        if field.name in targets and targets[field.name].type_name == field.type_name:
-            setattr(result, field.name, getattr(entry, field.name))
-    first = next(iter(targets.values()), None)
-    if sources and first is not None and first.name not in {f.name for f in sources}:
-        if first.type_name == sources[0].type_name:
-            setattr(result, first.name, getattr(entry, sources[0].name))
+    """Names, ids and indexes: those of equal name, else the first field when both have the same type."""
+    sources = _names_and_numbers(type(entry), version)
+    targets = _names_and_numbers(type(result), version)
+    same = [field for field in targets if field.name in _IDENTITY and field in sources]
+    for field in same:
+        setattr(result, field.name, getattr(entry, field.name))
+    if not same and sources and targets and sources[0].type_name == targets[0].type_name:
+        setattr(result, targets[0].name, getattr(entry, sources[0].name))
+
+
+def _names_and_numbers(struct: type[Struct], version: int) -> list[_Named]:
+    return [
+        _Named(field.name, field.type_name)
+        for field in _fields(struct, version)
+        if field.struct is None and not field.is_array and field.name not in _ERROR
+    ]
 
 
 def _source_array(request: Struct, version: int, target: FieldSpec | None) -> FieldSpec | None:

@@ -1,0 +1,88 @@
+"""Frames: a size (int32), then that many bytes. The outermost layer of the protocol, without any socket.
+
+`next_frame` finds frames in a buffer that somebody else owns and fills; `FrameDecoder` takes chunks as they come.
+Law: sizes are checked before a byte is waited for; a frame's content is none of this file's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from kbroker.errors import ProtocolError
+
+SIZE = Struct(">i")
+
+_HTTP_METHODS = frozenset(
+    {b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PATC", b"PRI "}
+)
+_TLS_HANDSHAKE = b"\x16\x03"  # record type, then the major version; in all of SSL 3 to TLS 1.3
+
+
+def next_frame(
+    buffer: bytes | bytearray | memoryview, start: int, end: int, max_bytes: int
+) -> tuple[int, int] | None:
+    """The first frame of `buffer[start:end]`, without its size field: (first byte, byte after the last).
+
+    None when the frame is not whole yet. Raises ProtocolError for a negative size or one above `max_bytes`.
+    """
+    if end - start < 4:
+        return None
+    (size,) = SIZE.unpack_from(buffer, start)
+    if not 0 <= size <= max_bytes:
+        raise ProtocolError(_refusal(size, max_bytes, bytes(buffer[start : start + 4])))
+    frame_start = start + 4
+    frame_end: int = frame_start + size
+    return (frame_start, frame_end) if frame_end <= end else None
+
+
+def frame_size(buffer: bytes | bytearray | memoryview, start: int, end: int) -> int:
+    """How many bytes the frame at `start` takes, size field included; 4 while the size itself is not whole.
+
+    Tells the owner of a buffer how much room an unfinished frame needs. Call `next_frame` first: it checks the size.
+    """
+    if end - start < 4:
+        return 4
+    size: int = SIZE.unpack_from(buffer, start)[0]
+    return 4 + size
+
+
+def _refusal(size: int, max_bytes: int, first_bytes: bytes) -> str:
+    """Why a size is refused, with a guess at what the other side speaks instead."""
+    text = f"frame of {size} bytes, limit {max_bytes}"
+    if first_bytes in _HTTP_METHODS:
+        return f"{text}; this looks like HTTP, which is not spoken on this port"
+    if first_bytes.startswith(_TLS_HANDSHAKE):
+        return f"{text}; this looks like a TLS handshake on a listener without TLS"
+    return text
+
+
+class FrameDecoder:
+    r"""Turns received chunks into whole frames.
+
+    >>> decoder = FrameDecoder(max_bytes=8)
+    >>> list(decoder.feed(b"\0\0\0\x02a")), list(decoder.feed(b"b"))
+    ([], [b'ab'])
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._buffer = bytearray()
+        self._start = 0  # what lies before has been handed out
+        self._max_bytes = max_bytes
+
+    def feed(self, chunk: bytes | bytearray | memoryview) -> Iterator[bytes]:
+        """Take a chunk and return the frames that are whole now; those not iterated come with the next chunk.
+
+        The iterator raises ProtocolError for a bad size, after the good frames before it.
+        """
+        del self._buffer[: self._start]
+        self._start = 0
+        self._buffer += chunk
+        return self._frames()
+
+    def _frames(self) -> Iterator[bytes]:
+        while (
+            found := next_frame(self._buffer, self._start, len(self._buffer), self._max_bytes)
+        ) is not None:
+            frame_start, self._start = found
+            yield bytes(memoryview(self._buffer)[frame_start : self._start])
