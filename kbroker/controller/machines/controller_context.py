@@ -1,0 +1,177 @@
+"""ControllerContext: all a controller knows of its cluster, and the questions its machines ask of it.
+
+PURE data with indexes. Owned by the controller's queue; a new controller starts with an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from enum import Enum
+from typing import NamedTuple
+from uuid import UUID
+
+from kbroker.model import ZERO_UUID, Broker, ReplicaAssignment, TopicPartition
+from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
+
+
+class PartitionState(Enum):
+    """Where a partition stands."""
+
+    NON_EXISTENT = "NonExistentPartition"
+    NEW = "NewPartition"  # replicas assigned, no leader yet
+    ONLINE = "OnlinePartition"
+    OFFLINE = "OfflinePartition"  # its leader has died
+
+
+class ReplicaState(Enum):
+    """Where one replica of a partition stands."""
+
+    NON_EXISTENT = "NonExistentReplica"
+    NEW = "NewReplica"
+    ONLINE = "OnlineReplica"
+    OFFLINE = "OfflineReplica"
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+
+
+class Replica(NamedTuple):
+    """One copy of a partition on one broker."""
+
+    topic_partition: TopicPartition
+    broker_id: int
+
+
+class ControllerContext:
+    """The controller's picture of the cluster."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.epoch_version = 0  # version of /controller_epoch, checked with every write
+        self.live_brokers: dict[int, Broker] = {}
+        self.shutting_down: set[int] = set()
+        self.topic_ids: dict[str, UUID] = {}
+        self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
+        self.leadership: dict[TopicPartition, PartitionStateZnode] = {}
+        self.partition_states: dict[TopicPartition, PartitionState] = {}
+        self.replica_states: dict[Replica, ReplicaState] = {}
+        self.topics_to_delete: set[str] = set()
+        self.topics_ineligible_for_deletion: set[str] = set()
+        self.topics_with_deletion_started: set[str] = set()
+        self.replicas_on_failed_dirs: set[Replica] = set()
+
+    # --- brokers -----------------------------------------------------------------------------------------------
+
+    def is_live(self, broker_id: int) -> bool:
+        """True when the broker is registered and not about to stop."""
+        return broker_id in self.live_brokers and broker_id not in self.shutting_down
+
+    def live_broker_ids(self) -> list[int]:
+        """Brokers that may be given work, by id."""
+        return [b for b in sorted(self.live_brokers) if b not in self.shutting_down]
+
+    def is_replica_online(self, replica: Replica) -> bool:
+        """True when the replica's broker lives and its directory has not failed."""
+        return self.is_live(replica.broker_id) and replica not in self.replicas_on_failed_dirs
+
+    # --- topics ------------------------------------------------------------------------------------------------
+
+    def set_assignment(self, topic: str, assignment: TopicAssignment) -> None:
+        """Take over what a topic's node says."""
+        self.topic_ids[topic] = assignment.topic_id
+        self.assignments[topic] = dict(assignment.partitions)
+
+    def topic_id(self, topic: str) -> UUID:
+        """The topic's id, zero when it has none."""
+        return self.topic_ids.get(topic, ZERO_UUID)
+
+    def assignment(self, topic_partition: TopicPartition) -> ReplicaAssignment:
+        """Who holds a partition; nobody when it is unknown."""
+        found = self.assignments.get(topic_partition.topic, {}).get(topic_partition.partition)
+        return found if found is not None else ReplicaAssignment(replicas=())
+
+    def partitions_of(self, topic: str) -> list[TopicPartition]:
+        """All partitions of a topic, by number."""
+        return [TopicPartition(topic, p) for p in sorted(self.assignments.get(topic, ()))]
+
+    def all_partitions(self) -> list[TopicPartition]:
+        """All partitions of all topics."""
+        return [p for topic in self.assignments for p in self.partitions_of(topic)]
+
+    def replicas_of(self, partitions: Iterable[TopicPartition]) -> list[Replica]:
+        """All replicas of these partitions."""
+        return [Replica(p, b) for p in partitions for b in self.assignment(p).replicas]
+
+    def replicas_of_topic(self, topic: str) -> list[Replica]:
+        """All replicas of a topic."""
+        return self.replicas_of(self.partitions_of(topic))
+
+    def replicas_on(self, brokers: Iterable[int]) -> list[Replica]:
+        """All replicas on these brokers."""
+        wanted = set(brokers)
+        return [r for r in self._all_replicas() if r.broker_id in wanted]
+
+    def remove_replica(self, replica: Replica) -> None:
+        """Take a replica out of its partition's assignment; the partition goes with its last one."""
+        partitions = self.assignments[replica.topic_partition.topic]
+        old = partitions[replica.topic_partition.partition]
+        left = tuple(b for b in old.replicas if b != replica.broker_id)
+        partitions[replica.topic_partition.partition] = replace(old, replicas=left)
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget all of a topic."""
+        for partition in self.partitions_of(topic):
+            self.leadership.pop(partition, None)
+            self.partition_states.pop(partition, None)
+            for replica in self.replicas_of([partition]):
+                self.replica_states.pop(replica, None)
+                self.replicas_on_failed_dirs.discard(replica)
+        self.assignments.pop(topic, None)
+        self.topic_ids.pop(topic, None)
+        self.topics_to_delete.discard(topic)
+        self.topics_ineligible_for_deletion.discard(topic)
+        self.topics_with_deletion_started.discard(topic)
+
+    # --- states ------------------------------------------------------------------------------------------------
+
+    def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
+        """Where a partition stands."""
+        return self.partition_states.get(topic_partition, PartitionState.NON_EXISTENT)
+
+    def replica_state(self, replica: Replica) -> ReplicaState:
+        """Where a replica stands."""
+        return self.replica_states.get(replica, ReplicaState.NON_EXISTENT)
+
+    def replicas_in_state(self, topic: str, state: ReplicaState) -> list[Replica]:
+        """The replicas of a topic that stand there."""
+        return [r for r in self.replicas_of_topic(topic) if self.replica_state(r) is state]
+
+    def is_queued_for_deletion(self, topic: str) -> bool:
+        """True from the wish to delete a topic until it has gone."""
+        return topic in self.topics_to_delete
+
+    def partitions_led_by_dead_brokers(self) -> list[TopicPartition]:
+        """Partitions with a leader that cannot lead now, without those being deleted."""
+        return [
+            partition
+            for partition, state in self.leadership.items()
+            if not self.is_queued_for_deletion(partition.topic)
+            and not self.is_replica_online(Replica(partition, state.leader_and_isr.leader))
+        ]
+
+    def partitions_needing_leader(self) -> list[TopicPartition]:
+        """Partitions that are new or offline, without those being deleted."""
+        waiting = (PartitionState.NEW, PartitionState.OFFLINE)
+        return [
+            partition
+            for partition, state in self.partition_states.items()
+            if state in waiting and not self.is_queued_for_deletion(partition.topic)
+        ]
+
+    def _all_replicas(self) -> Iterator[Replica]:
+        for topic, partitions in self.assignments.items():
+            for number, assignment in partitions.items():
+                partition = TopicPartition(topic, number)
+                for broker_id in assignment.replicas:
+                    yield Replica(partition, broker_id)

@@ -1,0 +1,204 @@
+"""StateChanges: carries out what the partition and replica machines decide.
+
+Law: each method is one step: it asks the machine, writes to the tree with expected versions and fenced by the
+controller epoch, hands the outcome back to the machine, and sends one batch of requests. A state node that has another
+version than expected is read again and the step repeated for it, a bounded number of times.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from itertools import groupby
+
+from kbroker.controller.controller_channel_manager import ControllerChannelManager
+from kbroker.controller.machines.controller_context import (
+    ControllerContext,
+    PartitionState,
+    Replica,
+    ReplicaState,
+)
+from kbroker.controller.machines.partition_state_machine import (
+    ElectionStrategy,
+    PartitionStateMachine,
+)
+from kbroker.controller.machines.replica_state_machine import ReplicaStateMachine
+from kbroker.controller.machines.request_batch import RequestBatch
+from kbroker.model import TopicPartition
+from kbroker.zk import zk_paths
+from kbroker.zk.zk_paths import PartitionStateWrite
+from kbroker.zk.zk_utils import ZkUtils
+
+log = logging.getLogger(__name__)
+
+MAX_CONFLICT_RETRIES = 5
+UNCLEAN_SETTING = "unclean.leader.election.enable"
+
+
+class StateChanges:
+    """The machines with their tree and their channels. Owned by the controller's queue."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        zk: ZkUtils,
+        channels: ControllerChannelManager,
+        *,
+        broker_id: int,
+        unclean_by_default: bool,
+    ) -> None:
+        self.context = context
+        self.zk = zk
+        self.channels = channels
+        self.partitions = PartitionStateMachine(context)
+        self.replicas = ReplicaStateMachine(context)
+        self._broker_id = broker_id
+        self._unclean_by_default = unclean_by_default
+
+    def batch(self) -> RequestBatch:
+        """An empty batch of requests."""
+        return RequestBatch(self.context, self._broker_id)
+
+    def send(self, batch: RequestBatch) -> None:
+        """Queue what has been gathered."""
+        self.channels.send(batch.build())
+
+    def send_metadata(
+        self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition] = ()
+    ) -> None:
+        """Tell brokers of all live brokers and of these partitions."""
+        batch = self.batch()
+        batch.add_update_metadata(broker_ids, partitions)
+        self.send(batch)
+
+    # --- partitions --------------------------------------------------------------------------------------------
+
+    def partitions_new(self, partitions: Iterable[TopicPartition]) -> None:
+        """Partitions of a new topic, or added to one."""
+        for partition in self.partitions.allowed(partitions, PartitionState.NEW):
+            self.partitions.transition_to(partition, PartitionState.NEW)
+
+    def partitions_offline(self, partitions: Iterable[TopicPartition]) -> None:
+        """Partitions whose leader has died, or that are deleted."""
+        for partition in self.partitions.allowed(partitions, PartitionState.OFFLINE):
+            self.partitions.transition_to(partition, PartitionState.OFFLINE)
+
+    def partitions_gone(self, partitions: Iterable[TopicPartition]) -> None:
+        """Partitions that are deleted."""
+        for partition in self.partitions.allowed(partitions, PartitionState.NON_EXISTENT):
+            self.partitions.transition_to(partition, PartitionState.NON_EXISTENT)
+
+    async def partitions_online(
+        self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy
+    ) -> None:
+        """Give partitions a leader: their first one, or an elected one."""
+        allowed = self.partitions.allowed(partitions, PartitionState.ONLINE)
+        new = [p for p in allowed if self.context.partition_state(p) is PartitionState.NEW]
+        old = [p for p in allowed if self.context.partition_state(p) is not PartitionState.NEW]
+        batch = self.batch()
+        if new:
+            writes = self.partitions.initial_writes(new)
+            await self.zk.create_partition_paths(
+                (w.topic_partition for w in writes), self.context.epoch_version
+            )
+            conflicts = self.partitions.written(writes, await self._write(writes), batch)
+            if conflicts:
+                log.error("state nodes of new partitions are there already: %s", conflicts)
+        if old:
+            await self._elect(old, strategy, batch)
+        self.send(batch)
+
+    async def _elect(
+        self,
+        partitions: list[TopicPartition],
+        strategy: ElectionStrategy,
+        batch: RequestBatch,
+    ) -> None:
+        unclean = await self._topics_with_unclean_election(partitions, strategy)
+        pending = partitions
+        for _ in range(MAX_CONFLICT_RETRIES):
+            writes = self.partitions.election_writes(pending, strategy, unclean.__contains__)
+            versions = await self._write(writes)
+            pending = self.partitions.written(writes, versions, batch)
+            if not pending:
+                return
+            await self._read_again(pending)
+        log.error("no leader elected, state nodes keep changing: %s", pending)
+
+    async def _topics_with_unclean_election(
+        self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy
+    ) -> set[str]:
+        """Topics among these that may elect a leader which is not in sync; read only where it could matter."""
+        if strategy is not ElectionStrategy.OFFLINE:
+            return set()
+        context = self.context
+        topics = {
+            p.topic
+            for p in partitions
+            if not any(
+                context.is_replica_online(Replica(p, b))
+                for b in context.leadership[p].leader_and_isr.isr
+            )
+        }
+        allowed = set()
+        for topic in topics:
+            overrides = await self.zk.entity_config(zk_paths.TOPIC_CONFIGS, topic)
+            text = overrides.get(UNCLEAN_SETTING, str(self._unclean_by_default))
+            if text.strip().lower() == "true":
+                allowed.add(topic)
+        return allowed
+
+    # --- replicas ----------------------------------------------------------------------------------------------
+
+    def replicas_new(self, replicas: Iterable[Replica]) -> None:
+        """Replicas of new partitions."""
+        batch = self.batch()
+        self.replicas.new(replicas, batch)
+        self.send(batch)
+
+    def replicas_online(self, replicas: Iterable[Replica]) -> None:
+        """Replicas whose broker is there."""
+        batch = self.batch()
+        self.replicas.online(replicas, batch)
+        self.send(batch)
+
+    async def replicas_offline(self, replicas: Iterable[Replica]) -> None:
+        """Replicas that no longer work: they leave the ISR and are stopped."""
+        batch = self.batch()
+        allowed = sorted(
+            self.replicas.allowed(replicas, ReplicaState.OFFLINE), key=lambda r: r.broker_id
+        )
+        for broker_id, group in groupby(allowed, key=lambda r: r.broker_id):
+            await self._broker_replicas_offline(broker_id, list(group), batch)
+        self.send(batch)
+
+    async def _broker_replicas_offline(
+        self, broker_id: int, replicas: list[Replica], batch: RequestBatch
+    ) -> None:
+        self.replicas.stop(replicas, batch)
+        pending = replicas
+        for _ in range(MAX_CONFLICT_RETRIES):
+            writes = self.replicas.isr_writes(broker_id, pending)
+            versions = await self._write(writes)
+            conflicts = self.replicas.shrunk(broker_id, writes, versions, batch)
+            if not conflicts:
+                break
+            await self._read_again(conflicts)
+            pending = [Replica(p, broker_id) for p in conflicts]
+        self.replicas.offline(replicas, batch)
+
+    def replicas_deletion_started(self, replicas: Iterable[Replica]) -> None:
+        """Ask for replicas to be deleted."""
+        batch = self.batch()
+        self.replicas.deletion_started(replicas, batch)
+        self.send(batch)
+
+    # --- tree --------------------------------------------------------------------------------------------------
+
+    async def _write(self, writes: list[PartitionStateWrite]) -> dict[TopicPartition, int | None]:
+        return await self.zk.write_partition_states(
+            writes, self.context.epoch, self.context.epoch_version
+        )
+
+    async def _read_again(self, partitions: Iterable[TopicPartition]) -> None:
+        self.context.leadership.update(await self.zk.partition_states(partitions))
