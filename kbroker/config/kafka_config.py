@@ -114,15 +114,11 @@ class KafkaConfig:
         dynamic_broker: Mapping[str, str] | None = None,
     ) -> None:
         """Settings by name as text: those set at start, then the dynamic ones of the cluster and of this broker."""
-        self.texts = dict(texts or {})
-        self.origins = dict(origins or {})
+        self.texts = _with_both_ids(texts or {})
+        self.origins = _with_both_ids(origins or {})
         self.dynamic_default = dict(dynamic_default or {})
         self.dynamic_broker = dict(dynamic_broker or {})
         merged = {**self.texts, **self.dynamic_default, **self.dynamic_broker}
-        if "broker.id" not in merged and "node.id" in merged:
-            merged["broker.id"] = merged["node.id"]
-        elif "broker.id" in merged:
-            merged.setdefault("node.id", merged["broker.id"])
         for group, group_class in GROUPS.items():
             values = {
                 key.attribute: key.parse(merged[key.name])
@@ -240,6 +236,15 @@ class KafkaConfig:
             "listener.security.protocol.map", self.socket_server.listener_security_protocol_map
         )
         return parse_end_points(name, text, protocols)
+
+
+def _with_both_ids(settings: Mapping[str, str]) -> dict[str, str]:
+    """broker.id and node.id name the same thing: one that is set alone stands for the other too."""
+    both = dict(settings)
+    for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+        if name in both:
+            both.setdefault(other, both[name])
+    return both
 
 
 def _unknown_name(name: str) -> list[str]:

@@ -85,7 +85,7 @@ class TopicConfig(ConfigGroup):
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
     follower_replication_throttled_replicas: tuple[str, ...] = define(
-        ("",),
+        (),
         "Follower replicas under the replication throttle, partition:broker pairs or *.",
         check=throttled_replicas,
         support="not yet",
@@ -97,7 +97,7 @@ class TopicConfig(ConfigGroup):
         synonyms=("log.index.interval.bytes",),
     )
     leader_replication_throttled_replicas: tuple[str, ...] = define(
-        ("",),
+        (),
         "Leader replicas under the replication throttle, partition:broker pairs or *.",
         check=throttled_replicas,
         support="not yet",

@@ -1,0 +1,146 @@
+"""DescribeConfigs (key 32): the settings of topics and brokers.
+
+v0: is_default instead of the source. v1: sources and synonyms. v3: types and documentation. v4: flexible.
+As Kafka 3.9 in ZooKeeper mode answers: an unknown kind of resource spoils the whole request, client metrics are
+refused, and an empty list of names stands for all names.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.config.config_values import ConfigType
+from kbroker.config.config_view import (
+    ConfigEntry,
+    ConfigSource,
+    ResourceType,
+    describe_broker,
+    describe_cluster_default,
+    describe_topic,
+    select,
+)
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+
+_KNOWN_TYPES = frozenset(ResourceType)
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent "
+    "to an incompatible broker. See the broker logs for more details."
+)
+_ROOT_LOGGER = ConfigEntry(
+    name="root",
+    value="INFO",
+    source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
+    read_only=False,
+    is_sensitive=False,
+    type=ConfigType.UNKNOWN,
+    synonyms=(),
+    documentation=None,
+)
+
+
+@api(DescribeConfigsRequest, serves="0-4")
+async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    """Answer every resource by itself."""
+    if any(resource.resource_type not in _KNOWN_TYPES for resource in request.resources):
+        refusal = KafkaError(ErrorCode.INVALID_REQUEST, _MALFORMED)
+        return DescribeConfigsResponse(
+            results=[_refused(resource, refusal) for resource in request.resources]
+        )
+    broker_id = ctx.config.server.broker_id
+    config = ctx.config.with_dynamic(
+        await ctx.configs.broker_overrides(None), await ctx.configs.broker_overrides(broker_id)
+    )
+    results = []
+    for resource in request.resources:
+        try:
+            entries = await _entries(ctx, config, resource)
+        except KafkaError as error:
+            results.append(_refused(resource, error))
+        else:
+            results.append(
+                _described(request, resource, select(entries, resource.configuration_keys))
+            )
+    return DescribeConfigsResponse(results=results)
+
+
+async def _entries(
+    ctx: RequestContext,
+    config: KafkaConfig,
+    resource: DescribeConfigsRequest.DescribeConfigsResource,
+) -> list[ConfigEntry]:
+    name = resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        if not ctx.metadata.contains(TopicPartition(name, 0)):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+        return describe_topic(config, await ctx.configs.topic_overrides(name))
+    if resource.resource_type == ResourceType.BROKER:
+        if not name:
+            return describe_cluster_default(config)
+        _check_broker_id(name, config.server.broker_id, " or empty string,")
+        return describe_broker(config)
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+        _check_broker_id(name, config.server.broker_id, "")
+        return [_ROOT_LOGGER]
+    message = "Config type client-metrics is only supported on KRaft clusters"
+    raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_broker_id(name: str, broker_id: int, or_else: str) -> None:
+    if not name.lstrip("-").isdecimal():
+        message = f"Broker id must be an integer, but it is: {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if int(name) != broker_id:
+        message = f"Unexpected broker id, expected {broker_id}{or_else} but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _refused(
+    resource: DescribeConfigsRequest.DescribeConfigsResource, error: KafkaError
+) -> DescribeConfigsResponse.DescribeConfigsResult:
+    return DescribeConfigsResponse.DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
+
+
+def _described(
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsRequest.DescribeConfigsResource,
+    entries: list[ConfigEntry],
+) -> DescribeConfigsResponse.DescribeConfigsResult:
+    return DescribeConfigsResponse.DescribeConfigsResult(
+        error_message="",
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_config(request, entry) for entry in entries],
+    )
+
+
+def _config(
+    request: DescribeConfigsRequest, entry: ConfigEntry
+) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResponse.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        is_default=entry.source is ConfigSource.DEFAULT_CONFIG,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsResponse.DescribeConfigsSynonym(name=name, value=value, source=source)
+            for name, value, source in synonyms
+        ],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

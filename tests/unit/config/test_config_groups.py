@@ -1,0 +1,124 @@
+"""The declared settings against the list of a real Kafka 3.9.2."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from kbroker.config.config_def import ConfigKey
+from kbroker.config.config_values import to_text
+from kbroker.config.kafka_config import config_keys
+from kbroker.config.topic_config import TopicConfig
+from kbroker.errors import ConfigError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "config"
+BROKER_KEYS = {key.name: key for key in config_keys()}
+TOPIC_KEYS = {key.name: key for key in TopicConfig.keys}
+
+
+def read_rows(file: str) -> list[dict[str, str]]:
+    with (GOLDEN / file).open() as lines:
+        return list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+BROKER_ROWS = read_rows("broker-settings-3.9.tsv")
+TOPIC_ROWS = read_rows("topic-settings-3.9.tsv")
+ALL = [
+    *((row, BROKER_KEYS[row["name"]]) for row in BROKER_ROWS),
+    *((row, TOPIC_KEYS[row["name"]]) for row in TOPIC_ROWS),
+]
+IDS = [row["name"] for row, _ in ALL]
+
+
+def expected_default(row: dict[str, str]) -> str | None:
+    return {"null": None, '""': ""}.get(row["default"], row["default"])
+
+
+def expected_synonyms(row: dict[str, str]) -> tuple[str, ...]:
+    names = tuple(row["synonyms"].split(","))
+    return () if names in (("null",), (row["name"],)) and "mode" in row else names
+
+
+def test_exactly_the_broker_settings_of_kafka_and_our_own_are_declared() -> None:
+    kafka = {name for name in BROKER_KEYS if not name.startswith("kbroker.")}
+    assert kafka == {row["name"] for row in BROKER_ROWS}
+
+
+def test_exactly_the_topic_settings_of_kafka_are_declared() -> None:
+    assert list(TOPIC_KEYS) == [row["name"] for row in TOPIC_ROWS]
+
+
+@pytest.mark.parametrize(("row", "key"), ALL, ids=IDS)
+def test_type_default_importance_and_visibility_are_those_of_kafka(
+    row: dict[str, str], key: ConfigKey
+) -> None:
+    assert key.type.name.lower() == row["type"]
+    assert to_text(key.default) == expected_default(row)
+    assert key.importance == row["importance"]
+    assert str(key.internal).lower() == row["internal"]
+    assert key.dynamic == row.get("mode", key.dynamic)
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [(row, BROKER_KEYS[row["name"]]) for row in BROKER_ROWS],
+    ids=lambda v: str(v)[:40],
+)
+def test_broker_settings_fall_back_as_in_kafka(row: dict[str, str], key: ConfigKey) -> None:
+    assert key.synonyms == expected_synonyms(row)
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [(row, TOPIC_KEYS[row["name"]]) for row in TOPIC_ROWS],
+    ids=lambda v: str(v)[:40],
+)
+def test_topic_settings_fall_back_as_in_kafka(row: dict[str, str], key: ConfigKey) -> None:
+    assert ",".join(key.synonyms) == row["synonyms"].replace("null", "")
+
+
+def bounds(valid: str) -> tuple[str | None, str | None]:
+    if "..." not in valid or valid.startswith("[partition") or valid.endswith("-1"):
+        return None, None
+    low, _, high = valid.strip("[]").partition(",...")
+    return low, high.lstrip(",") or None
+
+
+@pytest.mark.parametrize(("row", "key"), ALL, ids=IDS)
+def test_bounds_are_those_of_kafka(row: dict[str, str], key: ConfigKey) -> None:
+    low, high = bounds(row["valid"])
+    assert (to_text(key.at_least), to_text(key.at_most)) == (low, high)
+
+
+@pytest.mark.parametrize("key", BROKER_KEYS.values(), ids=BROKER_KEYS)
+def test_attribute_is_the_name_with_underscores_both_ways(key: ConfigKey) -> None:
+    plain = key.name.replace("clientCnxnSocket", "client.cnxn.socket")
+    assert key.attribute == plain.replace(".", "_")
+    assert key.attribute.replace("_", ".") == plain
+
+
+@pytest.mark.parametrize(
+    "key", [*BROKER_KEYS.values(), *TOPIC_KEYS.values()], ids=lambda key: key.name
+)
+def test_default_survives_printing_and_reading(key: ConfigKey) -> None:
+    text = to_text(key.default)
+    assert text is None or key.parse(text) == key.default
+
+
+@pytest.mark.parametrize("key", BROKER_KEYS.values(), ids=BROKER_KEYS)
+def test_every_setting_has_a_line_of_documentation(key: ConfigKey) -> None:
+    assert key.doc.endswith(".")
+    assert len(key.doc) < 160
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in BROKER_KEYS.values() if key.at_least is not None], ids=lambda k: k.name
+)
+def test_value_below_the_bound_is_refused_with_name_value_and_bound(key: ConfigKey) -> None:
+    assert key.at_least is not None
+    with pytest.raises(
+        ConfigError, match=f"for configuration {key.name}: Value must be at least {key.at_least}"
+    ):
+        key.parse(str(key.at_least - 1))
