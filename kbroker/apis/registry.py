@@ -61,9 +61,14 @@ def api(request_class: type[Message], *, serves: str) -> Callable[[HandlerT], Ha
     return register
 
 
+def registered() -> dict[int, Api]:
+    """The APIs registered so far, by key in rising order."""
+    return dict(sorted(_apis.items()))
+
+
 def load() -> dict[int, Api]:
     """Import every handler module of this package and return the APIs by key."""
     package = importlib.import_module(__package__ or "kbroker.apis")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
-    return dict(sorted(_apis.items()))
+    return registered()

@@ -1,0 +1,42 @@
+"""ApiVersions (18): what this broker serves, computed from the registry.
+
+v3: names the client's software; a name or version that does not fit the pattern gets INVALID_REQUEST and no keys
+(KIP-511). v5: names the cluster and node the client believes to speak to; taken and not used, as in ZooKeeper mode.
+A version that is not served is answered by KafkaApis with `unsupported_version_response`.
+The list holds exactly what works: no version is listed for the sake of old clients (KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+import re
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import Api, api, registered
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@api(ApiVersionsRequest, serves="0-5")
+def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """List the served keys with their versions."""
+    if ctx.api_version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        ctx.connection.client_software_name = name
+        ctx.connection.client_software_version = version
+    return ApiVersionsResponse(api_keys=[_entry(served) for served in registered().values()])
+
+
+def unsupported_version_response(own: Api) -> ApiVersionsResponse:
+    """The answer to a version of ApiVersions that is not served: error 35 and the range of this key alone."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own)])
+
+
+def _entry(served: Api) -> ApiVersionsResponse.ApiVersion:
+    versions = served.versions
+    return ApiVersionsResponse.ApiVersion(
+        api_key=served.key, min_version=versions.lowest, max_version=versions.highest
+    )

@@ -1,0 +1,97 @@
+"""What a handler sees: who asks, in which version, and the services it may call.
+
+`Services` is put together once, in `server`; a `RequestContext` is made for every request and holds nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.clock import Clock
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.protocol.header import RequestHeader
+from kbroker.protocol.request import ConnectionInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The broker's parts that handlers call."""
+
+    replicas: Any
+    groups: Any
+    metadata: Any
+    topics: Any
+    configs: Any
+    producer_ids: Any
+    controller: Any
+    config: KafkaConfig
+    clock: Clock
+
+
+class RequestContext:
+    """One request's surroundings."""
+
+    __slots__ = ("_services", "connection", "header")
+
+    def __init__(
+        self, header: RequestHeader, connection: ConnectionInfo, services: Services
+    ) -> None:
+        self.header = header
+        self.connection = connection
+        self._services = services
+
+    @property
+    def api_version(self) -> int:
+        """Version of the request, and so of its answer."""
+        return self.header.api_version
+
+    @property
+    def client_id(self) -> str | None:
+        """What the client calls itself."""
+        return self.header.client_id
+
+    @property
+    def replicas(self) -> Any:
+        """Partitions of this broker: append, fetch, offsets."""
+        return self._services.replicas
+
+    @property
+    def groups(self) -> Any:
+        """The group coordinator."""
+        return self._services.groups
+
+    @property
+    def metadata(self) -> Any:
+        """Topics, partitions and brokers as the controller announced them."""
+        return self._services.metadata
+
+    @property
+    def topics(self) -> Any:
+        """Creates and deletes topics."""
+        return self._services.topics
+
+    @property
+    def configs(self) -> Any:
+        """Dynamic configuration of topics and brokers."""
+        return self._services.configs
+
+    @property
+    def producer_ids(self) -> Any:
+        """Hands out producer ids."""
+        return self._services.producer_ids
+
+    @property
+    def controller(self) -> Any:
+        """The cluster's controller as seen from this broker."""
+        return self._services.controller
+
+    @property
+    def config(self) -> KafkaConfig:
+        """The broker's configuration."""
+        return self._services.config
+
+    @property
+    def clock(self) -> Clock:
+        """Time."""
+        return self._services.clock

@@ -1,0 +1,169 @@
+"""From a request to its answer: finds the API, decodes, calls the handler, encodes.
+
+Law: whatever a client sends, exactly one thing happens: an answer, no answer (acks=0), or ProtocolError, which closes
+the connection. A bug in a handler is answered with UNKNOWN_SERVER_ERROR and logged, once per place and minute.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Mapping
+from struct import Struct
+from typing import Any
+
+from kbroker.apis.api_versions import unsupported_version_response
+from kbroker.apis.context import RequestContext, Services
+from kbroker.apis.registry import Api, Handler
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.protocol.codec import decode, encode_pieces
+from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
+from kbroker.protocol.request import NoResponse, Request, Response
+from kbroker.protocol.schema import Message, response_class
+
+_log = logging.getLogger(__name__)
+
+_HEADER_V0 = Struct(">i")  # correlation id
+_HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
+_LOG_INTERVAL_MS = 60_000.0
+
+Result = Response | NoResponse
+
+
+class _Served:
+    """What is known beforehand about one version of one API."""
+
+    __slots__ = ("handler", "header", "name", "request_class", "response_class", "version")
+
+    def __init__(self, api: Api, version: int) -> None:
+        self.handler: Handler = api.handler
+        self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
+        self.name = api.name
+        self.request_class = api.request_class
+        self.response_class = response_class(api.request_class)
+        self.version = version
+
+
+class KafkaApis:
+    """Answers requests with the handlers of `apis`. Owned by the event loop."""
+
+    __slots__ = (
+        "_apis",
+        "_logged_ms",
+        "_served",
+        "_services",
+        "errors",
+        "requests",
+        "trailing_bytes",
+    )
+
+    def __init__(self, apis: Mapping[int, Api], services: Services) -> None:
+        """`apis` is what `registry.load()` returned."""
+        self._apis = apis
+        self._services = services
+        self._served: dict[tuple[int, int], _Served] = {}
+        self._logged_ms: dict[tuple[str, str, int], float] = {}
+        self.requests = 0
+        self.errors = 0  # bugs that were answered with UNKNOWN_SERVER_ERROR
+        self.trailing_bytes = 0  # requests with bytes after their body, as librdkafka sends some
+
+    def handle(self, request: Request) -> Result | Awaitable[Result]:
+        """Answer a request, directly where the handler did not have to wait. Raises ProtocolError."""
+        header = request.header
+        self.requests += 1
+        served = self._served.get((header.api_key, header.api_version))
+        if served is None:
+            if header.api_key == API_VERSIONS_KEY and not self._serves(
+                API_VERSIONS_KEY, header.api_version
+            ):
+                return self._unsupported_api_versions(header.correlation_id)
+            served = self._serve(header.api_key, header.api_version)
+        frame = request.frame
+        message, end = decode(served.request_class, served.version, frame, request.body_offset)
+        if end != len(frame):
+            self.trailing_bytes += 1
+        try:
+            answer = served.handler(
+                RequestContext(header, request.connection, self._services), message
+            )
+            if isinstance(answer, served.response_class):
+                head = served.header.pack(header.correlation_id)
+                return Response(encode_pieces(answer, served.version, head))
+            if isinstance(answer, NoResponse):
+                return answer
+        except ProtocolError:
+            raise
+        except Exception as error:  # the one place where bugs are caught
+            return self._refuse(served, header.correlation_id, message, error)
+        return self._finish(served, header.correlation_id, message, answer)
+
+    async def _finish(
+        self, served: _Served, correlation_id: int, message: Message, answer: Awaitable[Any]
+    ) -> Result:
+        """The rest of `handle` for a request that waits."""
+        try:
+            response = await answer
+            if isinstance(response, NoResponse):
+                return response
+            return Response(
+                encode_pieces(response, served.version, served.header.pack(correlation_id))
+            )
+        except ProtocolError:
+            raise
+        except Exception as error:  # as in `handle`
+            return self._refuse(served, correlation_id, message, error)
+
+    def _serves(self, key: int, version: int) -> bool:
+        api = self._apis.get(key)
+        return api is not None and version in api.versions
+
+    def _serve(self, key: int, version: int) -> _Served:
+        api = self._apis.get(key)
+        if api is None:
+            raise ProtocolError(f"API key {key} is not served")
+        if version not in api.versions:
+            raise ProtocolError(f"{api.name} v{version} is not served, only {api.versions}")
+        served = self._served[key, version] = _Served(api, version)
+        return served
+
+    def _unsupported_api_versions(self, correlation_id: int) -> Result:
+        # Answered in v0 although the request was newer: an unknown client can read only that, and learns our range
+        # from it (KIP-511).
+        api = self._apis.get(API_VERSIONS_KEY)
+        if api is None:
+            raise ProtocolError("ApiVersions is not served")
+        return Response(
+            encode_pieces(unsupported_version_response(api), 0, _HEADER_V0.pack(correlation_id))
+        )
+
+    def _refuse(
+        self, served: _Served, correlation_id: int, message: Message, error: Exception
+    ) -> Result:
+        """The answer of a request that a KafkaError or a bug ended."""
+        if isinstance(error, KafkaError):
+            code, text = error.code, error.message
+        else:
+            code, text = ErrorCode.UNKNOWN_SERVER_ERROR, None
+            self.errors += 1
+            self._log_bug(served, error)
+        if getattr(message, "acks", None) == 0:
+            return NoResponse(
+                close=True
+            )  # a producer with acks=0 reads no answers; a closed connection it notices
+        response = message.error_response(code, served.version, text)
+        return Response(encode_pieces(response, served.version, served.header.pack(correlation_id)))
+
+    def _log_bug(self, served: _Served, error: Exception) -> None:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = (served.name, type(error).__name__, trace.tb_lineno if trace is not None else 0)
+        now_ms = self._services.clock.monotonic_ms()
+        last_ms = self._logged_ms.get(place)
+        if last_ms is None or now_ms - last_ms >= _LOG_INTERVAL_MS:
+            self._logged_ms[place] = now_ms
+            _log.error(
+                "%s v%d was answered with UNKNOWN_SERVER_ERROR",
+                served.name,
+                served.version,
+                exc_info=error,
+            )

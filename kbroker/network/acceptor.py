@@ -1,0 +1,193 @@
+"""Listens on one address and turns accepted sockets into Channels.
+
+While `max.connections` are open, and for a second after the system had no descriptor left, an acceptor does not
+accept: new connections wait in the backlog.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import sys
+
+from kbroker.errors import ConfigError
+from kbroker.model import EndPoint
+from kbroker.network.channel import Channel
+from kbroker.network.processor import Processor
+from kbroker.network.quotas import ConnectionQuotas
+from kbroker.protocol.request import ConnectionInfo
+
+_log = logging.getLogger(__name__)
+
+_ACCEPTS_PER_TURN = 64
+_RETRY_S = 1.0  # after running out of descriptors
+_FULL_RETRY_S = 0.1  # after reaching max.connections
+_OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class Acceptor:
+    """One listening socket."""
+
+    def __init__(
+        self,
+        end_point: EndPoint,
+        processor: Processor,
+        quotas: ConnectionQuotas,
+        socket_buffers: tuple[int, int],
+        backlog: int,
+    ) -> None:
+        """`socket_buffers` are SO_SNDBUF and SO_RCVBUF in bytes; -1 leaves them to the system."""
+        self._end_point = end_point
+        self._processor = processor
+        self._quotas = quotas
+        self._send_buffer_bytes, self._receive_buffer_bytes = socket_buffers
+        self._backlog = backlog
+        self._socket: socket.socket | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._next_index = 0
+        self.accepted = 0
+
+    def bind(self) -> EndPoint:
+        """Bind and listen; returns the end point with the port that was bound.
+
+        Raises ConfigError when the address is taken, not ours or unknown.
+        """
+        wanted = self._end_point
+        try:
+            self._socket = self._listen(wanted)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            where = f"{wanted.host or '*'}:{wanted.port}"
+            raise ConfigError(f"listeners: cannot listen on {where}: {reason}") from error
+        self._socket.setblocking(False)
+        return EndPoint(
+            listener_name=wanted.listener_name,
+            host=wanted.host,
+            port=self._socket.getsockname()[1],
+            security_protocol=wanted.security_protocol,
+        )
+
+    def start(self) -> None:
+        """Accept connections from now on."""
+        if self._socket is not None:
+            asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Stop listening. Open connections stay."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+        for task in list(self._connecting):
+            task.cancel()
+
+    def _listen(self, wanted: EndPoint) -> socket.socket:
+        if not wanted.host:
+            dual = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if dual else socket.AF_INET
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            address: tuple[str, int] = ("::" if dual else "0.0.0.0", wanted.port)  # noqa: S104  as configured
+            if dual:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        else:
+            found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
+            family, kind, protocol, _, resolved = min(
+                found, key=lambda info: info[0] != socket.AF_INET
+            )
+            sock = socket.socket(family, kind, protocol)
+            address = (str(resolved[0]), wanted.port)
+        try:
+            if sys.platform != "win32":
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self._receive_buffer_bytes > 0:
+                # Before listen: the window scale of accepted connections is fixed in the handshake.
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+            sock.bind(address)
+            sock.listen(self._backlog)
+        except OSError:
+            sock.close()
+            raise
+        return sock
+
+    def _accept(self) -> None:
+        """Take what waits in the backlog, up to a bound per turn of the loop."""
+        assert self._socket is not None
+        for _ in range(_ACCEPTS_PER_TURN):
+            if self._quotas.is_full:
+                self._pause(_FULL_RETRY_S)
+                return
+            try:
+                sock, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_RESOURCES:
+                    raise
+                _log.error("cannot accept connections: %s", error.strerror)
+                self._pause(_RETRY_S)
+                return
+            self._open(sock, peer)
+
+    def _pause(self, delay_s: float) -> None:
+        assert self._socket is not None
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._socket.fileno())
+        self._retry = loop.call_later(delay_s, self.start)
+
+    def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:
+        peer_host = peer[0].removeprefix("::ffff:")
+        if not self._quotas.increment(peer_host):
+            _log.info("closed connection from %s: it has max.connections.per.ip of them", peer_host)
+            sock.close()
+            return
+        self.accepted += 1
+        try:
+            connection = self._configure(sock, peer_host, peer[1])
+        except OSError as error:  # the peer is gone already
+            _log.debug("connection from %s: %s", peer_host, error)
+            self._quotas.decrement(peer_host)
+            sock.close()
+            return
+        task = asyncio.get_running_loop().create_task(
+            self._connect(sock, connection), name=f"accept-{connection.connection_id}"
+        )
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    def _configure(self, sock: socket.socket, peer_host: str, peer_port: int) -> ConnectionInfo:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self._send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer_bytes)
+        local_host, local_port = sock.getsockname()[:2]
+        local_host = local_host.removeprefix("::ffff:")
+        index = self._next_index
+        self._next_index = (index + 1) & 0x7FFFFFFF
+        return ConnectionInfo(
+            connection_id=f"{local_host}:{local_port}-{peer_host}:{peer_port}-{index}",
+            listener_name=self._end_point.listener_name,
+            security_protocol=self._end_point.security_protocol,
+            local_host=local_host,
+            local_port=local_port,
+            peer_host=peer_host,
+            peer_port=peer_port,
+        )
+
+    async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:
+        channel = Channel(self._processor, sock, connection)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: channel, sock)
+        except OSError as error:
+            _log.debug("connection %s: %s", connection.connection_id, error)
+        finally:
+            if not channel.was_opened:
+                self._quotas.decrement(connection.peer_host)
+                sock.close()

@@ -1,0 +1,342 @@
+"""One connection: collects frames, hands requests on, sends answers.
+
+A BufferedProtocol: the loop receives into the channel's own buffer and a frame is processed where it lies; that is
+the only copy of it. One request is in work at a time, so answers keep the order of requests; further frames wait in
+the buffer, and when that is full the channel stops reading.
+
+Law: bytes that a request in work still views are never moved or overwritten. The buffer is compacted, replaced or
+given back only between requests.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Protocol, cast
+
+from kbroker.errors import ProtocolError
+from kbroker.network.foreign_bytes import hint_for
+from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, ReceiveBuffers
+from kbroker.network.request_channel import RequestChannel
+from kbroker.network.response_writer import ResponseWriter
+from kbroker.protocol.frame import next_frame
+from kbroker.protocol.header import decode_request_header
+from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
+
+_log = logging.getLogger(__name__)
+
+_REQUESTS_PER_TURN = 32  # then other connections get the loop
+_SIZE_BYTES = 4
+
+
+class ChannelOwner(Protocol):
+    """What a channel needs of the Processor it belongs to."""
+
+    request_channel: RequestChannel
+    buffers: ReceiveBuffers
+    max_frame_bytes: int
+
+    def channel_opened(self, channel: Channel) -> None:
+        """The channel may now receive."""
+        ...
+
+    def channel_closed(self, channel: Channel) -> None:
+        """The channel's connection is gone."""
+        ...
+
+    def count_protocol_error(self) -> None:
+        """A channel is being closed for what it received."""
+        ...
+
+
+class Channel(asyncio.BufferedProtocol):
+    """The broker's end of one client connection."""
+
+    __slots__ = (
+        "_buffer",
+        "_busy",
+        "_closing",
+        "_end",
+        "_eof",
+        "_loop",
+        "_opened",
+        "_owner",
+        "_paused",
+        "_running",
+        "_size_hint",
+        "_socket",
+        "_start",
+        "_transport",
+        "_waiting_for_memory",
+        "bytes_in",
+        "connection",
+        "requests",
+        "writer",
+    )
+
+    def __init__(
+        self, owner: ChannelOwner, sock: socket.socket, connection: ConnectionInfo
+    ) -> None:
+        self._owner = owner
+        self._socket = sock
+        self.connection = connection
+        self._loop = asyncio.get_running_loop()
+        self.writer = ResponseWriter(sock, self._loop, self._answer_left, self._write_failed)
+        self._transport: asyncio.Transport | None = None
+        self._buffer: bytearray | None = None
+        self._start = 0  # first byte that belongs to no answered or running request
+        self._end = 0  # end of the received bytes
+        self._size_hint = BASE_BYTES
+        self._busy = False  # a request is in work or its answer has not left
+        self._running = False
+        self._closing = False
+        self._eof = False
+        self._opened = False
+        self._paused = False
+        self._waiting_for_memory = False
+        self.bytes_in = 0
+        self.requests = 0
+
+    # What the sweep looks at.
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a request is in work or its answer has not left."""
+        return self._busy
+
+    @property
+    def was_opened(self) -> bool:
+        """True once the transport has been made."""
+        return self._opened
+
+    @property
+    def awaits_rest_of_frame(self) -> bool:
+        """True when the client began a frame and it is the client's turn to send more."""
+        return self._end > self._start and not self._busy and not self._paused
+
+    def reclaim(self) -> None:
+        """Give back a buffer that was taken for bytes that did not come."""
+        if self._buffer is not None and not self._busy and self._end == 0:
+            self._give_back()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The transport is ready."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._opened = True
+        self._owner.channel_opened(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview | bytearray:  # noqa: ARG002  asyncio's signature
+        """Where the next bytes go."""
+        buffer = self._buffer
+        if buffer is None:
+            buffer = self._owner.buffers.take(self, self._size_hint)
+            if buffer is None:
+                buffer = self._owner.buffers.take(self, BASE_BYTES)
+                assert buffer is not None
+            self._buffer = buffer
+            return buffer
+        return memoryview(buffer)[self._end :] if self._end else buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` more were received."""
+        self.bytes_in += nbytes
+        self._end += nbytes
+        if self._closing:
+            self._end = 0
+        elif self._busy:
+            self._settle()
+        else:
+            self._run()
+
+    def eof_received(self) -> bool:
+        """The client sends no more. Requests it has sent are still answered."""
+        self._eof = True
+        return self._busy
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
+        """The connection is gone; the buffer too, unless a request in work still views it."""
+        self._closing = True
+        self.writer.close()
+        self._transport = None
+        buffers = self._owner.buffers
+        if self._buffer is not None and not self._busy:
+            buffers.put_back(self, self._buffer)
+        else:
+            buffers.release(self)
+        self._buffer = None
+        self._owner.channel_closed(self)
+
+    # What the request handler pool calls.
+
+    def complete(self, result: Response | NoResponse) -> None:
+        """Send the answer of the request in work; then the next request may start."""
+        if self._closing:
+            return
+        if isinstance(result, Response):
+            try:
+                if not self.writer.write(result.pieces):
+                    return  # still busy; `_answer_left` goes on
+            except OSError as error:
+                self._write_failed(error)
+                return
+        elif result.close:
+            self.close()
+            return
+        self._busy = False
+        if not self._running:
+            self._run()
+
+    def fail(self, reason: str) -> None:
+        """Close the connection because of what it sent, with one line in the log."""
+        if self._closing:
+            return
+        first_bytes = bytes(self._buffer[self._start : self._start + 16]) if self._buffer else b""
+        hint = hint_for(first_bytes)
+        connection_id = self.connection.connection_id
+        _log.warning(
+            "closed connection %s: %s%s", connection_id, reason, f" ({hint})" if hint else ""
+        )
+        self._owner.count_protocol_error()
+        self.close()
+
+    def close_when_answered(self) -> None:
+        """Close as soon as no request is in work."""
+        if self._busy:
+            self._read(wanted=False)
+            self._eof = True
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection; what has not been sent is lost."""
+        if self._closing:
+            return
+        self._closing = True
+        self.writer.close()
+        if self._transport is not None:
+            self._transport.close()
+
+    # Requests.
+
+    def _run(self) -> None:
+        """Start requests as long as there are whole frames and none is in work."""
+        if self._running or self._closing:
+            return
+        self._running = True
+        left = _REQUESTS_PER_TURN
+        try:
+            while not self._busy and not self._closing:
+                if not left:
+                    self._loop.call_soon(self._run)
+                    break
+                left -= 1
+                request = self._next_request()
+                if request is None:
+                    break
+                self._busy = True
+                self.requests += 1
+                self._owner.request_channel.send(self, request)
+        except ProtocolError as error:
+            self.fail(str(error))
+            return
+        finally:
+            self._running = False
+        if not self._closing:
+            self._settle()
+
+    def _next_request(self) -> Request | None:
+        """The next whole frame as a request; None when there is none, or no room for it in the queue."""
+        buffer = self._buffer
+        if buffer is None or self._start == self._end:
+            return None
+        frame = next_frame(buffer, self._start, self._end, self._owner.max_frame_bytes)
+        if frame is None:
+            return None
+        if self._owner.request_channel.is_full:
+            self._owner.request_channel.wait_for_room(self._run)
+            return None
+        start, end = frame
+        view = memoryview(buffer)[start:end]
+        header, body_offset = decode_request_header(view)
+        self._start = end
+        size = end - start + _SIZE_BYTES
+        self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
+        return Request(header, view, body_offset, self.connection)
+
+    def _answer_left(self) -> None:
+        self._busy = False
+        self._run()
+
+    def _write_failed(self, error: OSError) -> None:
+        _log.debug("connection %s: answer not sent: %s", self.connection.connection_id, error)
+        self.close()
+
+    # The buffer.
+
+    def _settle(self) -> None:
+        """After received bytes or a finished request: make room, and read or do not."""
+        buffer = self._buffer
+        if buffer is not None and not self._busy:
+            if self._eof:
+                self.close()
+                return
+            if self._start == self._end:
+                self._give_back()
+            else:
+                self._make_room(buffer)
+        buffer = self._buffer
+        self._read(buffer is None or self._end < len(buffer))
+
+    def _give_back(self) -> None:
+        assert self._buffer is not None
+        self._owner.buffers.put_back(self, self._buffer)
+        self._buffer = None
+        self._start = self._end = 0
+
+    def _make_room(self, buffer: bytearray) -> None:
+        """Let the frame that has begun fit: move it to the front, or grow once the buffer is full."""
+        start, end = self._start, self._end
+        received = end - start
+        needed = _SIZE_BYTES
+        if received >= _SIZE_BYTES:
+            needed += int.from_bytes(buffer[start : start + _SIZE_BYTES], "big")
+        if start + needed <= len(buffer):
+            return
+        if needed <= len(buffer):
+            view = memoryview(buffer)
+            view[:received] = view[start:end]
+        elif end < len(buffer):
+            return  # no memory for a claim: first the buffer fills
+        else:
+            larger = self._owner.buffers.take(self, min(needed, 2 * len(buffer)))
+            if larger is None:
+                self._wait_for_memory()
+                return
+            larger[:received] = memoryview(buffer)[start:end]
+            self._owner.buffers.recycle(buffer)
+            self._buffer = larger
+        self._start, self._end = 0, received
+
+    def _wait_for_memory(self) -> None:
+        if not self._waiting_for_memory:
+            self._waiting_for_memory = True
+            self._owner.buffers.wait(self._memory_released)
+
+    def _memory_released(self) -> None:
+        self._waiting_for_memory = False
+        if not self._busy and not self._closing:
+            self._settle()
+
+    def _read(self, wanted: bool) -> None:
+        """Switch reading on or off. A full buffer must not be offered to the loop."""
+        if wanted == self._paused and self._transport is not None and not self._eof:
+            self._paused = not wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()

@@ -1,0 +1,184 @@
+"""Owns the open connections of the server and looks after them from time to time.
+
+One sweep timer for all connections: it closes those that are idle (`connections.max.idle.ms`), that send a frame
+too slowly, or that do not take their answer. Nothing is noted on the hot path for it; the sweep compares counters
+with those of the sweep before.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from kbroker.clock import Clock
+from kbroker.network.channel import Channel
+from kbroker.network.quotas import ConnectionQuotas
+from kbroker.network.receive_buffers import ReceiveBuffers
+from kbroker.network.request_channel import RequestChannel
+
+_log = logging.getLogger(__name__)
+
+SLOWEST_BYTES_PER_S = 1024  # a frame may come slowly, but not slower than this
+FRAME_DEADLINE_MS = 30_000
+ANSWER_DEADLINE_MS = 60_000
+_SWEEP_MS_MAX = 5_000
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the last sweeps saw of a connection. Times are monotonic milliseconds."""
+
+    bytes_in: int
+    bytes_out: int
+    active_ms: float
+    requests: int = 0
+    frame_since_ms: float | None = None
+    frame_from_bytes: int = 0
+    blocked_since_ms: float | None = None
+    blocked_from_bytes: int = 0
+
+
+class Processor:
+    """The open connections: their shared means, their counters and the sweep."""
+
+    def __init__(
+        self,
+        request_channel: RequestChannel,
+        buffers: ReceiveBuffers,
+        quotas: ConnectionQuotas,
+        clock: Clock,
+        limits: tuple[int, int],
+    ) -> None:
+        """`limits` are socket.request.max.bytes and connections.max.idle.ms (negative: never)."""
+        self.request_channel = request_channel
+        self.buffers = buffers
+        self.max_frame_bytes, self._idle_ms = limits
+        self._quotas = quotas
+        self._clock = clock
+        self._channels: dict[Channel, _Seen] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed_bytes_in = self._closed_bytes_out = 0
+        self.connections_opened = 0
+        self.connections_closed = 0
+        self.protocol_errors = 0  # connections closed for what they sent
+        self.idle_closed = 0
+        self.slow_closed = 0
+        self._emptied: asyncio.Event | None = None
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open now."""
+        return len(self._channels)
+
+    @property
+    def bytes_in(self) -> int:
+        """Bytes received since the start."""
+        return self._closed_bytes_in + sum(channel.bytes_in for channel in self._channels)
+
+    @property
+    def bytes_out(self) -> int:
+        """Bytes sent since the start."""
+        return self._closed_bytes_out + sum(channel.writer.bytes_out for channel in self._channels)
+
+    def start(self) -> None:
+        """Begin to sweep."""
+        interval_ms = (
+            _SWEEP_MS_MAX if self._idle_ms < 0 else min(_SWEEP_MS_MAX, max(self._idle_ms / 4, 50))
+        )
+        loop = asyncio.get_running_loop()
+
+        def tick() -> None:
+            self.sweep(self._clock.monotonic_ms())
+            self._timer = loop.call_later(interval_ms / 1000, tick)
+
+        self._timer = loop.call_later(interval_ms / 1000, tick)
+
+    async def shutdown(self, deadline_ms: float) -> None:
+        """Close idle connections at once and the others when they are answered, or after `deadline_ms`."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for channel in list(self._channels):
+            channel.close_when_answered()
+        await self._wait_until_empty(deadline_ms)
+        for channel in list(self._channels):
+            channel.close()
+        await self._wait_until_empty(1_000)
+
+    def channel_opened(self, channel: Channel) -> None:
+        """Count a new connection."""
+        self.connections_opened += 1
+        self._channels[channel] = _Seen(0, 0, self._clock.monotonic_ms())
+
+    def channel_closed(self, channel: Channel) -> None:
+        """Take a connection off the books."""
+        if self._channels.pop(channel, None) is None:
+            return
+        self.connections_closed += 1
+        self._closed_bytes_in += channel.bytes_in
+        self._closed_bytes_out += channel.writer.bytes_out
+        self._quotas.decrement(channel.connection.peer_host)
+        if not self._channels and self._emptied is not None:
+            self._emptied.set()
+
+    def count_protocol_error(self) -> None:
+        """Count a connection that is closed for what it sent."""
+        self.protocol_errors += 1
+
+    def sweep(self, now_ms: float) -> None:
+        """Close what is idle or too slow; called every few seconds, and by tests."""
+        for channel, seen in list(self._channels.items()):
+            reason = self._reason_to_close(channel, seen, now_ms)
+            if reason is None:
+                channel.reclaim()
+                continue
+            _log.info("closed connection %s: %s", channel.connection.connection_id, reason)
+            channel.close()
+        self.buffers.trim()
+
+    def _reason_to_close(self, channel: Channel, seen: _Seen, now_ms: float) -> str | None:
+        bytes_in, bytes_out = channel.bytes_in, channel.writer.bytes_out
+        active = bytes_in != seen.bytes_in or bytes_out != seen.bytes_out or channel.is_busy
+        if channel.writer.is_blocked:
+            if seen.blocked_since_ms is None:
+                seen.blocked_since_ms, seen.blocked_from_bytes = now_ms, bytes_out
+            elif _too_slow(
+                bytes_out - seen.blocked_from_bytes,
+                now_ms - seen.blocked_since_ms,
+                ANSWER_DEADLINE_MS,
+            ):
+                self.slow_closed += 1
+                return "the client does not read its answer"
+        else:
+            seen.blocked_since_ms = None
+        if not channel.awaits_rest_of_frame or channel.requests != seen.requests:
+            seen.frame_since_ms, seen.requests = None, channel.requests
+        elif seen.frame_since_ms is None:
+            seen.frame_since_ms, seen.frame_from_bytes = now_ms, bytes_in
+        elif _too_slow(
+            bytes_in - seen.frame_from_bytes, now_ms - seen.frame_since_ms, FRAME_DEADLINE_MS
+        ):
+            self.slow_closed += 1
+            return "a request came slower than 1 KiB/s"
+        if active:
+            seen.bytes_in, seen.bytes_out, seen.active_ms = bytes_in, bytes_out, now_ms
+        elif 0 <= self._idle_ms <= now_ms - seen.active_ms:
+            self.idle_closed += 1
+            return "idle for connections.max.idle.ms"
+        return None
+
+    async def _wait_until_empty(self, deadline_ms: float) -> None:
+        if not self._channels:
+            return
+        self._emptied = asyncio.Event()
+        try:
+            await asyncio.wait_for(self._emptied.wait(), deadline_ms / 1000)
+        except TimeoutError:
+            _log.info("%d connections were still open at the deadline", len(self._channels))
+
+
+def _too_slow(moved_bytes: int, age_ms: float, deadline_ms: int) -> bool:
+    """True when more than the deadline passed with less than `SLOWEST_BYTES_PER_S` on average."""
+    return age_ms >= deadline_ms and moved_bytes * 1000 < SLOWEST_BYTES_PER_S * age_ms

@@ -1,0 +1,79 @@
+"""Where complete requests wait between the Processors and the KafkaRequestHandlerPool.
+
+As long as the pool runs, a request goes straight through: there is one event loop, so a request is either being
+handled or waits in its own connection's buffer. Requests wait here while the pool is not started (connections are
+accepted before the broker is ready). The queue is bounded by `queued.max.requests`; when it is full, connections
+keep their frames and stop reading.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from kbroker.protocol.request import NoResponse, Request, Response
+
+
+class Replier(Protocol):
+    """The connection a request came from."""
+
+    def complete(self, result: Response | NoResponse) -> None:
+        """Send the answer; the next request of the connection may start."""
+        ...
+
+    def fail(self, reason: str) -> None:
+        """Close the connection: the bytes were no Kafka request."""
+        ...
+
+
+Receiver = Callable[[Replier, Request], None]
+
+
+class RequestChannel:
+    """A bounded queue of requests with a way around it."""
+
+    __slots__ = ("_max_requests", "_queue", "_receiver", "_waiters", "requests")
+
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
+        self._queue: deque[tuple[Replier, Request]] = deque()
+        self._waiters: deque[Callable[[], None]] = deque()
+        self._receiver: Receiver | None = None
+        self.requests = 0  # requests that came through
+
+    def __len__(self) -> int:
+        """Requests that wait now."""
+        return len(self._queue)
+
+    @property
+    def is_full(self) -> bool:
+        """True when a connection must keep its next request."""
+        return len(self._queue) >= self._max_requests
+
+    def wait_for_room(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when the queue has been emptied."""
+        self._waiters.append(callback)
+
+    def send(self, replier: Replier, request: Request) -> None:
+        """Hand a request to the pool, or keep it until there is one."""
+        self.requests += 1
+        if self._receiver is not None:
+            self._receiver(replier, request)
+            return
+        assert len(self._queue) < self._max_requests, "the connection did not look for room"
+        self._queue.append((replier, request))
+
+    def attach(self, receiver: Receiver) -> None:
+        """Let requests flow to `receiver`, those that wait first."""
+        self._receiver = receiver
+        while self._queue:
+            receiver(*self._queue.popleft())
+        for _ in range(len(self._waiters)):
+            self._waiters.popleft()()
+
+    def detach(self) -> None:
+        """Stop the flow; requests wait again."""
+        self._receiver = None

@@ -1,0 +1,106 @@
+"""The network layer as a whole: listeners, connections, the request queue and the pool that serves it.
+
+Order of a start: `start()` binds every listener and accepts; requests that come wait in the RequestChannel until
+`enable_request_processing()`. Order of a stop: `stop_accepting()`, then `shutdown()`.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+from kbroker.clock import Clock
+from kbroker.config.listeners import parse_end_points, parse_security_protocol_map
+from kbroker.config.socket_server_config import SocketServerConfig
+from kbroker.errors import ConfigError
+from kbroker.model import EndPoint
+from kbroker.network.acceptor import Acceptor
+from kbroker.network.processor import Processor
+from kbroker.network.quotas import ConnectionQuotas, parse_per_ip_overrides
+from kbroker.network.receive_buffers import ReceiveBuffers
+from kbroker.network.request_channel import RequestChannel
+from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool
+
+SHUTDOWN_DEADLINE_MS = 100.0  # requests that wait for something are cut off then
+_DEFAULT_BUDGET_BYTES = (
+    512 * 1024 * 1024
+)  # for receive buffers when queued.max.request.bytes sets no bound
+
+
+class SocketServer:
+    """Serves `handle` on every listener of the configuration."""
+
+    def __init__(self, config: SocketServerConfig, handle: Handle, clock: Clock) -> None:
+        """Nothing is bound yet. Raises ConfigError for listeners that cannot be read."""
+        listeners = _plaintext_listeners(config)
+        self.quotas = ConnectionQuotas(
+            config.max_connections,
+            config.max_connections_per_ip,
+            parse_per_ip_overrides(config.max_connections_per_ip_overrides),
+        )
+        budget_bytes = config.queued_max_request_bytes
+        self.request_channel = RequestChannel(config.queued_max_requests)
+        self.pool = KafkaRequestHandlerPool(handle, self.request_channel)
+        self.processor = Processor(
+            self.request_channel,
+            ReceiveBuffers(budget_bytes if budget_bytes > 0 else _DEFAULT_BUDGET_BYTES),
+            self.quotas,
+            clock,
+            (config.socket_request_max_bytes, config.connections_max_idle_ms),
+        )
+        socket_buffers = (config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
+        self.acceptors = tuple(
+            Acceptor(
+                end_point,
+                self.processor,
+                self.quotas,
+                socket_buffers,
+                config.socket_listen_backlog_size,
+            )
+            for end_point in listeners
+        )
+
+    async def start(self) -> tuple[EndPoint, ...]:
+        """Bind and accept; returns the end points with the ports that were bound, in the order of `listeners`.
+
+        Raises ConfigError when an address cannot be bound; nothing stays bound then.
+        """
+        try:
+            bound = tuple(acceptor.bind() for acceptor in self.acceptors)
+        except Exception:
+            self.stop_accepting()
+            raise
+        self.processor.start()
+        for acceptor in self.acceptors:
+            acceptor.start()
+        return bound
+
+    def enable_request_processing(self) -> None:
+        """Begin to answer, with the requests that have been waiting."""
+        self.pool.start()
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets; connections stay."""
+        for acceptor in self.acceptors:
+            acceptor.close()
+
+    async def shutdown(self, deadline_ms: float = SHUTDOWN_DEADLINE_MS) -> None:
+        """Close every connection: those without a request in work at once, the others after `deadline_ms`."""
+        self.stop_accepting()
+        await self.processor.shutdown(deadline_ms)
+        await self.pool.shutdown()
+
+
+def _plaintext_listeners(config: SocketServerConfig) -> tuple[EndPoint, ...]:
+    protocols = parse_security_protocol_map(
+        "listener.security.protocol.map", config.listener_security_protocol_map
+    )
+    listeners = parse_end_points("listeners", config.listeners, protocols)
+    if not listeners:
+        raise ConfigError("listeners is empty: at least one address is needed")
+    for listener in listeners:
+        if listener.security_protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"listeners={config.listeners}: {listener.listener_name} asks for"
+                f" {listener.security_protocol}; only PLAINTEXT is served"
+            )
+    return listeners

@@ -1,0 +1,42 @@
+"""Chooses the event loop: uvloop where it is installed, plain asyncio otherwise or on request.
+
+The only import of uvloop; everything else is written against asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from enum import StrEnum
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class EventLoopKind(StrEnum):
+    """Values of the setting `kbroker.event.loop`."""
+
+    AUTO = "auto"
+    UVLOOP = "uvloop"
+    ASYNCIO = "asyncio"
+
+
+def loop_factory(
+    kind: EventLoopKind = EventLoopKind.AUTO,
+) -> Callable[[], asyncio.AbstractEventLoop]:
+    """What makes the loop. Raises ModuleNotFoundError when uvloop is demanded and not installed."""
+    if kind is EventLoopKind.ASYNCIO:
+        return asyncio.new_event_loop
+    try:
+        import uvloop  # here: not installed everywhere, and not needed by those who only import this module
+    except ModuleNotFoundError:
+        if kind is EventLoopKind.UVLOOP:
+            raise
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+def run(main: Coroutine[Any, Any, T], kind: EventLoopKind = EventLoopKind.AUTO) -> T:
+    """Run a program's main coroutine to its end on the chosen loop."""
+    with asyncio.Runner(loop_factory=loop_factory(kind)) as runner:
+        return runner.run(main)

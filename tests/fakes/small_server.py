@@ -1,0 +1,117 @@
+"""A SocketServer in a thread of its own, and raw sockets that speak to it. Nothing of a broker is behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from types import TracebackType
+
+from kbroker.config.socket_server_config import SocketServerConfig
+from kbroker.network.request_handler_pool import Handle
+from kbroker.network.socket_server import SocketServer
+from kbroker.server.event_loop import EventLoopKind, run
+from kbroker.server.system_clock import SystemClock
+
+LOOPS = [EventLoopKind.UVLOOP, EventLoopKind.ASYNCIO]
+
+
+class SmallServer:
+    """Serves `handle` on a free port of 127.0.0.1 until the `with` block ends."""
+
+    def __init__(self, handle: Handle, kind: EventLoopKind, **settings: object) -> None:
+        self._handle = handle
+        self._kind = kind
+        self._settings = {"listeners": "PLAINTEXT://127.0.0.1:0", **settings}
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.port = 0
+        self.server: SocketServer | None = None
+        self._thread = threading.Thread(target=lambda: run(self._main(), self._kind))
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        config = SocketServerConfig(**self._settings)  # type: ignore[arg-type]
+        self.server = SocketServer(config, self._handle, SystemClock())
+        (bound,) = await self.server.start()
+        self.server.enable_request_processing()
+        self.port = bound.port
+        self._ready.set()
+        await self._stop.wait()
+        await self.server.shutdown()
+
+    def __enter__(self) -> SmallServer:
+        self._thread.start()
+        assert self._ready.wait(5), "the server did not start"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._loop is not None and self._stop is not None
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(5)
+        assert not self._thread.is_alive(), "the server did not stop"
+
+    def connect(self) -> RawConnection:
+        """A new connection to the server."""
+        return RawConnection(self.port)
+
+
+class RawConnection:
+    """A blocking socket that sends what it is told and reads whole frames."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = bytearray()
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.socket.sendall(data)
+
+    def send_frame(self, frame: bytes) -> None:
+        """Send a frame with its size."""
+        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def read_frame(self) -> bytes:
+        """The next whole frame, without its size."""
+        size = struct.unpack(">i", self._read(4))[0]
+        return self._read(size)
+
+    def is_closed_by_peer(self) -> bool:
+        """True when the server closes without another byte within the time limit."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionError:
+            return True
+
+    def stays_silent(self, seconds: float) -> bool:
+        """True when neither bytes nor the end come for so long."""
+        self.socket.settimeout(seconds)
+        try:
+            self.socket.recv(1)
+        except TimeoutError:
+            return True
+        finally:
+            self.socket.settimeout(5)
+        return False
+
+    def _read(self, size: int) -> bytes:
+        while len(self._received) < size:
+            chunk = self.socket.recv(262_144)
+            if not chunk:
+                raise ConnectionError("closed")
+            self._received += chunk
+        data = bytes(self._received[:size])
+        del self._received[:size]
+        return data

@@ -1,0 +1,270 @@
+"""Many requests at once on one connection: order of answers, frames cut anywhere, clients that do not read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import struct
+import tempfile
+import threading
+import time
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kbroker.protocol.messages import heartbeat, metadata  # noqa: F401  declares the keys used here
+from kbroker.protocol.request import NoResponse, Request, Response
+from tests.fakes.small_server import LOOPS, RawConnection, SmallServer
+
+METADATA, HEARTBEAT = 3, 12  # here: Heartbeat waits, Metadata does not
+
+
+class FileRange:
+    """A slice of a file, as the log hands it out."""
+
+    def __init__(self, fd: int, position: int, size: int) -> None:
+        self._fd = fd
+        self.position = position
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def read(self) -> bytes:
+        return os.pread(self._fd, self._size, self.position)
+
+
+def echo(request: Request) -> Response | Awaitable[Response]:
+    """Answers with the correlation id and the body."""
+    answer = Response(
+        [struct.pack(">i", request.header.correlation_id), bytes(request.frame[request.body_offset :])]
+    )
+    return _later(answer) if request.header.api_key == HEARTBEAT else answer
+
+
+async def _later(answer: Response) -> Response:
+    await asyncio.sleep(0.05)
+    return answer
+
+
+def frame(correlation_id: int, body: bytes = b"", key: int = METADATA) -> bytes:
+    content = struct.pack(">hhih", key, 0, correlation_id, -1) + body
+    return struct.pack(">i", len(content)) + content
+
+
+def answer(correlation_id: int, body: bytes = b"") -> bytes:
+    return struct.pack(">i", correlation_id) + body
+
+
+@pytest.fixture(params=LOOPS, scope="module")
+def server(request: pytest.FixtureRequest) -> Iterator[SmallServer]:
+    with SmallServer(echo, request.param) as small_server:
+        yield small_server
+
+
+@pytest.fixture
+def connection(server: SmallServer) -> Iterator[RawConnection]:
+    with server.connect() as raw:
+        yield raw
+
+
+def test_answers_keep_the_order_of_requests_when_the_first_one_waits(
+    connection: RawConnection,
+) -> None:
+    connection.send(frame(101, key=HEARTBEAT) + frame(102) + frame(103, key=HEARTBEAT) + frame(104))
+    assert [connection.read_frame() for _ in range(4)] == [answer(n) for n in (101, 102, 103, 104)]
+
+
+def test_thousands_of_pipelined_requests_are_answered_in_order(connection: RawConnection) -> None:
+    count = 5_000
+    data = b"".join(frame(n, b"x" * (n % 300)) for n in range(count))
+    sender = threading.Thread(target=connection.send, args=(data,))
+    sender.start()
+    answers = [connection.read_frame() for _ in range(count)]
+    sender.join()
+    assert answers == [answer(n, b"x" * (n % 300)) for n in range(count)]
+
+
+def test_pipelined_requests_behind_a_waiting_one_fill_the_buffer_and_stop_reading(
+    connection: RawConnection,
+) -> None:
+    body = os.urandom(20_000)
+    data = frame(0, key=HEARTBEAT) + b"".join(frame(n, body) for n in range(1, 200))
+    sender = threading.Thread(target=connection.send, args=(data,))
+    sender.start()
+    answers = [connection.read_frame() for _ in range(200)]
+    sender.join()
+    assert answers == [answer(0), *(answer(n, body) for n in range(1, 200))]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_frames_of_all_sizes_cut_at_random_points_arrive_whole(
+    connection: RawConnection, seed: int
+) -> None:
+    chosen = random.Random(seed)
+    sizes = [chosen.choice((0, 1, 100, 32_750, 32_768, 70_000, 1_500_000)) for _ in range(12)]
+    bodies = [chosen.randbytes(size) for size in sizes]
+    data = b"".join(frame(n, body) for n, body in enumerate(bodies))
+    cuts = sorted(chosen.randrange(len(data)) for _ in range(60))
+    chunks = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
+
+    def send() -> None:
+        for chunk in chunks:
+            connection.send(chunk)
+            time.sleep(0.0005)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    answers = [connection.read_frame() for _ in bodies]
+    sender.join()
+    assert answers == [answer(n, body) for n, body in enumerate(bodies)]
+
+
+def test_a_frame_far_beyond_the_first_buffer_is_answered(connection: RawConnection) -> None:
+    body = os.urandom(9_000_000)
+    sender = threading.Thread(target=connection.send, args=(frame(5, body),))
+    sender.start()
+    assert connection.read_frame() == answer(5, body)
+    sender.join()
+
+
+def test_a_half_closed_connection_still_gets_its_answers(connection: RawConnection) -> None:
+    connection.send(frame(1, key=HEARTBEAT) + frame(2))
+    connection.socket.shutdown(1)
+    assert [connection.read_frame(), connection.read_frame()] == [answer(1), answer(2)]
+    assert connection.is_closed_by_peer()
+
+
+def test_other_connections_are_answered_while_one_does_not_read(server: SmallServer) -> None:
+    body = os.urandom(6_000_000)
+    with server.connect() as slow, server.connect() as other:
+        sender = threading.Thread(target=slow.send, args=(frame(1, body) + frame(2, body),))
+        sender.start()
+        other.send(frame(3))
+        assert other.read_frame() == answer(3)
+        assert [slow.read_frame(), slow.read_frame()] == [answer(1, body), answer(2, body)]
+        sender.join()
+
+
+@pytest.fixture(scope="module")
+def log_file() -> Iterator[tuple[int, bytes]]:
+    data = random.Random(1).randbytes(5_000_000)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "00000000000000000000.log"
+        path.write_bytes(data)
+        with path.open("rb") as file:
+            yield file.fileno(), data
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_file_slices_leave_in_order_between_other_pieces(
+    kind: str, log_file: tuple[int, bytes]
+) -> None:
+    fd, data = log_file
+
+    def fetch(request: Request) -> Response:
+        head = struct.pack(">i", request.header.correlation_id)
+        first, second = FileRange(fd, 10, 3_000_000), FileRange(fd, 4_000_000, 500)
+        return Response([head, first, b"between", second, FileRange(fd, 0, 0), memoryview(b"end")])
+
+    content = data[10:3_000_010] + b"between" + data[4_000_000:4_000_500] + b"end"
+    with SmallServer(fetch, kind) as server, server.connect() as connection:
+        connection.send(frame(1) + frame(2) + frame(3))
+        time.sleep(0.1)  # the answers do not fit into the socket by now
+        answers = [connection.read_frame() for _ in range(3)]
+    assert answers == [answer(n, content) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_file_that_ends_before_its_slice_closes_the_connection(
+    kind: str, log_file: tuple[int, bytes]
+) -> None:
+    fd, data = log_file
+
+    def fetch(request: Request) -> Response:
+        return Response([b"head", FileRange(fd, len(data) - 5, 10)])
+
+    with SmallServer(fetch, kind) as server, server.connect() as connection:
+        connection.send(frame(1))
+        with pytest.raises(ConnectionError):
+            connection.read_frame()
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("close", [True, False])
+def test_no_response_closes_or_goes_on(kind: str, close: bool) -> None:
+    def produce(request: Request) -> Response | NoResponse:
+        if request.header.correlation_id == 1:
+            return NoResponse(close=close)
+        return Response([struct.pack(">i", request.header.correlation_id)])
+
+    with SmallServer(produce, kind) as server, server.connect() as connection:
+        connection.send(frame(1) + frame(2))
+        if close:
+            assert connection.is_closed_by_peer()
+        else:
+            assert connection.read_frame() == answer(2)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(kind: str) -> None:
+    async def forever() -> Response:
+        await asyncio.sleep(3600)
+        return Response([b""])
+
+    def wait(request: Request) -> Awaitable[Response]:
+        return forever()
+
+    with SmallServer(wait, kind) as server:
+        connections = [server.connect() for _ in range(50)]
+        connections[0].send(frame(1))
+        time.sleep(0.05)
+        started = time.monotonic()
+    assert time.monotonic() - started < 0.5
+    assert all(connection.is_closed_by_peer() for connection in connections)
+    for connection in connections:
+        connection.socket.close()
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_more_connections_than_the_address_may_hold_are_closed(kind: str) -> None:
+    with SmallServer(echo, kind, max_connections_per_ip=2) as server:
+        first, second, third = server.connect(), server.connect(), server.connect()
+        with first, second, third:
+            second.send(frame(1))
+            assert second.read_frame() == answer(1)
+            assert third.is_closed_by_peer()
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_connections_beyond_the_maximum_wait_until_one_is_closed(kind: str) -> None:
+    with SmallServer(echo, kind, max_connections=1) as server:
+        first, second = server.connect(), server.connect()
+        with first, second:
+            first.send(frame(1))
+            assert first.read_frame() == answer(1)
+            second.send(frame(2))
+            assert second.stays_silent(0.15)
+            first.socket.close()
+            assert second.read_frame() == answer(2)
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(kind: str) -> None:
+    async def slowly() -> Response:
+        await asyncio.sleep(0.8)
+        return Response([b"done"])
+
+    def wait(request: Request) -> Awaitable[Response]:
+        return slowly()
+
+    with SmallServer(wait, kind, connections_max_idle_ms=200) as server:
+        with server.connect() as waiting, server.connect() as idle:
+            waiting.send(frame(1))
+            assert idle.is_closed_by_peer()
+            assert waiting.read_frame() == b"done"
