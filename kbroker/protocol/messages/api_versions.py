@@ -3,9 +3,8 @@
 v1: response gains throttle_time_ms.
 v2: Same bytes as v1.
 v3: request gains client_software_name, client_software_version; response gains supported_features,
-    name, min_version, max_version, finalized_features_epoch, finalized_features, max_version_level,
-    min_version_level, zk_migration_ready; flexible.
-v4: Features whose lowest level is 0 are shown.
+    finalized_features_epoch, finalized_features, zk_migration_ready; flexible.
+v4: Same bytes as v3; features whose lowest level is 0 are shown.
 v5: request gains cluster_id, node_id.
 """
 

@@ -3,9 +3,8 @@
 v1: request gains validate_only; response gains error_message.
 v2: response gains throttle_time_ms.
 v3: Same bytes as v2.
-v4: -1 partitions and replicas are defaults.
-v5: response gains topic_config_error_code, num_partitions, replication_factor, configs, name,
-    value, read_only, config_source, is_sensitive; flexible.
+v4: Same bytes as v3; -1 partitions and replicas are defaults.
+v5: response gains topic_config_error_code, num_partitions, replication_factor, configs; flexible.
 v6: Same bytes as v5; throttled by THROTTLING_QUOTA_EXCEEDED.
 v7: response gains topic_id.
 """

@@ -5,7 +5,8 @@ v2: Same bytes as v1.
 v3: Same bytes as v2; the code TOPIC_DELETION_DISABLED.
 v4: flexible.
 v5: response gains error_message.
-v6: request gains topics, name, topic_id; request drops topic_names; response gains topic_id.
+v6: request gains topics; request drops topic_names; response gains topic_id; response may have null
+    name.
 """
 
 from __future__ import annotations

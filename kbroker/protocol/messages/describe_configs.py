@@ -1,7 +1,7 @@
 """DescribeConfigs: configurations of topics, brokers and other resources (KIP-133, KIP-226, KIP-569).
 
-v1: request gains include_synonyms; response gains config_source, synonyms, name, value, source;
-    response drops is_default. config_source in place of is_default.
+v1: request gains include_synonyms; response gains config_source, synonyms; response drops
+    is_default. config_source in place of is_default.
 v2: Same bytes as v1.
 v3: request gains include_documentation; response gains config_type, documentation.
 v4: flexible.

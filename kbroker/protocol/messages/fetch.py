@@ -2,24 +2,25 @@
 
 v0: Record data in formats 0 and 1 up to v3.
 v1: response gains throttle_time_ms.
+v2: Same bytes as v1.
 v3: request gains max_bytes.
-v4: request gains isolation_level; response gains last_stable_offset, aborted_transactions,
-    producer_id, first_offset. Record data in format 2; transactions and read_committed.
+v4: request gains isolation_level; response gains last_stable_offset, aborted_transactions. Record
+    data in format 2; transactions and read_committed.
 v5: request gains log_start_offset; response gains log_start_offset.
 v6: Same bytes as v5.
-v7: request gains session_id, session_epoch, forgotten_topics_data, topic, partitions; response
-    gains error_code, session_id. Fetch sessions (KIP-227).
+v7: request gains session_id, session_epoch, forgotten_topics_data; response gains error_code,
+    session_id. Fetch sessions (KIP-227).
 v8: Same bytes as v7.
 v9: request gains current_leader_epoch.
-v10: zstd is allowed.
+v10: Same bytes as v9; zstd is allowed.
 v11: request gains rack_id; response gains preferred_read_replica. Reads from followers (KIP-392).
-v12: request gains cluster_id, last_fetched_epoch; response gains diverging_epoch, epoch,
-    end_offset, current_leader, leader_id, leader_epoch, snapshot_id; flexible.
+v12: request gains cluster_id, last_fetched_epoch; response gains diverging_epoch, current_leader,
+    snapshot_id; flexible.
 v13: request gains topic_id; request drops topic; response gains topic_id; response drops topic.
     Topics go by id.
 v14: Same bytes as v13.
-v15: request gains replica_state, replica_id, replica_epoch; request drops replica_id.
-v16: response gains node_endpoints, node_id, host, port, rack. Same bytes, but for the tagged field.
+v15: request gains replica_state; request drops replica_id.
+v16: response gains node_endpoints. Same bytes, but for the tagged field.
 v17: request gains replica_directory_id.
 v18: request gains high_watermark.
 """

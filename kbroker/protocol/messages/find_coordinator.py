@@ -3,11 +3,10 @@
 v1: request gains key_type; response gains throttle_time_ms, error_message.
 v2: Same bytes as v1.
 v3: flexible.
-v4: request gains coordinator_keys; request drops key; response gains coordinators, key, node_id,
-    host, port, error_code, error_message; response drops error_code, error_message, node_id, host,
-    port.
+v4: request gains coordinator_keys; request drops key; response gains coordinators; response drops
+    error_code, error_message, node_id, host, port.
 v5: Same bytes as v4; the code TRANSACTION_ABORTABLE.
-v6: Share groups (KIP-932).
+v6: Same bytes as v5; share groups (KIP-932).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ v3: Same bytes as v2.
 v4: Same bytes as v3; MEMBER_ID_REQUIRED for a member without an id.
 v5: request gains group_instance_id; response gains group_instance_id.
 v6: flexible.
-v7: response gains protocol_type.
+v7: response gains protocol_type; response may have null protocol_name.
 v8: request gains reason.
 v9: response gains skip_assignment.
 """

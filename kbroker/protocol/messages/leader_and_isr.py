@@ -1,12 +1,11 @@
 """LeaderAndIsr: the controller tells a broker what it leads and follows (KIP-380, KIP-516, KIP-704).
 
 v1: request gains is_new.
-v2: request gains broker_epoch, topic_states, topic_name, partition_states; request drops
-    ungrouped_partition_states, topic_name.
+v2: request gains broker_epoch, topic_states; request drops ungrouped_partition_states, topic_name.
 v3: request gains adding_replicas, removing_replicas.
 v4: flexible.
-v5: request gains type, topic_id; response gains topics, topic_id, partition_errors; response drops
-    partition_errors, topic_name.
+v5: request gains type, topic_id; response gains topics; response drops partition_errors,
+    topic_name.
 v6: request gains leader_recovery_state.
 v7: request gains is_kraft_controller.
 

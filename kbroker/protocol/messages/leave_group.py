@@ -2,8 +2,7 @@
 
 v1: response gains throttle_time_ms.
 v2: Same bytes as v1.
-v3: request gains members, member_id, group_instance_id; request drops member_id; response gains
-    members, member_id, group_instance_id, error_code.
+v3: request gains members; request drops member_id; response gains members.
 v4: flexible.
 v5: request gains reason.
 """

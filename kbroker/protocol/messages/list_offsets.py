@@ -3,14 +3,15 @@
 v1: request drops max_num_offsets; response gains timestamp, offset; response drops
     old_style_offsets.
 v2: request gains isolation_level; response gains throttle_time_ms.
+v3: Same bytes as v2.
 v4: request gains current_leader_epoch; response gains leader_epoch.
 v5: Same bytes as v4; the code OFFSET_NOT_AVAILABLE.
 v6: flexible.
-v7: Largest timestamp, -3 (KIP-734).
-v8: Earliest local offset, -4 (KIP-405).
-v9: Last tiered offset, -5 (KIP-1005).
+v7: Same bytes as v6; largest timestamp, -3 (KIP-734).
+v8: Same bytes as v7; earliest local offset, -4 (KIP-405).
+v9: Same bytes as v8; last tiered offset, -5 (KIP-1005).
 v10: request gains timeout_ms.
-v11: Earliest offset that waits for tiering, -6 (KIP-1023).
+v11: Same bytes as v10; earliest offset that waits for tiering, -6 (KIP-1023).
 """
 
 from __future__ import annotations

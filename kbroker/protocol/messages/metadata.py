@@ -1,6 +1,6 @@
 """Metadata: the brokers, the controller, and who leads the partitions of which topics (KIP-4, KIP-516).
 
-v1: response gains rack, controller_id, is_internal.
+v1: request may have null topics; response gains rack, controller_id, is_internal.
 v2: response gains cluster_id.
 v3: response gains throttle_time_ms.
 v4: request gains allow_auto_topic_creation.
@@ -10,10 +10,10 @@ v7: response gains leader_epoch.
 v8: request gains include_cluster_authorized_operations, include_topic_authorized_operations;
     response gains topic_authorized_operations, cluster_authorized_operations.
 v9: flexible.
-v10: request gains topic_id; response gains topic_id.
+v10: request gains topic_id; request may have null name; response gains topic_id.
 v11: request drops include_cluster_authorized_operations; response drops
     cluster_authorized_operations. No bits about the cluster any more (see DescribeCluster).
-v12: Topics by id.
+v12: response may have null name. Topics by id.
 v13: response gains error_code.
 """
 

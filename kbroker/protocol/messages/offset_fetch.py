@@ -2,17 +2,14 @@
 
 v0: Offsets come from ZooKeeper.
 v1: Offsets come from the coordinator.
-v2: response gains error_code.
+v2: request may have null topics; response gains error_code.
 v3: response gains throttle_time_ms.
 v4: Same bytes as v3.
 v5: response gains committed_leader_epoch.
 v6: flexible.
 v7: request gains require_stable.
-v8: request gains groups, group_id, topics, name, partition_indexes; request drops group_id, topics,
-    name, partition_indexes; response gains groups, group_id, topics, name, partitions,
-    partition_index, committed_offset, committed_leader_epoch, metadata, error_code; response drops
-    topics, name, partitions, partition_index, committed_offset, committed_leader_epoch, metadata,
-    error_code.
+v8: request gains groups; request drops group_id, topics; response gains groups; response drops
+    topics, error_code.
 v9: request gains member_id, member_epoch.
 v10: request gains topic_id; request drops name; response gains topic_id; response drops name.
     Topics go by id.

@@ -1,15 +1,17 @@
 """Produce: append record batches to partitions (KIP-98, KIP-467, KIP-951, KIP-516).
 
-v0: Record data in format 0.
-v1: response gains throttle_time_ms. Throttled answers.
+v0: Record data in format 0; v1 too.
+v1: response gains throttle_time_ms.
 v2: response gains log_append_time_ms. Record data in format 1.
 v3: request gains transactional_id. Record data in format 2; transactions.
+v4: Same bytes as v3; the code KAFKA_STORAGE_ERROR.
 v5: response gains log_start_offset.
-v7: zstd is allowed.
-v8: response gains record_errors, batch_index, batch_index_error_message, error_message.
+v6: Same bytes as v5.
+v7: Same bytes as v6; zstd is allowed.
+v8: response gains record_errors, error_message.
 v9: flexible.
-v10: response gains current_leader, leader_id, leader_epoch, node_endpoints, node_id, host, port,
-    rack.
+v10: response gains current_leader, node_endpoints.
+v11: Same bytes as v10.
 v12: Same bytes as v11; transactions of the second protocol (KIP-890).
 v13: request gains topic_id; request drops name; response gains topic_id; response drops name.
 """

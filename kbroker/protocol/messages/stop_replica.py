@@ -1,10 +1,8 @@
 """StopReplica: the controller tells a broker to stop following, or to delete, replicas (KIP-570).
 
-v1: request gains broker_epoch, topics, name, partition_indexes; request drops ungrouped_partitions,
-    topic_name, partition_index.
+v1: request gains broker_epoch, topics; request drops ungrouped_partitions.
 v2: flexible.
-v3: request gains topic_states, topic_name, partition_states, partition_index, leader_epoch,
-    delete_partition; request drops delete_partitions, topics, name, partition_indexes.
+v3: request gains topic_states; request drops delete_partitions, topics.
 v4: request gains is_kraft_controller.
 
 Not in 4.x, where no controller uses ZooKeeper.

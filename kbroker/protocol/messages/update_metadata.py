@@ -1,11 +1,10 @@
 """UpdateMetadata: the controller tells every broker who is alive and who leads what.
 
-v1: request gains endpoints, port, host, security_protocol; request drops v0_host, v0_port.
+v1: request gains endpoints; request drops v0_host, v0_port.
 v2: request gains rack.
 v3: request gains listener.
 v4: request gains offline_replicas.
-v5: request gains broker_epoch, topic_states, topic_name, partition_states; request drops
-    ungrouped_partition_states, topic_name.
+v5: request gains broker_epoch, topic_states; request drops ungrouped_partition_states, topic_name.
 v6: flexible.
 v7: request gains topic_id.
 v8: request gains is_kraft_controller, type.
