@@ -1,4 +1,7 @@
-"""Consumer groups and their offsets."""
+"""GroupConfig: consumer groups and their offsets.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Log directories, segments, retention, flushing and cleaning."""
+"""LogConfig: log directories, segments, retention, flushing and cleaning.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Measuring, and what clients report."""
+"""MetricsConfig: measuring, and what clients report.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

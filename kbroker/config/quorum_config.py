@@ -1,4 +1,7 @@
-"""Controller requests, and the KRaft settings, which this broker only accepts."""
+"""QuorumConfig: controller requests, and the KRaft settings, which this broker only accepts.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

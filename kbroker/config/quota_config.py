@@ -1,4 +1,7 @@
-"""How quotas are measured."""
+"""QuotaConfig: how quotas are measured.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

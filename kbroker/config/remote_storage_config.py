@@ -1,4 +1,7 @@
-"""Tiered storage (KIP-405)."""
+"""RemoteStorageConfig: tiered storage (KIP-405).
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Replicas, in-sync sets, fetching and purgatories."""
+"""ReplicationConfig: replicas, in-sync sets, fetching and purgatories.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Authorization, principals, delegation tokens and stored secrets."""
+"""SecurityConfig: authorization, principals, delegation tokens and stored secrets.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

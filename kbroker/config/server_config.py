@@ -1,4 +1,7 @@
-"""The broker's identity, topic administration and orderly shutdown."""
+"""ServerConfig: the broker's identity, topic administration and orderly shutdown.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Share groups (KIP-932)."""
+"""ShareGroupConfig: share groups (KIP-932).
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Listeners, connections and the request queue."""
+"""SocketServerConfig: listeners, connections and the request queue.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

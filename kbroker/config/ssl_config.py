@@ -1,4 +1,7 @@
-"""TLS of the listeners."""
+"""SslConfig: TLS of the listeners.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

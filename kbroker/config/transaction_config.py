@@ -1,4 +1,7 @@
-"""Transactions and their state topic."""
+"""TransactionConfig: transactions and their state topic.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

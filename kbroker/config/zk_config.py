@@ -1,4 +1,7 @@
-"""The ZooKeeper ensemble, when there is one."""
+"""ZkConfig: the ZooKeeper ensemble, when there is one.
+
+Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+"""
 
 from __future__ import annotations
 

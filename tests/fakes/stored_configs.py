@@ -1,0 +1,20 @@
+"""Dynamic settings kept in dicts instead of the metadata tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass
+class StoredConfigs:
+    """Settings by topic and by broker; the broker None stands for the whole cluster."""
+
+    topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    brokers: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
+
+    async def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        return self.topics.get(topic, {})
+
+    async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
+        return self.brokers.get(broker_id, {})

@@ -1,0 +1,151 @@
+"""DescribeConfigs as a handler: resources, refusals, versions."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from kbroker.apis.describe_configs import handle
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.model import TopicPartition
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from tests.fakes.stored_configs import StoredConfigs
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP, NOTHING = 2, 4, 8, 16, 32, 64
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent "
+    "to an incompatible broker. See the broker logs for more details."
+)
+
+
+def resource(
+    resource_type: int, name: str, keys: list[str] | None = None
+) -> DescribeConfigsRequest.DescribeConfigsResource:
+    return DescribeConfigsRequest.DescribeConfigsResource(
+        resource_type=resource_type, resource_name=name, configuration_keys=keys
+    )
+
+
+def ask(
+    *resources: DescribeConfigsRequest.DescribeConfigsResource,
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> list[DescribeConfigsResponse.DescribeConfigsResult]:
+    context = SimpleNamespace(
+        config=KafkaConfig({"broker.id": "3"}),
+        configs=StoredConfigs(
+            topics={"t": {"retention.ms": "123456"}},
+            brokers={None: {"message.max.bytes": "2000012"}, 3: {"log.cleaner.threads": "2"}},
+        ),
+        metadata=SimpleNamespace(
+            contains=lambda tp: tp in (TopicPartition("t", 0), TopicPartition("plain", 0))
+        ),
+    )
+    request = DescribeConfigsRequest(
+        resources=list(resources), include_synonyms=synonyms, include_documentation=documentation
+    )
+    response: DescribeConfigsResponse = asyncio.run(handle(context, request))  # type: ignore[arg-type]
+    return response.results
+
+
+def test_a_topics_override_is_told_with_its_synonyms() -> None:
+    (result,) = ask(resource(TOPIC, "t", ["retention.ms"]), synonyms=True)
+    (config,) = result.configs
+    assert (result.error_code, result.error_message, config.value, config.config_source) == (
+        0,
+        "",
+        "123456",
+        1,
+    )
+    assert [(s.name, s.value, s.source) for s in config.synonyms] == [("retention.ms", "123456", 1)]
+
+
+def test_the_clusters_dynamic_value_is_a_topics_default() -> None:
+    (result,) = ask(resource(TOPIC, "plain", ["max.message.bytes"]))
+    assert (result.configs[0].value, result.configs[0].config_source) == ("2000012", 3)
+    assert result.configs[0].synonyms == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "count"), [(None, 36), ([], 36), (["no.such"], 0), (["retention.ms"], 1)]
+)
+def test_names_pick_settings_and_no_names_stand_for_all(keys: list[str] | None, count: int) -> None:
+    (result,) = ask(resource(TOPIC, "t", keys))
+    assert (result.error_code, len(result.configs)) == (0, count)
+
+
+def test_a_brokers_dynamic_value_shows_on_that_broker_alone() -> None:
+    own, cluster = ask(resource(BROKER, "3", ["log.cleaner.threads"]), resource(BROKER, ""))
+    assert (own.configs[0].value, own.configs[0].config_source) == ("2", 2)
+    assert [(c.name, c.value, c.config_source) for c in cluster.configs] == [
+        ("message.max.bytes", "2000012", 3)
+    ]
+
+
+def test_documentation_comes_when_asked_for() -> None:
+    (told,) = ask(resource(TOPIC, "t", ["retention.ms"]), documentation=True)
+    (silent,) = ask(resource(TOPIC, "t", ["retention.ms"]))
+    assert told.configs[0].documentation
+    assert silent.configs[0].documentation is None
+
+
+def test_a_broker_logger_shows_the_root_logger() -> None:
+    (result,) = ask(resource(LOGGER, "3"))
+    assert [(c.name, c.config_source, c.config_type, c.read_only) for c in result.configs] == [
+        ("root", 6, 0, False)
+    ]
+
+
+REFUSED = [
+    (TOPIC, "missing", 3, ""),
+    (BROKER, "999", 42, "Unexpected broker id, expected 3 or empty string, but received 999"),
+    (BROKER, "b", 42, "Broker id must be an integer, but it is: b"),
+    (LOGGER, "999", 42, "Unexpected broker id, expected 3 but received 999"),
+    (LOGGER, "", 42, "Broker id must not be empty"),
+    (METRICS, "m", 42, "Config type client-metrics is only supported on KRaft clusters"),
+    (GROUP, "g", 42, MALFORMED),
+    (NOTHING, "x", 42, MALFORMED),
+]
+
+
+@pytest.mark.parametrize(("resource_type", "name", "code", "message"), REFUSED)
+def test_refusals_are_those_of_kafka(
+    resource_type: int, name: str, code: int, message: str
+) -> None:
+    (result,) = ask(resource(resource_type, name))
+    assert (result.error_code, result.error_message, result.configs) == (code, message, [])
+    assert (result.resource_type, result.resource_name) == (resource_type, name)
+
+
+def test_one_refused_resource_leaves_the_others_alone() -> None:
+    missing, there = ask(resource(TOPIC, "missing"), resource(TOPIC, "t"))
+    assert (missing.error_code, there.error_code, len(there.configs)) == (3, 0, 36)
+
+
+def test_an_unknown_kind_of_resource_spoils_the_request() -> None:
+    results = ask(resource(TOPIC, "t"), resource(NOTHING, "x"))
+    assert [result.error_code for result in results] == [42, 42]
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_every_version_can_carry_the_answer(version: int) -> None:
+    response = DescribeConfigsResponse(
+        results=ask(resource(BROKER, "3"), synonyms=True, documentation=True)
+    )
+    decoded, _ = decode(DescribeConfigsResponse, version, encode(response, version))
+    sent = {config.name: config.value for config in response.results[0].configs}
+    assert {config.name: config.value for config in decoded.results[0].configs} == sent
+
+
+def test_version_0_says_whether_a_value_is_the_default() -> None:
+    (result,) = ask(resource(TOPIC, "t", ["retention.ms", "segment.bytes"]))
+    assert [(config.name, config.is_default) for config in result.configs] == [
+        ("retention.ms", False),
+        ("segment.bytes", True),
+    ]
