@@ -1,0 +1,47 @@
+"""DescribeCluster (key 60), versions 0 to 2: cluster id, controller and brokers.
+
+v1: endpoint type; brokers know brokers only, so controllers (2) get MISMATCHED_ENDPOINT_TYPE. v2: fenced brokers, of
+which there are none where ZooKeeper keeps the registrations.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.node_address import reachable_brokers
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from kbroker.replication.metadata_cache import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+@api(DescribeClusterRequest, serves="0-2")
+def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    """Describe the cluster as this broker knows it."""
+    if request.endpoint_type == CONTROLLERS:
+        raise KafkaError(
+            ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+        )
+    if request.endpoint_type != BROKERS:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            f"Unsupported endpoint type {request.endpoint_type}",
+        )
+    asked = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        cluster_id=ctx.metadata.cluster_id,
+        controller_id=ctx.metadata.controller_id,
+        brokers=[
+            DescribeClusterResponse.DescribeClusterBroker(
+                broker_id=broker.broker_id, host=host, port=port, rack=broker.rack
+            )
+            for broker, host, port in reachable_brokers(ctx.connection, ctx.metadata)
+        ],
+        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else OPERATIONS_NOT_ASKED,
+    )

@@ -1,0 +1,89 @@
+"""ListOffsets (key 2), versions 0 to 11: offsets by timestamp, and the special ones.
+
+v0: several offsets, by segment. v1: one offset with its timestamp. v2: isolation level. v4: leader epochs.
+v7: -3 largest timestamp. v8: -4 earliest local. v9: -5 last tiered. v11: -6 earliest that waits for tiering.
+A special timestamp in a version before it gets UNSUPPORTED_VERSION; nothing is tiered here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kbroker.replication.offset_lookup import (
+    DEBUGGING_REPLICA_ID,
+    OffsetParams,
+    OffsetQuery,
+    OffsetResult,
+)
+
+CONSUMER_REPLICA_ID = -1
+_ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
+
+PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+
+@api(ListOffsetsRequest, serves="0-11")
+def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    """Look up one offset per partition; a partition that is named twice is refused in both places."""
+    params = _params(ctx.api_version, request)
+    named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
+    response = ListOffsetsResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            if named[topic.name, partition.partition_index] > 1:
+                answers.append(_answer(partition, OffsetResult(ErrorCode.INVALID_REQUEST)))
+                continue
+            query = OffsetQuery(
+                TopicPartition(topic.name, partition.partition_index),
+                partition.timestamp,
+                partition.current_leader_epoch,
+            )
+            if ctx.api_version == 0:
+                answers.append(_old_style_answer(ctx, params, query, partition.max_num_offsets))
+            else:
+                (result,) = ctx.replicas.list_offsets(params, [query])
+                answers.append(_answer(partition, result))
+        response.topics.append(
+            ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
+        )
+    return response
+
+
+def _params(version: int, request: ListOffsetsRequest) -> OffsetParams:
+    isolation = _ISOLATION.get(request.isolation_level)
+    if isolation is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"No isolation level {request.isolation_level}")
+    if request.replica_id != CONSUMER_REPLICA_ID:
+        isolation = FetchIsolation.LOG_END
+    leader_only = request.replica_id != DEBUGGING_REPLICA_ID
+    return OffsetParams(version=version, isolation=isolation, leader_only=leader_only)
+
+
+def _answer(
+    partition: ListOffsetsRequest.ListOffsetsPartition, result: OffsetResult
+) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=partition.partition_index,
+        error_code=result.error_code,
+        timestamp=result.timestamp,
+        offset=result.offset,
+        leader_epoch=result.leader_epoch,
+    )
+
+
+def _old_style_answer(
+    ctx: RequestContext, params: OffsetParams, query: OffsetQuery, max_offsets: int
+) -> PartitionResponse:
+    error_code, offsets = ctx.replicas.list_offsets_before(params, query, max_offsets)
+    return PartitionResponse(
+        partition_index=query.topic_partition.partition,
+        error_code=error_code,
+        old_style_offsets=offsets,
+    )

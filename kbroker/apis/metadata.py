@@ -1,0 +1,139 @@
+"""Metadata (key 3), versions 0 to 13: brokers, controller, topics, and who leads their partitions.
+
+v0: an empty list means all topics. v1: null does. v4: the client may forbid auto creation. v5: offline replicas.
+v7: leader epochs. v8: authorized operations (of the cluster up to v10). v10: topic ids. v12: topics asked for by id.
+A missing topic that may be created is created first; LEADER_NOT_AVAILABLE makes the client ask again if that takes long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.node_address import reachable_brokers
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from kbroker.replication.metadata_cache import (
+    CLUSTER_OPERATIONS,
+    OPERATIONS_NOT_ASKED,
+    TOPIC_OPERATIONS,
+)
+from kbroker.replication.topic_name import is_valid_topic_name
+
+FIRST_VERSION_WITH_NULL_FOR_ALL = 1
+FIRST_VERSION_BY_ID = 12
+
+Topic = MetadataResponse.MetadataResponseTopic
+
+
+@api(MetadataRequest, serves="0-13")
+def handle(
+    ctx: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    """Describe the cluster and the topics asked for, creating missing ones where that is allowed."""
+    topics = request.topics
+    if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL):
+        return _response(ctx, request, None)
+    _check_names(ctx.api_version, topics)
+    missing = _to_be_created(ctx, request)
+    if missing:
+        return _create_and_answer(ctx, request, missing)
+    return _response(ctx, request, _distinct(topics))
+
+
+async def _create_and_answer(
+    ctx: RequestContext, request: MetadataRequest, missing: frozenset[str]
+) -> MetadataResponse:
+    await ctx.topics.auto_create(sorted(missing))
+    return _response(ctx, request, _distinct(request.topics or []), missing)
+
+
+def _response(
+    ctx: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataRequest.MetadataRequestTopic] | None,
+    created: frozenset[str] = frozenset(),
+) -> MetadataResponse:
+    metadata = ctx.metadata
+    asked = request.include_topic_authorized_operations
+    operations = TOPIC_OPERATIONS if asked else OPERATIONS_NOT_ASKED
+    cluster_asked = request.include_cluster_authorized_operations
+    if topics is None:
+        described = [_describe(ctx, name, operations) for name in metadata.topics()]
+    else:
+        described = [_describe_asked(ctx, topic, operations, created) for topic in topics]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponse.MetadataResponseBroker(
+                node_id=broker.broker_id, host=host, port=port, rack=broker.rack
+            )
+            for broker, host, port in reachable_brokers(ctx.connection, metadata)
+        ],
+        cluster_id=metadata.cluster_id,
+        controller_id=metadata.controller_id,
+        topics=described,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if cluster_asked else OPERATIONS_NOT_ASKED,
+    )
+
+
+def _check_names(version: int, topics: list[MetadataRequest.MetadataRequestTopic]) -> None:
+    """Versions 10 and 11 have a field for ids and null names, but no meaning for them."""
+    if version >= FIRST_VERSION_BY_ID:
+        return
+    for topic in topics:
+        if topic.name is None or topic.topic_id != ZERO_UUID:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"Topics are asked for by name in version {version}"
+            )
+
+
+def _distinct(
+    topics: list[MetadataRequest.MetadataRequestTopic],
+) -> list[MetadataRequest.MetadataRequestTopic]:
+    return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
+
+
+def _to_be_created(ctx: RequestContext, request: MetadataRequest) -> frozenset[str]:
+    """What is missing and may be created."""
+    if not (request.allow_auto_topic_creation and ctx.config.server.auto_create_topics_enable):
+        return frozenset()
+    return frozenset(
+        topic.name
+        for topic in request.topics or ()
+        if topic.name is not None
+        and topic.topic_id == ZERO_UUID
+        and not ctx.metadata.contains_topic(topic.name)
+        and is_valid_topic_name(topic.name)
+    )
+
+
+def _describe(ctx: RequestContext, name: str, operations: int) -> Topic:
+    described: Topic = ctx.metadata.describe_topic(
+        name, ctx.api_version, ctx.connection.listener_name, operations
+    )
+    return described
+
+
+def _describe_asked(
+    ctx: RequestContext,
+    topic: MetadataRequest.MetadataRequestTopic,
+    operations: int,
+    created: frozenset[str],
+) -> Topic:
+    name = topic.name
+    if topic.topic_id != ZERO_UUID:
+        name = ctx.metadata.topic_name(topic.topic_id)
+        if name is None:
+            return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic.topic_id)
+    elif name is None:  # neither name nor id: Kafka's answer to this too
+        return Topic(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, name="")
+    if ctx.metadata.contains_topic(name):
+        return _describe(ctx, name, operations)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not is_valid_topic_name(name):
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif name in created:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    return Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)

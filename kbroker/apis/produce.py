@@ -1,0 +1,67 @@
+"""Produce (key 0), versions 3 to 13: append record batches.
+
+v3: record format 2. v5: log start offset. v7: zstd. v8: errors per record. v10: who leads instead (KIP-951).
+v13: topics by id. Not served: transactions, so v12's implicit ones neither. acks=0 has no answer; an error closes the
+connection, which is all the producer can notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.node_address import leader_addresses, leader_hint
+from kbroker.apis.registry import api
+from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.protocol.request import NoResponse
+from kbroker.replication.produce_request import ProduceWork
+from kbroker.replication.produce_result import PartitionProduceResult
+
+FIRST_VERSION_WITH_LEADER_HINTS = 10
+
+Answer = ProduceResponse | NoResponse
+
+
+@api(ProduceRequest, serves="3-13")
+def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[Answer]:
+    """Append; answered at once unless followers have to store the records first."""
+    work = ProduceWork(request, ctx.api_version, ctx.metadata.topic_name)
+    results = ctx.replicas.append_records(work.entries, request.acks, request.timeout_ms)
+    if isinstance(results, list):
+        return _answer(ctx, request.acks, work, results)
+    return _answer_later(ctx, request.acks, work, results)
+
+
+async def _answer_later(
+    ctx: RequestContext,
+    acks: int,
+    work: ProduceWork,
+    results: Awaitable[list[PartitionProduceResult]],
+) -> Answer:
+    return _answer(ctx, acks, work, await results)
+
+
+def _answer(
+    ctx: RequestContext, acks: int, work: ProduceWork, results: list[PartitionProduceResult]
+) -> Answer:
+    response = work.fill(results)
+    if acks == 0:
+        return NoResponse(close=work.has_error)
+    if work.not_led_here and ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
+        _add_leader_hints(ctx, work)
+    return response
+
+
+def _add_leader_hints(ctx: RequestContext, work: ProduceWork) -> None:
+    leaders = set()
+    for topic_partition, answer in work.not_led_here:
+        leader_id, leader_epoch = leader_hint(ctx.metadata, topic_partition)
+        answer.current_leader.leader_id = leader_id
+        answer.current_leader.leader_epoch = leader_epoch
+        leaders.add(leader_id)
+    work.response.node_endpoints = [
+        ProduceResponse.NodeEndpoint(
+            node_id=broker.broker_id, host=host, port=port, rack=broker.rack
+        )
+        for broker, host, port in leader_addresses(ctx.connection, ctx.metadata, leaders)
+    ]

@@ -1,0 +1,73 @@
+"""A fetch that waits until there are `min_bytes` to read, or its max wait is over.
+
+It is woken per partition: by an append, a move of the high watermark or of the last stable offset, a change of
+leadership, or deletion. Then only that partition is looked at again; the answer itself is one fresh read of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol
+
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.purgatory import DelayedOperation
+
+
+class ReadOutcome(Protocol):
+    """What one read of several partitions gave."""
+
+    partitions: list[FetchResponse.PartitionData]  # in the order asked for
+    size_bytes: int
+    must_answer: bool  # an error or a diverging epoch is news that does not wait
+
+
+Read = Callable[[FetchParams, Sequence[FetchPartition]], ReadOutcome]
+
+
+class DelayedFetch(DelayedOperation):
+    """One waiting fetch. `first` is what the read at the time of the request gave."""
+
+    __slots__ = ("_asked", "_future", "_params", "_read", "_sizes", "_total")
+
+    def __init__(
+        self,
+        params: FetchParams,
+        asked: Sequence[FetchPartition],
+        first: ReadOutcome,
+        read: Read,
+        future: asyncio.Future[list[FetchResponse.PartitionData]],
+    ) -> None:
+        super().__init__()
+        self._params = params
+        self._asked = asked
+        self._read = read
+        self._future = future
+        self._sizes = [_size(data) for data in first.partitions]
+        self._total = sum(self._sizes)
+
+    def try_complete(self, key: Hashable) -> bool:
+        """Look at the partition that changed."""
+        for index, asked in enumerate(self._asked):
+            if asked.topic_partition != key:
+                continue
+            outcome = self._read(self._params, (asked,))
+            if outcome.must_answer:
+                return True
+            self._total += outcome.size_bytes - self._sizes[index]
+            self._sizes[index] = outcome.size_bytes
+        return self._total >= self._params.min_bytes
+
+    def on_complete(self) -> None:
+        """Read everything once more, so that all partitions are of one moment."""
+        if not self._future.done():
+            self._future.set_result(self._read(self._params, self._asked).partitions)
+
+    def on_expiration(self) -> None:
+        """The max wait is over: what there is, if only high watermarks."""
+        self.on_complete()
+
+
+def _size(data: FetchResponse.PartitionData) -> int:
+    return 0 if data.records is None else len(data.records)

@@ -1,0 +1,42 @@
+"""What a fetcher asks for: once per request, and once per partition. Values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.model import ZERO_UUID, TopicPartition
+
+CONSUMER_REPLICA_ID = -1
+NO_EPOCH = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class FetchParams:
+    """The part of a Fetch request that holds for all its partitions. Sizes in bytes over all partitions."""
+
+    isolation: FetchIsolation
+    max_bytes: int
+    min_bytes: int = 1
+    max_wait_ms: int = 0
+    replica_id: int = CONSUMER_REPLICA_ID
+    leader_only: bool = True  # consumers of version 11 and newer may read from followers (KIP-392)
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """One partition as a fetcher asks for it. A fetch session keeps it from request to request.
+
+    The last two fields are what the session told its client last; they are unused without a session.
+    """
+
+    topic_partition: TopicPartition  # the topic is "" while its id is unknown here
+    topic_id: UUID = ZERO_UUID  # zero in versions before 13
+    fetch_offset: int = 0
+    max_bytes: int = 0
+    current_leader_epoch: int = NO_EPOCH
+    last_fetched_epoch: int = NO_EPOCH
+    log_start_offset: int = -1  # the follower's, -1 from consumers
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1

@@ -1,0 +1,139 @@
+"""Reads several partitions for one fetch: shares out the bytes, turns each refusal into that partition's error code.
+
+Law: owned by the event loop; no record is copied, an answer holds slices of segment files. Every partition that was
+asked for has one entry in the outcome, in the same order. The first batch found is returned whole whatever the limits
+say, so that a consumer always gets on (KIP-74).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.model import ZERO_UUID
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.fetch_params import NO_EPOCH, FetchParams, FetchPartition
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.partition import Partition
+
+PartitionData = FetchResponse.PartitionData
+
+
+class FetchOutcome:
+    """What one read gave."""
+
+    __slots__ = ("must_answer", "partitions", "size_bytes")
+
+    def __init__(self) -> None:
+        self.partitions: list[PartitionData] = []
+        self.size_bytes = 0
+        self.must_answer = False  # an error or a diverging epoch is news that does not wait
+
+
+class FetchReader:
+    """Reads from the partitions a broker holds."""
+
+    def __init__(self, hosted: HostedPartitions) -> None:
+        self._hosted = hosted
+
+    def read(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> FetchOutcome:
+        """Read what is there now."""
+        outcome = FetchOutcome()
+        remaining_bytes = params.max_bytes
+        min_one_message = True
+        for asked in asked_for:
+            limit = asked.max_bytes if asked.max_bytes < remaining_bytes else remaining_bytes
+            limit = max(limit, 0)
+            try:
+                data = self._read_partition(params, asked, limit, min_one_message)
+            except KafkaError as error:
+                data = refused(asked, error.code)
+                outcome.must_answer = True
+            size = len(data.records)  # type: ignore[arg-type]
+            if size:
+                min_one_message = False
+                remaining_bytes = remaining_bytes - size if size < remaining_bytes else 0
+                outcome.size_bytes += size
+            elif NO_EPOCH not in (asked.last_fetched_epoch, data.diverging_epoch.epoch):
+                outcome.must_answer = True
+            outcome.partitions.append(data)
+        return outcome
+
+    def _read_partition(
+        self, params: FetchParams, asked: FetchPartition, limit_bytes: int, min_one_message: bool
+    ) -> PartitionData:
+        partition = self._hosted.find(asked.topic_partition) or self._absent(asked)
+        state = partition.state
+        if asked.current_leader_epoch != NO_EPOCH or state.leader != state.local_id:
+            partition.check_access(asked.current_leader_epoch, leader_only=params.leader_only)
+        if asked.topic_id is not ZERO_UUID:
+            _check_topic_id(partition, asked)
+        if params.replica_id >= 0 and not partition.has_replica(params.replica_id):
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"Broker {params.replica_id} is no replica of {asked.topic_partition}",
+            )
+        if asked.last_fetched_epoch != NO_EPOCH:
+            diverged = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
+            if diverged is not None:
+                return _diverging(partition, asked, diverged.epoch, diverged.end_offset)
+        log = partition.log
+        isolation = params.isolation
+        high_watermark = log.high_watermark  # before the read: never more than was readable
+        data = log.read(asked.fetch_offset, limit_bytes, isolation, min_one_message)
+        aborted = None
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            aborted = [
+                FetchResponse.AbortedTransaction(
+                    producer_id=transaction.producer_id, first_offset=transaction.first_offset
+                )
+                for transaction in data.aborted_transactions or ()
+            ]
+        return PartitionData(
+            partition_index=asked.topic_partition.partition,
+            high_watermark=high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=aborted,
+            records=data.records,
+        )
+
+    def _absent(self, asked: FetchPartition) -> Partition:
+        if not asked.topic_partition.topic:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has id {asked.topic_id}")
+        return self._hosted.get(asked.topic_partition)
+
+
+def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
+    """The entry of a partition that cannot be read: no offsets, no records."""
+    return PartitionData(
+        partition_index=asked.topic_partition.partition,
+        error_code=code,
+        high_watermark=-1,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _diverging(
+    partition: Partition, asked: FetchPartition, epoch: int, end_offset: int
+) -> PartitionData:
+    return PartitionData(
+        partition_index=asked.topic_partition.partition,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.log.last_stable_offset,
+        log_start_offset=partition.log_start_offset,
+        diverging_epoch=FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _check_topic_id(partition: Partition, asked: FetchPartition) -> None:
+    known = partition.topic_id
+    if known is not asked.topic_id and known not in (asked.topic_id, ZERO_UUID):
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_TOPIC_ID,
+            f"{asked.topic_partition} has topic id {known}, not {asked.topic_id}",
+        )

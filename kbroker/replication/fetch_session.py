@@ -1,0 +1,288 @@
+"""Incremental fetch sessions (KIP-227): a client names its partitions once, later only what changed of them.
+
+A request's session epoch says what it wants: -1 no session; 0 a new session, naming all partitions; n the n-th
+request of a session, naming partitions that are new or changed, and those to forget. The answer to a request of a
+session leaves out partitions of which there is nothing new.
+
+Law: owned by the event loop. The cache is bounded by `max.incremental.fetch.session.cache.slots`. A full cache takes a
+new session in place of one that nobody used for two minutes, or of an older one with fewer partitions: a big session
+saves more. Followers' sessions are never evicted for consumers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from random import randrange
+from typing import NamedTuple
+from uuid import UUID
+
+from kbroker.clock import Clock
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.replication.fetch_params import FetchPartition
+
+PartitionData = FetchResponse.PartitionData
+TopicName = Callable[[UUID], str | None]
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+EPOCH_MAX = 2**31 - 1
+EVICTION_MS = 120_000  # a session is safe for so long after its creation and after each use
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+
+class FetchOrigin(NamedTuple):
+    """What a session must not mix: topics by id or by name, and who asks."""
+
+    uses_topic_ids: bool
+    is_follower: bool
+
+
+class FetchSession:
+    """The partitions of one client, in the order in which they are read, and the epoch of its next request."""
+
+    __slots__ = ("created_ms", "epoch", "last_used_ms", "origin", "partitions", "session_id")
+
+    def __init__(self, session_id: int, origin: FetchOrigin, now_ms: float) -> None:
+        self.session_id = session_id
+        self.origin = origin
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.partitions: dict[Hashable, FetchPartition] = {}
+
+
+class FetchContext:
+    """One request's partitions, and how its answer is put together."""
+
+    __slots__ = ("_epoch", "_sessions", "asked_for", "origin", "session")
+
+    def __init__(
+        self,
+        sessions: FetchSessions,
+        origin: FetchOrigin,
+        asked_for: list[FetchPartition],
+        session: FetchSession | None = None,
+        *,
+        epoch: int = FINAL_EPOCH,
+    ) -> None:
+        self._sessions = sessions
+        self._epoch = epoch
+        self.origin = origin
+        self.asked_for = asked_for
+        self.session = session
+
+    def response(self, answers: list[PartitionData]) -> FetchResponse:
+        """The response for `answers`, which are in the order of `asked_for`."""
+        session = self.session
+        if session is not None:
+            return self._incremental_response(session, answers)
+        session_id = NO_SESSION
+        if self._epoch == INITIAL_EPOCH:
+            session_id = self._sessions.create(self.origin, self.asked_for, answers)
+        pairs = zip(self.asked_for, answers, strict=True)
+        return FetchResponse(session_id=session_id, responses=_by_topic(pairs, self.origin))
+
+    def _incremental_response(
+        self, session: FetchSession, answers: list[PartitionData]
+    ) -> FetchResponse:
+        if session.epoch != next_epoch(self._epoch):
+            # Another request of the session went by while this one waited.
+            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        news = []
+        for asked, data in zip(self.asked_for, answers, strict=True):
+            if not _note_news(asked, data):
+                continue
+            news.append((asked, data))
+            if data.records is not None and len(data.records):
+                # To the end of the line, so that a busy partition does not starve the others.
+                key = _session_key(asked, self.origin)
+                if session.partitions.get(key) is asked:
+                    del session.partitions[key]
+                    session.partitions[key] = asked
+        return FetchResponse(session_id=session.session_id, responses=_by_topic(news, self.origin))
+
+
+class FetchSessions:
+    """All sessions of a broker, by session id."""
+
+    def __init__(self, slots: int, clock: Clock) -> None:
+        self._slots = slots
+        self._clock = clock
+        self._sessions: dict[int, FetchSession] = {}  # the one unused for longest first
+        self.evictions = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def context(
+        self, request: FetchRequest, version: int, topic_name: TopicName, *, is_follower: bool
+    ) -> FetchContext:
+        """The partitions that a request of that version asks for.
+
+        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+        """
+        origin = FetchOrigin(version >= FIRST_VERSION_WITH_TOPIC_IDS, is_follower)
+        epoch = request.session_epoch
+        if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+            return self._next(request, origin, topic_name)
+        if request.session_id != NO_SESSION:
+            self._sessions.pop(request.session_id, None)
+        named = _named(request, origin, topic_name)
+        return FetchContext(self, origin, list(named.values()), epoch=epoch)
+
+    def _next(
+        self, request: FetchRequest, origin: FetchOrigin, topic_name: TopicName
+    ) -> FetchContext:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH, f"The next epoch is {session.epoch}"
+            )
+        if session.origin != origin:
+            raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        _apply_changes(session, request, topic_name)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchContext(self, origin, [])
+        session.epoch = next_epoch(session.epoch)
+        session.last_used_ms = self._clock.monotonic_ms()
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        asked_for = list(session.partitions.values())
+        return FetchContext(self, origin, asked_for, session, epoch=request.session_epoch)
+
+    def create(
+        self, origin: FetchOrigin, asked_for: list[FetchPartition], answers: list[PartitionData]
+    ) -> int:
+        """Start a session whose client has just been told `answers`; its id, or 0 when there is no room."""
+        now_ms = self._clock.monotonic_ms()
+        if not asked_for or not self._has_room(origin, len(asked_for), now_ms):
+            return NO_SESSION
+        session_id = randrange(1, EPOCH_MAX)
+        while session_id in self._sessions:
+            session_id = randrange(1, EPOCH_MAX)
+        session = FetchSession(session_id, origin, now_ms)
+        for asked, data in zip(asked_for, answers, strict=True):
+            _note_news(asked, data)
+            session.partitions[_session_key(asked, origin)] = asked
+        self._sessions[session_id] = session
+        return session_id
+
+    def _has_room(self, origin: FetchOrigin, size: int, now_ms: float) -> bool:
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        victim = next(iter(self._sessions.values()))
+        if now_ms - victim.last_used_ms <= EVICTION_MS:
+            old = (s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS)
+            smallest = min(old, key=_weight, default=None)
+            if smallest is None or _weight(smallest)[:2] >= (origin.is_follower, size):
+                return False
+            victim = smallest
+        del self._sessions[victim.session_id]
+        self.evictions += 1
+        return True
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after `epoch`; 0 is for new sessions, so counting goes round from 1."""
+    if epoch < 0:
+        return FINAL_EPOCH
+    return 1 if epoch == EPOCH_MAX else epoch + 1
+
+
+def _weight(session: FetchSession) -> tuple[bool, int, int]:
+    return (session.origin.is_follower, len(session.partitions), session.session_id)
+
+
+def _session_key(asked: FetchPartition, origin: FetchOrigin) -> Hashable:
+    if origin.uses_topic_ids:
+        return asked.topic_id, asked.topic_partition.partition
+    return asked.topic_partition
+
+
+def _named(
+    request: FetchRequest, origin: FetchOrigin, topic_name: TopicName
+) -> dict[Hashable, FetchPartition]:
+    named: dict[Hashable, FetchPartition] = {}
+    for topic in request.topics:
+        topic_id = ZERO_UUID
+        name = topic.topic
+        if origin.uses_topic_ids:
+            topic_id = topic.topic_id
+            name = topic_name(topic_id) or ""
+        for partition in topic.partitions:
+            asked = FetchPartition(
+                TopicPartition(name, partition.partition),
+                topic_id,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+                partition.log_start_offset,
+            )
+            named[_session_key(asked, origin)] = asked
+    return named
+
+
+def _apply_changes(session: FetchSession, request: FetchRequest, topic_name: TopicName) -> None:
+    for key, asked in _named(request, session.origin, topic_name).items():
+        known = session.partitions.get(key)
+        if known is None:
+            session.partitions[key] = asked
+        else:
+            known.fetch_offset = asked.fetch_offset
+            known.max_bytes = asked.max_bytes
+            known.current_leader_epoch = asked.current_leader_epoch
+            known.last_fetched_epoch = asked.last_fetched_epoch
+            known.log_start_offset = asked.log_start_offset
+    for forgotten in request.forgotten_topics_data:
+        topic: UUID | str = forgotten.topic_id if session.origin.uses_topic_ids else forgotten.topic
+        for index in forgotten.partitions:
+            session.partitions.pop((topic, index), None)
+    if session.origin.uses_topic_ids:
+        _find_names(session.partitions.values(), topic_name)
+
+
+def _find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> None:
+    """Topics are named by id: one that was unknown may have been created since, and a known one deleted."""
+    for asked in partitions:
+        topic, index = asked.topic_partition
+        if not topic:
+            asked.topic_partition = TopicPartition(topic_name(asked.topic_id) or "", index)
+
+
+def _note_news(asked: FetchPartition, data: PartitionData) -> bool:
+    """True when the client has not been told this yet; then it counts as told."""
+    is_news = data.records is not None and len(data.records) > 0
+    if data.high_watermark != asked.told_high_watermark:
+        asked.told_high_watermark = data.high_watermark
+        is_news = True
+    if data.log_start_offset != asked.told_log_start_offset:
+        asked.told_log_start_offset = data.log_start_offset
+        is_news = True
+    if data.error_code:
+        # The first answer after an error is always news: its offsets differ from this.
+        asked.told_high_watermark = -1
+        return True
+    return is_news or (asked.last_fetched_epoch >= 0 and data.diverging_epoch.epoch >= 0)
+
+
+def _by_topic(
+    pairs: Iterable[tuple[FetchPartition, PartitionData]], origin: FetchOrigin
+) -> list[FetchResponse.FetchableTopicResponse]:
+    topics: dict[Hashable, FetchResponse.FetchableTopicResponse] = {}
+    for asked, data in pairs:
+        key: Hashable = asked.topic_id if origin.uses_topic_ids else asked.topic_partition.topic
+        topic = topics.get(key)
+        if topic is None:
+            topic = topics[key] = FetchResponse.FetchableTopicResponse(
+                topic=asked.topic_partition.topic, topic_id=asked.topic_id
+            )
+        topic.partitions.append(data)
+    return list(topics.values())

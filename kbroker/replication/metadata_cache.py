@@ -1,0 +1,268 @@
+"""What this broker knows of the cluster: live brokers, topics, who leads what. The controller fills it.
+
+Law: owned by the event loop; `update` is the only thing that changes it. Answers to Metadata are built from structs
+that are kept per topic until the topic or the set of live brokers changes: such a struct belongs to the cache and must
+not be changed by those who put it into an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from uuid import UUID
+
+from kbroker.errors import ErrorCode
+from kbroker.model import (
+    INTERNAL_TOPICS,
+    LEADER_DURING_DELETE,
+    NO_LEADER,
+    ZERO_UUID,
+    Broker,
+    EndPoint,
+    TopicPartition,
+)
+from kbroker.protocol.messages.metadata import MetadataResponse
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+
+PartitionState = UpdateMetadataRequest.UpdateMetadataPartitionState
+
+FULL_UPDATE = 2  # UpdateMetadataRequest.Type: what it does not name is gone
+OPERATIONS_NOT_ASKED = -(2**31)
+# Bits of AclOperation that apply to the resource: what a user without restrictions may do (KIP-430).
+TOPIC_OPERATIONS = 3576
+CLUSTER_OPERATIONS = 8096
+FIRST_VERSION_WITH_LISTENER_ERRORS = 6
+_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # by their id on the wire
+
+
+class TopicMetadata:
+    """One topic: its id, its partitions' states by index, and the answers built from them."""
+
+    __slots__ = ("described", "partitions", "topic_id")
+
+    def __init__(self, topic_id: UUID) -> None:
+        self.topic_id = topic_id
+        self.partitions: dict[int, PartitionState] = {}
+        self.described: dict[
+            tuple[str, bool, bool, int], MetadataResponse.MetadataResponseTopic
+        ] = {}
+
+
+class MetadataCache:
+    """The cluster as the controller last described it to broker `broker_id`."""
+
+    def __init__(self, broker_id: int, cluster_id: str = "") -> None:
+        self.broker_id = broker_id
+        self.cluster_id = cluster_id
+        self.controller_epoch = 0
+        self._controller_id = NO_LEADER
+        self._brokers: dict[int, Broker] = {}
+        self._end_points: dict[tuple[int, str], EndPoint] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._names: dict[UUID, str] = {}
+
+    # What the controller says
+
+    def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
+        """Take over live brokers and the partitions named; returns the partitions that are gone."""
+        self.controller_epoch = request.controller_epoch
+        self._controller_id = request.controller_id
+        self._set_brokers(request.live_brokers)
+        changed = list(_partition_states(request))
+        gone = self._absent(changed) if request.type == FULL_UPDATE else []
+        for name, topic_id, state in changed:
+            if state.leader == LEADER_DURING_DELETE:
+                gone.append(TopicPartition(name, state.partition_index))
+            else:
+                self._set_partition(name, topic_id, state)
+        for topic_partition in gone:
+            self._remove(topic_partition)
+        return gone
+
+    def _set_brokers(
+        self, live_brokers: Iterable[UpdateMetadataRequest.UpdateMetadataBroker]
+    ) -> None:
+        brokers = {broker.id: _broker(broker) for broker in live_brokers}
+        if brokers == self._brokers:
+            return
+        self._brokers = brokers
+        self._end_points = {
+            (broker.broker_id, end_point.listener_name): end_point
+            for broker in brokers.values()
+            for end_point in broker.end_points
+        }
+        for topic in self._topics.values():
+            topic.described.clear()
+
+    def _set_partition(self, name: str, topic_id: UUID, state: PartitionState) -> None:
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = TopicMetadata(topic_id)
+        if topic_id not in (topic.topic_id, ZERO_UUID):
+            self._names.pop(topic.topic_id, None)
+            topic.topic_id = topic_id
+        if topic.topic_id != ZERO_UUID:
+            self._names[topic.topic_id] = name
+        topic.partitions[state.partition_index] = state
+        topic.described.clear()
+
+    def _remove(self, topic_partition: TopicPartition) -> None:
+        topic = self._topics.get(topic_partition.topic)
+        if topic is None:
+            return
+        topic.partitions.pop(topic_partition.partition, None)
+        topic.described.clear()
+        if not topic.partitions:
+            del self._topics[topic_partition.topic]
+            self._names.pop(topic.topic_id, None)
+
+    def _absent(self, named: list[tuple[str, UUID, PartitionState]]) -> list[TopicPartition]:
+        kept = {(name, state.partition_index) for name, _, state in named}
+        return [
+            TopicPartition(name, index)
+            for name, topic in self._topics.items()
+            for index in topic.partitions
+            if (name, index) not in kept
+        ]
+
+    # Look-ups
+
+    @property
+    def controller_id(self) -> int:
+        """The controller's broker id, -1 while it is not among the live brokers."""
+        return self._controller_id if self._controller_id in self._brokers else NO_LEADER
+
+    def topics(self) -> list[str]:
+        """All topic names."""
+        return list(self._topics)
+
+    def topic_ids(self) -> Mapping[str, UUID]:
+        """All topics with their ids."""
+        return {name: topic.topic_id for name, topic in self._topics.items()}
+
+    def contains_topic(self, topic: str) -> bool:
+        """True when the topic exists."""
+        return topic in self._topics
+
+    def contains(self, topic_partition: TopicPartition) -> bool:
+        """True when the partition exists."""
+        return self.partition_state(topic_partition) is not None
+
+    def partition_state(self, topic_partition: TopicPartition) -> PartitionState | None:
+        """Leader, ISR and replicas of a partition, None when it does not exist."""
+        topic = self._topics.get(topic_partition.topic)
+        return None if topic is None else topic.partitions.get(topic_partition.partition)
+
+    def partition_states(self, topic: str) -> Mapping[int, PartitionState]:
+        """The partitions of a topic by index; empty when it does not exist."""
+        found = self._topics.get(topic)
+        return {} if found is None else found.partitions
+
+    def partition_count(self, topic: str) -> int:
+        """Number of partitions, 0 when the topic does not exist."""
+        return len(self.partition_states(topic))
+
+    def topic_id(self, topic: str) -> UUID:
+        """The topic's id, zero when it has none or does not exist."""
+        found = self._topics.get(topic)
+        return ZERO_UUID if found is None else found.topic_id
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The name behind a topic id."""
+        return self._names.get(topic_id)
+
+    def alive_brokers(self) -> list[Broker]:
+        """All live brokers, by id."""
+        return [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
+
+    def broker(self, broker_id: int) -> Broker | None:
+        """A live broker, None for one that is down or unknown."""
+        return self._brokers.get(broker_id)
+
+    def end_point(self, broker_id: int, listener_name: str) -> EndPoint | None:
+        """Where a live broker listens under that listener name."""
+        return self._end_points.get((broker_id, listener_name))
+
+    # Metadata answers
+
+    def describe_topic(
+        self,
+        topic: str,
+        version: int,
+        listener_name: str,
+        authorized_operations: int = OPERATIONS_NOT_ASKED,
+    ) -> MetadataResponse.MetadataResponseTopic | None:
+        """The topic as Metadata of `version` shows it to clients of a listener, None when it does not exist."""
+        found = self._topics.get(topic)
+        if found is None:
+            return None
+        hides_dead = version == 0
+        listener_errors = version >= FIRST_VERSION_WITH_LISTENER_ERRORS
+        key = (listener_name, hides_dead, listener_errors, authorized_operations)
+        described = found.described.get(key)
+        if described is None:
+            described = found.described[key] = MetadataResponse.MetadataResponseTopic(
+                name=topic,
+                topic_id=found.topic_id,
+                is_internal=topic in INTERNAL_TOPICS,
+                partitions=[
+                    self._describe_partition(
+                        found.partitions[index], listener_name, hides_dead, listener_errors
+                    )
+                    for index in sorted(found.partitions)
+                ],
+                topic_authorized_operations=authorized_operations,
+            )
+        return described
+
+    def _describe_partition(
+        self, state: PartitionState, listener_name: str, hides_dead: bool, listener_errors: bool
+    ) -> MetadataResponse.MetadataResponsePartition:
+        replicas = list(state.replicas)
+        isr = list(state.isr)
+        if hides_dead:  # version 0 has no list of offline replicas
+            replicas = [
+                broker for broker in replicas if (broker, listener_name) in self._end_points
+            ]
+            isr = [broker for broker in isr if (broker, listener_name) in self._end_points]
+        leader = state.leader
+        error = ErrorCode.NONE
+        if (leader, listener_name) not in self._end_points:
+            lacks_listener = listener_errors and leader in self._brokers
+            error = (
+                ErrorCode.LISTENER_NOT_FOUND if lacks_listener else ErrorCode.LEADER_NOT_AVAILABLE
+            )
+            leader = NO_LEADER
+        elif len(replicas) < len(state.replicas) or len(isr) < len(state.isr):
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
+        return MetadataResponse.MetadataResponsePartition(
+            error_code=error,
+            partition_index=state.partition_index,
+            leader_id=leader,
+            leader_epoch=state.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=list(state.offline_replicas),
+        )
+
+
+def _partition_states(
+    request: UpdateMetadataRequest,
+) -> Iterator[tuple[str, UUID, PartitionState]]:
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            yield topic.topic_name, topic.topic_id, state
+    for state in request.ungrouped_partition_states:  # versions before 5
+        yield state.topic_name, ZERO_UUID, state
+
+
+def _broker(live: UpdateMetadataRequest.UpdateMetadataBroker) -> Broker:
+    end_points = tuple(
+        EndPoint(
+            listener_name=end_point.listener or _SECURITY_PROTOCOLS[end_point.security_protocol],
+            host=end_point.host,
+            port=end_point.port,
+            security_protocol=_SECURITY_PROTOCOLS[end_point.security_protocol],
+        )
+        for end_point in live.endpoints
+    )
+    return Broker(broker_id=live.id, end_points=end_points, rack=live.rack)

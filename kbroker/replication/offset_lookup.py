@@ -1,0 +1,150 @@
+"""Finds offsets for ListOffsets: by timestamp, and the special ones (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023).
+
+Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told nothing beyond what it
+may read. Nothing is ever tiered here: the special timestamps of tiered storage find local offsets, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
+from kbroker.log.log import Log
+from kbroker.model import NO_TIMESTAMP, TopicPartition
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.partition import Partition
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+_FIRST_VERSION = {
+    LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
+}  # fmt: skip
+_FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
+
+DEBUGGING_REPLICA_ID = -2
+_NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, -1, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetParams:
+    """The part of a ListOffsets request that holds for all its partitions."""
+
+    version: int
+    isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK  # LOG_END for followers
+    leader_only: bool = True
+
+
+class OffsetQuery(NamedTuple):
+    """One partition and what to look for there."""
+
+    topic_partition: TopicPartition
+    timestamp: int
+    current_leader_epoch: int = -1
+
+
+class OffsetResult(NamedTuple):
+    """What was found; -1 in all fields when there is nothing or an error."""
+
+    error_code: ErrorCode
+    timestamp: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+class OffsetLookup:
+    """Looks into the partitions that a broker holds."""
+
+    def __init__(self, hosted: HostedPartitions) -> None:
+        self._hosted = hosted
+
+    def list_offsets(
+        self, params: OffsetParams, queries: Sequence[OffsetQuery]
+    ) -> list[OffsetResult]:
+        """One result per query, in their order."""
+        return [self._answer(params, query) for query in queries]
+
+    def _answer(self, params: OffsetParams, query: OffsetQuery) -> OffsetResult:
+        if query.timestamp < 0 and params.version < _FIRST_VERSION.get(query.timestamp, 1 << 15):
+            return OffsetResult(ErrorCode.UNSUPPORTED_VERSION)
+        try:
+            partition = self._hosted.get(query.topic_partition)
+            partition.check_access(query.current_leader_epoch, leader_only=params.leader_only)
+            found = _find(partition, params, query.timestamp)
+        except KafkaError as error:
+            return OffsetResult(error.code)
+        epoch = -1 if found.leader_epoch is None else found.leader_epoch
+        return OffsetResult(ErrorCode.NONE, found.timestamp, found.offset, epoch)
+
+    def list_offsets_before(
+        self, params: OffsetParams, query: OffsetQuery, max_offsets: int
+    ) -> tuple[ErrorCode, list[int]]:
+        """Version 0: start offsets of segments not younger than the timestamp, newest first."""
+        try:
+            partition = self._hosted.get(query.topic_partition)
+            partition.check_access(-1, leader_only=params.leader_only)
+        except KafkaError as error:
+            return error.code, []
+        offsets = _segment_offsets_before(partition.log, query.timestamp, max_offsets)
+        end = partition.last_fetchable_offset(params.isolation)
+        if offsets and offsets[0] > end:
+            offsets = [end, *(offset for offset in offsets if offset < end)][:max_offsets]
+        return ErrorCode.NONE, offsets
+
+
+def _find(partition: Partition, params: OffsetParams, timestamp: int) -> TimestampAndOffset:
+    log = partition.log
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        start_offset = log.log_start_offset
+        epoch = log.leader_epoch_cache.epoch_for_offset(start_offset)
+        return TimestampAndOffset(NO_TIMESTAMP, start_offset, epoch)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _NOT_FOUND
+    end = partition.last_fetchable_offset(params.isolation)
+    if timestamp == LATEST:
+        _check_end_is_known(partition, params)
+        return TimestampAndOffset(NO_TIMESTAMP, end, partition.leader_epoch)
+    if timestamp == MAX_TIMESTAMP:
+        found = log.max_timestamp_offset()
+    else:
+        found = log.fetch_offset_by_timestamp(timestamp)
+    if found is None or found.offset < 0:
+        return _NOT_FOUND
+    if found.offset >= end:
+        _check_end_is_known(partition, params)
+        return _NOT_FOUND
+    return found
+
+
+def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:
+    """A new leader learns the true high watermark from its followers; until then it lags (KIP-207)."""
+    if params.isolation is FetchIsolation.LOG_END:
+        return
+    if partition.high_watermark < partition.state.leader_epoch_start_offset:
+        known = params.version >= _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE
+        raise KafkaError(
+            ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE,
+            f"The high watermark of {partition.topic_partition} is not known yet",
+        )
+
+
+def _segment_offsets_before(log: Log, timestamp: int, max_offsets: int) -> list[int]:
+    """Offsets at which segments start, and the log end, each with the time at which it was current."""
+    marks = [
+        (max(segment.base_offset, log.log_start_offset), segment.largest_timestamp)
+        for segment in log.segments
+    ]
+    if log.segments.active.size_bytes > 0:
+        marks.append((log.log_end_offset, log.segments.active.largest_timestamp))
+    if timestamp == EARLIEST:
+        marks = marks[:1]
+    elif timestamp != LATEST:
+        marks = [mark for mark in marks if mark[1] <= timestamp]
+    newest_first = sorted({offset for offset, _ in marks}, reverse=True)
+    return newest_first[:max_offsets]

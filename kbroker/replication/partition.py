@@ -1,0 +1,257 @@
+"""One partition held by this broker: its log and its leadership state, and what may be done with both.
+
+Owned by the event loop. Decisions are in `state/partition_state.py`; this class reads the log for them and writes the
+outcome back. An append to a partition without followers costs one log append and one comparison more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
+from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
+from kbroker.log.log import Log
+from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.model import ZERO_UUID, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
+from kbroker.replication.state.partition_state import PartitionState
+
+# Asks for a new ISR to be written to the state znode; the outcome comes back through `isr_settled`.
+IsrChange = Callable[["Partition", tuple[int, ...]], None]
+
+
+def no_isr_change(_partition: Partition, _isr: tuple[int, ...]) -> None:
+    """For a broker whose partitions have no followers."""
+
+
+class Partition:
+    """A replica of a partition. `leader_epoch`, `is_leader` and offsets are as of now."""
+
+    __slots__ = ("_is_alone", "_isr_change", "_lag_time_max_ms", "log", "state", "topic_partition")
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        log: Log,
+        local_broker_id: int,
+        *,
+        lag_time_max_ms: int = 30_000,
+        isr_change: IsrChange = no_isr_change,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.log = log
+        self.state = PartitionState(local_id=local_broker_id)
+        self._lag_time_max_ms = lag_time_max_ms
+        self._isr_change = isr_change
+        self._is_alone = False  # this broker leads and no follower holds the high watermark back
+
+    def __repr__(self) -> str:
+        return f"Partition({self.topic_partition}, {self.state})"
+
+    @property
+    def topic_id(self) -> UUID:
+        """The topic's id, zero where it has none."""
+        return self.log.topic_id or ZERO_UUID
+
+    @property
+    def is_leader(self) -> bool:
+        """True when this broker leads the partition."""
+        return self.state.is_leader
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch of the present leader, -1 before the first one."""
+        return self.state.leader_epoch
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset that can be read."""
+        return self.log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Offset of the next record."""
+        return self.log.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """First offset that is not committed."""
+        return self.log.high_watermark
+
+    # Leadership
+
+    def make_leader(
+        self,
+        change: LeaderAndIsr,
+        assignment: ReplicaAssignment,
+        controller_epoch: int,
+        now_ms: int,
+    ) -> bool:
+        """Lead from now on; True when this broker did not lead at this epoch before."""
+        log = self.log
+        before = self.state
+        end_offset = log.log_end_offset
+        self._set_state(before.as_leader(change, assignment, controller_epoch, end_offset, now_ms))
+        is_new = not before.is_leader or before.leader_epoch != change.leader_epoch
+        if is_new:
+            log.leader_epoch_cache.assign(change.leader_epoch, end_offset)
+        self.maybe_increment_high_watermark(now_ms)
+        return is_new
+
+    def make_follower(
+        self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int
+    ) -> bool:
+        """Follow `change.leader`, or nobody when that is -1; True when leader or epoch are new."""
+        before = self.state
+        self._set_state(before.as_follower(change, assignment, controller_epoch))
+        return (before.leader, before.leader_epoch) != (change.leader, change.leader_epoch)
+
+    def stop(self) -> None:
+        """Neither lead nor follow, until the controller says otherwise."""
+        self._set_state(self.state.stopped())
+
+    def check_access(self, leader_epoch: int, *, leader_only: bool) -> None:
+        """Raise FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER as Kafka does (KIP-320)."""
+        refusal = self.state.check_access(leader_epoch, leader_only=leader_only)
+        if refusal is not ErrorCode.NONE:
+            raise KafkaError(
+                refusal,
+                f"Partition {self.topic_partition} at leader epoch {self.state.leader_epoch}, asked for {leader_epoch}",
+            )
+
+    # Records
+
+    def append_records_to_leader(
+        self, records: memoryview | bytearray, required_acks: int, now_ms: int, origin: AppendOrigin
+    ) -> LogAppendInfo:
+        """Append to the log as its leader.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what the log refuses.
+        """
+        state = self.state
+        if state.leader != state.local_id:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"This broker does not lead {self.topic_partition}",
+            )
+        log = self.log
+        if not self._is_alone and required_acks == REQUIRED_ACKS_ALL:
+            self._check_in_sync_replicas()
+        info = log.append_as_leader(records, state.leader_epoch, now_ms, origin=origin)
+        if self._is_alone:
+            log.update_high_watermark(log.log_end_offset)
+        else:
+            self.maybe_increment_high_watermark(now_ms)
+        return info
+
+    def _check_in_sync_replicas(self) -> None:
+        minimum = self.log.config.min_insync_replicas
+        if self.state.is_under_min_isr(minimum):
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"The ISR {self.state.isr} of {self.topic_partition} is too small for min.insync.replicas={minimum}",
+            )
+
+    def read(
+        self, fetch_offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+    ) -> FetchDataInfo:
+        """Read from the log. Raises KafkaError OFFSET_OUT_OF_RANGE."""
+        return self.log.read(fetch_offset, max_bytes, isolation, min_one_message)
+
+    def last_fetchable_offset(self, isolation: FetchIsolation) -> int:
+        """Where a reader of that isolation has to stop, exclusive."""
+        if isolation is FetchIsolation.HIGH_WATERMARK:
+            return self.log.high_watermark
+        if isolation is FetchIsolation.TXN_COMMITTED:
+            return self.log.last_stable_offset
+        return self.log.log_end_offset
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
+        """The largest epoch not above `epoch` and where it ended; both -1 when unknown (KIP-101)."""
+        return self.log.leader_epoch_cache.end_offset_for(epoch, self.log.log_end_offset)
+
+    def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
+        """Where the fetcher's log parts from this one, None when it does not (KIP-595).
+
+        Raises OFFSET_OUT_OF_RANGE where this log cannot tell.
+        """
+        found = self.end_offset_for_epoch(last_fetched_epoch)
+        if found.end_offset == UNDEFINED_EPOCH_OFFSET or found.epoch == UNDEFINED_EPOCH:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.topic_partition} knows no end of epoch {last_fetched_epoch}",
+            )
+        if found.epoch < last_fetched_epoch or found.end_offset < fetch_offset:
+            return found
+        return None
+
+    # Followers and the high watermark
+
+    def check_committed(self, end_offset: int) -> ErrorCode | None:
+        """How an acks=all append up to `end_offset` ended: None while the replicas lack something."""
+        if not self.state.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if self.log.high_watermark < end_offset:
+            return None
+        if self.state.is_under_min_isr(self.log.config.min_insync_replicas):
+            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        return ErrorCode.NONE
+
+    def has_replica(self, replica_id: int) -> bool:
+        """True when that broker is assigned to this partition as a follower."""
+        return replica_id in self.state.followers
+
+    def follower_fetched(
+        self, replica_id: int, fetch_offset: int, log_start_offset: int, now_ms: int
+    ) -> bool:
+        """Note how far a follower is; True when that moved the high watermark."""
+        end_offset = self.log.log_end_offset
+        self._set_state(
+            self.state.follower_fetched(
+                replica_id, fetch_offset, log_start_offset, now_ms, end_offset
+            )
+        )
+        self._propose(self.state.expanded_isr(replica_id, self.log.high_watermark))
+        return self.maybe_increment_high_watermark(now_ms)
+
+    def maybe_shrink_isr(self, now_ms: int) -> None:
+        """Propose an ISR without the replicas that lag; called every half `replica.lag.time.max.ms`."""
+        shrunk = self.state.shrunk_isr(
+            leader_end_offset=self.log.log_end_offset,
+            now_ms=now_ms,
+            lag_time_max_ms=self._lag_time_max_ms,
+        )
+        self._propose(shrunk)
+
+    def isr_settled(self, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> bool:
+        """The state znode holds that ISR now; True when that moved the high watermark."""
+        self._set_state(self.state.settled(isr, partition_epoch))
+        return self.maybe_increment_high_watermark(now_ms)
+
+    def maybe_increment_high_watermark(self, now_ms: int) -> bool:
+        """As leader, move the high watermark as far as the replicas allow; True when it moved."""
+        log = self.log
+        if not self.state.is_leader:
+            return False
+        current = log.high_watermark
+        reached = self.state.next_high_watermark(
+            current,
+            log.log_end_offset,
+            min_insync_replicas=log.config.min_insync_replicas,
+            now_ms=now_ms,
+            lag_time_max_ms=self._lag_time_max_ms,
+        )
+        if reached > current:
+            log.update_high_watermark(reached)
+        return reached > current
+
+    def _propose(self, isr: tuple[int, ...] | None) -> None:
+        if isr is not None and self._isr_change is not no_isr_change:
+            self._set_state(self.state.proposing(isr))
+            self._isr_change(self, isr)
+
+    def _set_state(self, state: PartitionState) -> None:
+        self.state = state
+        self._is_alone = state.is_leader and state.is_alone_in_sync()

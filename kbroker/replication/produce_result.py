@@ -1,0 +1,26 @@
+"""What an append to one partition came to. A value; a refusal is its `error_code`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kbroker.errors import ErrorCode
+from kbroker.log.log_append_info import RecordError
+from kbroker.model import TopicPartition
+
+REQUIRED_ACKS_ALL = -1
+
+
+@dataclass(slots=True)
+class PartitionProduceResult:
+    """The answer for one partition. Offsets are -1 where nothing is known, times in milliseconds."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    base_offset: int = -1
+    last_offset: int = -1  # inclusive
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    error_message: str | None = None
+    record_errors: Sequence[RecordError] = ()

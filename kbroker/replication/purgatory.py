@@ -1,0 +1,164 @@
+"""Operations that wait for something to happen, or for their time to run out (Kafka's purgatory).
+
+Law: owned by the event loop. An operation is watched under keys; whoever changes what a key stands for calls
+`check_and_complete(key)`. One timer serves all operations: it is set to the earliest deadline only.
+
+An operation is completed exactly once: by its condition, by its deadline, or dropped when nobody waits any more.
+"""
+
+from __future__ import annotations
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+from kbroker.clock import Clock, Timer, TimerHandle
+
+OPERATIONS_MAX = 100_000  # a connection waits for one request at a time, so this is far above any connection limit
+PURGE_INTERVAL = (
+    1_000  # `fetch.purgatory.purge.interval.requests`, `producer.purgatory.purge.interval.requests`
+)
+
+
+class DelayedOperation(ABC):
+    """One waiting operation. Subclasses say when it is done and what then happens."""
+
+    __slots__ = ("_is_completed", "watch_keys")
+
+    def __init__(self) -> None:
+        self._is_completed = False
+        self.watch_keys: tuple[Hashable, ...] = ()
+
+    @property
+    def is_completed(self) -> bool:
+        """True once the operation has been completed, expired or dropped."""
+        return self._is_completed
+
+    @abstractmethod
+    def try_complete(self, key: Hashable) -> bool:
+        """Look whether the condition holds, now that what `key` stands for has changed."""
+
+    @abstractmethod
+    def on_complete(self) -> None:
+        """The condition holds: give the answer."""
+
+    @abstractmethod
+    def on_expiration(self) -> None:
+        """The deadline has passed: give what there is."""
+
+
+OperationT = TypeVar("OperationT", bound=DelayedOperation)
+
+
+class DelayedOperationPurgatory(Generic[OperationT]):
+    """Holds the waiting operations of one kind."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        timer: Timer,
+        *,
+        operations_max: int = OPERATIONS_MAX,
+        purge_interval: int = PURGE_INTERVAL,
+    ) -> None:
+        self._clock = clock
+        self._timer = timer
+        self._operations_max = operations_max
+        self._purge_interval = purge_interval
+        self._watchers: dict[Hashable, dict[OperationT, None]] = {}
+        self._deadlines: list[
+            tuple[float, int, OperationT]
+        ] = []  # heap; completed ones are purged now and then
+        self._sequence = 0
+        self._size = 0
+        self._armed: tuple[float, TimerHandle] | None = None
+
+    def __len__(self) -> int:
+        """Operations that wait."""
+        return self._size
+
+    def watched_keys(self) -> int:
+        """Keys with at least one operation."""
+        return len(self._watchers)
+
+    def watch(self, operation: OperationT, keys: Iterable[Hashable], timeout_ms: float) -> None:
+        """Keep an operation whose condition has just been found not to hold.
+
+        With no room left, or no time to wait, it expires at once.
+        """
+        if timeout_ms <= 0 or self._size >= self._operations_max:
+            operation._is_completed = True
+            operation.on_expiration()
+            return
+        operation.watch_keys = tuple(keys)
+        for key in operation.watch_keys:
+            self._watchers.setdefault(key, {})[operation] = None
+        self._size += 1
+        self._sequence += 1
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        heapq.heappush(self._deadlines, (deadline_ms, self._sequence, operation))
+        if len(self._deadlines) - self._size > self._purge_interval:
+            self._purge()
+        self._arm(deadline_ms)
+
+    def check_and_complete(self, key: Hashable) -> int:
+        """Something changed for `key`: complete what can be completed. Returns how many were."""
+        watching = self._watchers.get(key)
+        if watching is None:
+            return 0
+        completed = 0
+        for operation in list(watching):
+            if not operation._is_completed and operation.try_complete(key):
+                self.drop(operation)
+                operation.on_complete()
+                completed += 1
+        return completed
+
+    def drop(self, operation: OperationT) -> None:
+        """Forget an operation, without an answer; nothing happens when it is gone already."""
+        if operation._is_completed:
+            return
+        operation._is_completed = True
+        self._size -= 1
+        for key in operation.watch_keys:
+            watching = self._watchers.get(key)
+            if watching is not None:
+                watching.pop(operation, None)
+                if not watching:
+                    del self._watchers[key]
+
+    def shutdown(self) -> None:
+        """Expire everything that waits, and let go of the timer."""
+        if self._armed is not None:
+            self._armed[1].cancel()
+            self._armed = None
+        while self._deadlines:
+            self._expire(heapq.heappop(self._deadlines)[2])
+
+    def _arm(self, deadline_ms: float) -> None:
+        if self._armed is not None:
+            if self._armed[0] <= deadline_ms:
+                return
+            self._armed[1].cancel()
+        delay_ms = max(0.0, deadline_ms - self._clock.monotonic_ms())
+        self._armed = (deadline_ms, self._timer.call_later(delay_ms, self._on_timer))
+
+    def _on_timer(self) -> None:
+        self._armed = None
+        now_ms = self._clock.monotonic_ms()
+        deadlines = self._deadlines
+        while deadlines and (deadlines[0][2]._is_completed or deadlines[0][0] <= now_ms):
+            self._expire(heapq.heappop(deadlines)[2])
+        if deadlines:
+            self._arm(deadlines[0][0])
+
+    def _expire(self, operation: OperationT) -> None:
+        if operation._is_completed:
+            return
+        self.drop(operation)
+        operation.on_expiration()
+
+    def _purge(self) -> None:
+        self._deadlines = [entry for entry in self._deadlines if not entry[2]._is_completed]
+        heapq.heapify(self._deadlines)

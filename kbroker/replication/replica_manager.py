@@ -1,0 +1,307 @@
+"""ReplicaManager: every read and write of a partition that this broker holds goes through here.
+
+Law: owned by the event loop. What can be answered now is answered with a plain value; only what has to wait (acks=all
+for its followers, a fetch for its bytes) costs a future and a place in a purgatory. A refusal is the error code of one
+partition and never spoils the others. Expected faults have their own codes: a producer that reads
+UNKNOWN_SERVER_ERROR gives up a batch that may have been written, and sends it again as a new one (KAFKA-14034).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from kbroker.clock import Clock, Timer
+from kbroker.config.replication_config import ReplicationConfig
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.log_append_info import AppendOrigin, InvalidRecordsError
+from kbroker.log.log_manager import LogManager
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kbroker.replication.delayed_fetch import DelayedFetch
+from kbroker.replication.delayed_produce import DelayedProduce
+from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
+from kbroker.replication.fetch_session import FetchSessions
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.leadership import Leadership, LeadershipChange
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.offset_lookup import OffsetLookup
+from kbroker.replication.partition import IsrChange, Partition
+from kbroker.replication.produce_result import REQUIRED_ACKS_ALL, PartitionProduceResult
+from kbroker.replication.purgatory import DelayedOperationPurgatory
+
+LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
+
+# Refused before the log's own checks were reached: such an answer holds no log start offset.
+_WITHOUT_LOG_START_OFFSET = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class ReplicaManager:
+    """Holds partitions, appends to them, reads from them, and lets requests wait for what happens to them."""
+
+    def __init__(
+        self,
+        log_manager: LogManager,
+        metadata: MetadataCache,
+        clock: Clock,
+        timer: Timer,
+        config: ReplicationConfig,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self.config = config
+        self._hosted = HostedPartitions(metadata)
+        self._leadership = Leadership(
+            metadata.broker_id, self._hosted, log_manager, clock, config.replica_lag_time_max_ms
+        )
+        self._reader = FetchReader(self._hosted)
+        self._offsets = OffsetLookup(self._hosted)
+        self.list_offsets = self._offsets.list_offsets
+        self.list_offsets_before = self._offsets.list_offsets_before
+        self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock)
+        self.fetch_purgatory: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory(
+            clock, timer, purge_interval=config.fetch_purgatory_purge_interval_requests
+        )
+        self.produce_purgatory: DelayedOperationPurgatory[DelayedProduce] = (
+            DelayedOperationPurgatory(
+                clock, timer, purge_interval=config.producer_purgatory_purge_interval_requests
+            )
+        )
+        self._listeners: list[LeadershipListener] = []
+
+    # Partitions
+
+    def get_partition(self, topic_partition: TopicPartition) -> Partition:
+        """An online partition of this broker.
+
+        Raises KafkaError UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR.
+        """
+        return self._hosted.get(topic_partition)
+
+    def find_partition(self, topic_partition: TopicPartition) -> Partition | None:
+        """The partition when it is online here, else None."""
+        return self._hosted.find(topic_partition)
+
+    def partitions(self) -> list[Partition]:
+        """All online partitions of this broker."""
+        return list(self._hosted)
+
+    # What the controller orders
+
+    def add_leadership_listener(self, listener: LeadershipListener) -> None:
+        """Call `listener(became_leader, became_follower)` after each change; stopped replicas count as followers."""
+        self._listeners.append(listener)
+
+    def set_isr_change(self, isr_change: IsrChange) -> None:
+        """How partitions ask for a new ISR; to be set before the first partition is made leader."""
+        self._leadership.isr_change = isr_change
+
+    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead and follow as ordered; the response has an error code per partition."""
+        response, change = self._leadership.become_leader_or_follower(request)
+        self._announce(change)
+        return response
+
+    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop replicas, and delete their logs where ordered."""
+        response, change = self._leadership.stop_replicas(request)
+        self._announce(change)
+        return response
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over what the controller says about the cluster, unless it has been replaced since."""
+        if request.controller_epoch < self._leadership.controller_epoch:
+            return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self._leadership.controller_epoch = request.controller_epoch
+        self._metadata.update(request)
+        return UpdateMetadataResponse()
+
+    def _announce(self, change: LeadershipChange) -> None:
+        if change.became_leader or change.became_follower:
+            for listener in self._listeners:
+                listener(change.became_leader, change.became_follower)
+        for topic_partition in change.errors:
+            self.wake(topic_partition)
+
+    # Produce
+
+    def append_records(
+        self,
+        entries: Sequence[tuple[TopicPartition, memoryview | bytearray]],
+        required_acks: int,
+        timeout_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
+        """Append to each partition; a plain list where nothing has to be waited for.
+
+        Results are in the order of `entries`, which name each partition once. Buffers must be writable: offsets and
+        leader epoch are written into them.
+        """
+        if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
+            return [
+                PartitionProduceResult(topic_partition, ErrorCode.INVALID_REQUIRED_ACKS)
+                for topic_partition, _ in entries
+            ]
+        now_ms = self._clock.now_ms()
+        results = []
+        pending = []
+        for topic_partition, records in entries:
+            try:
+                partition = self._hosted.find(topic_partition) or self._hosted.get(topic_partition)
+                if origin is AppendOrigin.CLIENT and topic_partition.topic in INTERNAL_TOPICS:
+                    raise KafkaError(
+                        ErrorCode.INVALID_TOPIC_EXCEPTION,
+                        f"Cannot append to internal topic {topic_partition.topic}",
+                    )
+                info = partition.append_records_to_leader(records, required_acks, now_ms, origin)
+            except KafkaError as error:
+                results.append(self._refused(topic_partition, error))
+                continue
+            result = PartitionProduceResult(
+                topic_partition,
+                ErrorCode.NONE,
+                info.first_offset,
+                info.last_offset,
+                info.log_append_time,
+                info.log_start_offset,
+            )
+            results.append(result)
+            if required_acks == REQUIRED_ACKS_ALL and (
+                partition.log.high_watermark <= info.last_offset
+            ):
+                pending.append(result)
+        for result in results:
+            if result.error_code is ErrorCode.NONE:
+                self.wake(result.topic_partition)
+        if not pending:
+            return results
+        return self._wait_for_replicas(results, pending, timeout_ms)
+
+    def _wait_for_replicas(
+        self,
+        results: list[PartitionProduceResult],
+        pending: list[PartitionProduceResult],
+        timeout_ms: int,
+    ) -> Awaitable[list[PartitionProduceResult]]:
+        future: asyncio.Future[list[PartitionProduceResult]] = self.create_future()
+        operation = DelayedProduce(results, pending, self._check_committed, future)
+        keys = [result.topic_partition for result in pending]
+        self.produce_purgatory.watch(operation, keys, timeout_ms)
+        future.add_done_callback(lambda _done: self.produce_purgatory.drop(operation))
+        return future
+
+    def _check_committed(
+        self, topic_partition: TopicPartition, end_offset: int
+    ) -> ErrorCode | None:
+        try:
+            return self._hosted.get(topic_partition).check_committed(end_offset)
+        except KafkaError as error:
+            return error.code
+
+    def _refused(
+        self, topic_partition: TopicPartition, error: KafkaError
+    ) -> PartitionProduceResult:
+        result = PartitionProduceResult(topic_partition, error.code)
+        if isinstance(error, InvalidRecordsError):
+            result.error_message = error.message
+            result.record_errors = error.record_errors
+        partition = self._hosted.find(topic_partition)
+        knows_start = error.code not in _WITHOUT_LOG_START_OFFSET
+        if partition is not None and knows_start and topic_partition.topic not in INTERNAL_TOPICS:
+            result.log_start_offset = partition.log_start_offset
+        return result
+
+    # Fetch
+
+    def fetch(
+        self, params: FetchParams, asked_for: Sequence[FetchPartition]
+    ) -> list[FetchResponse.PartitionData] | Awaitable[list[FetchResponse.PartitionData]]:
+        """Read from each partition; a plain list where nothing has to be waited for.
+
+        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is no error and less than
+        `min_bytes` to read.
+        """
+        outcome = self._reader.read(params, asked_for)
+        if params.replica_id >= 0:
+            self._note_follower(params, asked_for, outcome)
+        if (
+            outcome.size_bytes >= params.min_bytes
+            or outcome.must_answer
+            or params.max_wait_ms <= 0
+            or not asked_for
+        ):
+            return outcome.partitions
+        future: asyncio.Future[list[FetchResponse.PartitionData]] = self.create_future()
+        operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future)
+        keys = [asked.topic_partition for asked in asked_for]
+        self.fetch_purgatory.watch(operation, keys, params.max_wait_ms)
+        future.add_done_callback(lambda _done: self.fetch_purgatory.drop(operation))
+        return future
+
+    def _note_follower(
+        self, params: FetchParams, asked_for: Sequence[FetchPartition], outcome: FetchOutcome
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        for asked, data in zip(asked_for, outcome.partitions, strict=True):
+            partition = self._hosted.find(asked.topic_partition)
+            if partition is None or data.error_code or data.diverging_epoch.epoch >= 0:
+                continue
+            if partition.follower_fetched(
+                params.replica_id, asked.fetch_offset, asked.log_start_offset, now_ms
+            ):
+                self.wake(asked.topic_partition)
+
+    # Waiting requests
+
+    def wake(self, topic_partition: TopicPartition) -> None:
+        """Look at the requests that wait for this partition: its end, high watermark, LSO or leadership changed."""
+        self.fetch_purgatory.check_and_complete(topic_partition)
+        self.produce_purgatory.check_and_complete(topic_partition)
+
+    def isr_settled(
+        self, topic_partition: TopicPartition, isr: tuple[int, ...], partition_epoch: int
+    ) -> None:
+        """A proposed ISR has been written, or replaced by another one, at version `partition_epoch`."""
+        partition = self._hosted.find(topic_partition)
+        if partition is not None and partition.isr_settled(
+            isr, partition_epoch, self._clock.now_ms()
+        ):
+            self.wake(topic_partition)
+
+    def create_future(self) -> asyncio.Future[list]:  # type: ignore[type-arg]
+        """A future of the running event loop."""
+        return asyncio.get_running_loop().create_future()
+
+    # Periodic work
+
+    def maybe_shrink_isr(self) -> None:
+        """Propose smaller ISRs where followers lag; due every half `replica.lag.time.max.ms`."""
+        now_ms = self._clock.now_ms()
+        for partition in self._hosted:
+            partition.maybe_shrink_isr(now_ms)
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write `replication-offset-checkpoint`; due every `replica.high.watermark.checkpoint.interval.ms`."""
+        self._leadership.checkpoint_high_watermarks()
+
+    def shutdown(self) -> None:
+        """Answer everything that waits and write the high watermarks."""
+        self.fetch_purgatory.shutdown()
+        self.produce_purgatory.shutdown()
+        self.checkpoint_high_watermarks()
