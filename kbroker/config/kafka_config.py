@@ -171,8 +171,12 @@ class KafkaConfig:
         return self.origins.get(name, ORIGIN_DEFAULT)
 
     def end_points(self) -> tuple[EndPoint, ...]:
-        """The addresses to listen on."""
-        return self._end_points("listeners", self.socket_server.listeners)
+        """The addresses to listen on; those of a KRaft controller are left out, as there is none here."""
+        end_points = self._end_points("listeners", self.socket_server.listeners)
+        if not self.quorum.process_roles:
+            return end_points
+        controllers = (self.quorum.controller_listener_names or "").upper().split(",")
+        return tuple(point for point in end_points if point.listener_name not in controllers)
 
     def advertised_end_points(self) -> tuple[EndPoint, ...]:
         """The addresses given to clients: advertised.listeners, or those listened on."""

@@ -141,6 +141,22 @@ def test_without_advertised_listeners_those_listened_on_are_told() -> None:
     assert not config.advertises_per_connection()
 
 
+def test_a_kraft_file_serves_its_client_listeners_alone() -> None:
+    config, warnings = KafkaConfig.from_values(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": "1@localhost:9093",
+            "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+            "advertised.listeners": "PLAINTEXT://localhost:9092",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        }
+    )
+    assert [str(end_point) for end_point in config.end_points()] == ["PLAINTEXT://:9092"]
+    assert warnings == []
+
+
 def test_node_id_stands_for_broker_id() -> None:
     assert KafkaConfig({"node.id": "4"}).server.broker_id == 4
     assert KafkaConfig({"broker.id": "4"}).server.node_id == 4
