@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from compat_tests.apache_kafka import NotAvailableError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -69,3 +71,9 @@ def run(command: list[str], stdin: bytes | None = None, timeout_s: float = 60) -
             f"{command[0]} ended with {done.returncode}: {done.stderr.decode(errors='replace')[-2000:]}"
         )
     return done.stdout
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create a topic with one replica."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the answer
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)

@@ -67,7 +67,10 @@ def test_keys_headers_and_nulls_are_shown(bootstrap: str, topic: str, version: s
         bootstrap, topic, 2, version, *[part for text in shown for part in ("--property", text)]
     )
 
-    assert read[-2:] == ["Partition:0\tOffset:0\th:1,i:2\tk\tv", "Partition:0\tOffset:1\th:3\tk2\tnull"]
+    assert read[-2:] == [
+        "Partition:0\tOffset:0\th:1,i:2\tk\tv",
+        "Partition:0\tOffset:1\th:3\tk2\tnull",
+    ]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
