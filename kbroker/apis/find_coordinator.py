@@ -1,0 +1,118 @@
+"""FindCoordinator (10): which broker coordinates a group.
+
+v1: key type, error message. v4: several keys (KIP-699). v6: share groups (KIP-932).
+Key type 0 (groups) makes `__consumer_offsets` when it is not there and waits until it can be used. Key type 1 (transactional ids) is refused
+with a text, since transactions are not served yet. Key type 2 (share groups) has no coordinator here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.node_address import node_address
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+_GROUP = 0
+_REFUSED_KEY_TYPES = {
+    1: KafkaError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served yet"),
+    2: KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available."),
+}
+_FIRST_BATCHED_VERSION = 4
+
+
+class Found(NamedTuple):
+    """The coordinator of one key, or why there is none."""
+
+    key: str
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A key whose coordinator has to be waited for."""
+
+    key: str
+    broker_id: Awaitable[int]
+
+
+@api(FindCoordinatorRequest, serves="0-6")
+def handle(
+    ctx: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    """Find the coordinator of each key."""
+    keys = request.coordinator_keys if ctx.api_version >= _FIRST_BATCHED_VERSION else [request.key]
+    if request.key_type != _GROUP:
+        refusal = _REFUSED_KEY_TYPES.get(request.key_type)
+        if refusal is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown key type {request.key_type}")
+        return _response(
+            ctx.api_version,
+            [Found(key, error=refusal.code, message=refusal.message) for key in keys],
+        )
+    looked_up = [_look_up(ctx, key) for key in keys]
+    found = [each for each in looked_up if isinstance(each, Found)]
+    if len(found) == len(looked_up):
+        return _response(ctx.api_version, found)
+    return _wait(ctx, looked_up)
+
+
+def _look_up(ctx: RequestContext, key: str) -> Found | _Pending:
+    broker_id = ctx.groups.find_coordinator(key)
+    return _located(ctx, key, broker_id) if isinstance(broker_id, int) else _Pending(key, broker_id)
+
+
+async def _wait(ctx: RequestContext, looked_up: list[Found | _Pending]) -> FindCoordinatorResponse:
+    found = []
+    for each in looked_up:
+        if isinstance(each, _Pending):
+            try:
+                each = _located(ctx, each.key, await each.broker_id)
+            except KafkaError as error:
+                each = Found(each.key, error=error.code, message=error.message)
+        found.append(each)
+    return _response(ctx.api_version, found)
+
+
+def _located(ctx: RequestContext, key: str, broker_id: int) -> Found:
+    broker = ctx.metadata.broker(broker_id)
+    host, port = ("", -1) if broker is None else node_address(ctx.connection, broker)
+    if port < 0:
+        return Found(key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Found(key, broker_id, host, port)
+
+
+def _response(version: int, found: list[Found]) -> FindCoordinatorResponse:
+    if version >= _FIRST_BATCHED_VERSION:
+        return FindCoordinatorResponse(
+            coordinators=[
+                FindCoordinatorResponse.Coordinator(
+                    key=each.key,
+                    node_id=each.node_id,
+                    host=each.host,
+                    port=each.port,
+                    error_code=int(each.error),
+                    error_message=each.message or "",
+                )
+                for each in found
+            ]
+        )
+    only = found[0]
+    return FindCoordinatorResponse(
+        error_code=int(only.error),
+        error_message=only.message or only.error.name,  # Kafka says "NONE" here
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )

@@ -1,0 +1,16 @@
+"""Heartbeat (12): a member is alive and learns whether its group rebalances.
+
+v1: throttle time. v3: group instance id. Never waits; while the group is being loaded it is simply confirmed.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+@api(HeartbeatRequest, serves="0-4")
+def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+    """Prolong the member's session."""
+    return HeartbeatResponse(error_code=int(ctx.groups.heartbeat(request)))

@@ -1,0 +1,147 @@
+"""OffsetFetch (9): how far groups have read.
+
+v0: read from the znode tree, where v0 commits are kept. v1: from the coordinator, errors per partition. v2: error of the request, null topics
+for all. v5: leader epoch. v7: require_stable (KIP-447). v8: several groups (KIP-709). v9: member id and epoch of the consumer protocol, which
+say nothing about a classic group. v10: topics by id.
+A partition without a committed offset, existing or not, is answered with offset -1 and no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.coordinator.group.offsets import NOTHING_COMMITTED, FetchedOffset
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+_FIRST_VERSION_WITH_TOP_ERROR = 2
+_FIRST_VERSION_WITH_GROUPS = 8
+_FIRST_VERSION_WITH_TOPIC_IDS = 10
+
+Row = OffsetFetchResponse.OffsetFetchResponsePartition
+GroupRow = OffsetFetchResponse.OffsetFetchResponsePartitions
+GroupTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+Fetched = list[tuple[TopicPartition, FetchedOffset]]
+
+
+@api(OffsetFetchRequest, serves="0-10")
+async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    """Fetch the offsets of one group, or of several."""
+    if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
+        groups = [_group(ctx, group, request.require_stable) for group in request.groups]
+        return OffsetFetchResponse(groups=groups)
+    partitions = None
+    if request.topics is not None:
+        partitions = [
+            TopicPartition(topic.name, index)
+            for topic in request.topics
+            for index in topic.partition_indexes
+        ]
+    if ctx.api_version == 0:
+        return _flat(await _read_from_tree(ctx, request.group_id, partitions or []))
+    try:
+        fetched = ctx.groups.offsets.fetch(request.group_id, partitions, request.require_stable)
+    except KafkaError as error:
+        if ctx.api_version >= _FIRST_VERSION_WITH_TOP_ERROR:
+            return OffsetFetchResponse(error_code=int(error.code))
+        refused = FetchedOffset(-1, -1, "", error.code)
+        return _flat([(partition, refused) for partition in partitions or []])
+    return _flat(fetched)
+
+
+def _flat(fetched: Fetched) -> OffsetFetchResponse:
+    by_topic: dict[str, list[Row]] = {}
+    for partition, value in fetched:
+        row = Row(
+            partition_index=partition.partition,
+            committed_offset=value.offset,
+            committed_leader_epoch=value.leader_epoch,
+            metadata=value.metadata,
+            error_code=int(value.error),
+        )
+        by_topic.setdefault(partition.topic, []).append(row)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(name=name, partitions=rows)
+            for name, rows in by_topic.items()
+        ]
+    )
+
+
+def _group(
+    ctx: RequestContext, group: OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponse.OffsetFetchResponseGroup:
+    response = OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id)
+    fetch = ctx.groups.offsets.fetch
+    by_id = ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
+    try:
+        if group.topics is None:
+            response.topics = _all_topics(ctx, fetch(group.group_id, None, require_stable), by_id)
+            return response
+        for topic in group.topics:
+            name = ctx.metadata.topic_name(topic.topic_id) if by_id else topic.name
+            if name is None:
+                response.topics.append(_unknown_topic(topic))
+                continue
+            partitions = [TopicPartition(name, index) for index in topic.partition_indexes]
+            rows = _rows(fetch(group.group_id, partitions, require_stable))
+            answer = GroupTopic(name=name, topic_id=topic.topic_id, partitions=rows)
+            response.topics.append(answer)
+    except KafkaError as error:
+        response.topics = []
+        response.error_code = int(error.code)
+    return response
+
+
+def _all_topics(ctx: RequestContext, fetched: Fetched, by_id: bool) -> list[GroupTopic]:
+    """Topics that are gone have no id: an answer by id leaves them out."""
+    by_topic: dict[str, Fetched] = {}
+    for entry in fetched:
+        by_topic.setdefault(entry[0].topic, []).append(entry)
+    return [
+        GroupTopic(name=name, topic_id=ctx.metadata.topic_id(name), partitions=_rows(entries))
+        for name, entries in by_topic.items()
+        if not by_id or ctx.metadata.topic_id(name) != ZERO_UUID
+    ]
+
+
+def _unknown_topic(topic: OffsetFetchRequest.OffsetFetchRequestTopics) -> GroupTopic:
+    code = int(ErrorCode.UNKNOWN_TOPIC_ID)
+    rows = [
+        GroupRow(partition_index=index, committed_offset=-1, error_code=code)
+        for index in topic.partition_indexes
+    ]
+    return GroupTopic(topic_id=topic.topic_id, partitions=rows)
+
+
+def _rows(fetched: Fetched) -> list[GroupRow]:
+    return [
+        GroupRow(
+            partition_index=partition.partition,
+            committed_offset=value.offset,
+            committed_leader_epoch=value.leader_epoch,
+            metadata=value.metadata,
+            error_code=int(value.error),
+        )
+        for partition, value in fetched
+    ]
+
+
+async def _read_from_tree(
+    ctx: RequestContext, group_id: str, partitions: Iterable[TopicPartition]
+) -> Fetched:
+    fetched: Fetched = []
+    for partition in partitions:
+        try:
+            offset = await ctx.groups.legacy_offsets.get(group_id, partition)
+        except KafkaError as error:
+            fetched.append((partition, FetchedOffset(-1, -1, "", error.code)))
+            continue
+        value = (
+            NOTHING_COMMITTED if offset is None else FetchedOffset(offset, -1, "", ErrorCode.NONE)
+        )
+        fetched.append((partition, value))
+    return fetched

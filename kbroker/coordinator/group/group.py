@@ -1,0 +1,188 @@
+"""A consumer group of the classic protocol: its members, generation, leader and state.
+
+Law: everything that changes the membership of a group lives here, and keeps the invariants named at the fields. What a request means is
+decided in `join_sync` (JoinGroup, SyncGroup, rebalance) and `sessions` (Heartbeat, LeaveGroup, timers, commits); both return effects.
+Classic protocol with static members (KIP-345) and known member ids (KIP-394).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kbroker.coordinator.group.group_state import VALID_PREVIOUS, GroupState
+from kbroker.coordinator.group.member import Member
+from kbroker.coordinator.group.offsets import GroupOffsets
+from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+
+
+class Group:
+    """One group; owned by the event loop of its coordinator."""
+
+    __slots__ = (
+        "current_state_timestamp_ms",
+        "generation_id",
+        "group_id",
+        "initial_join_remaining_ms",
+        "leader_id",
+        "members",
+        "new_member_added",
+        "offsets",
+        "pending_members",
+        "pending_sync_members",
+        "protocol_name",
+        "protocol_type",
+        "state",
+        "static_members",
+        "subscribed_topics",
+    )
+
+    def __init__(self, group_id: str, state: GroupState = GroupState.EMPTY) -> None:
+        self.group_id = group_id
+        self.state = state
+        self.current_state_timestamp_ms: int | None = None  # wall clock of the last transition
+        self.generation_id = 0  # one more with every finished rebalance
+        self.protocol_type: str | None = None  # of the first member; None = offsets only
+        self.protocol_name: str | None = None  # chosen by vote, for the current generation
+        self.leader_id: str | None = None  # in members, or None when there are none
+        self.members: dict[str, Member] = {}  # in order of joining
+        self.static_members: dict[str, str] = {}  # group instance id -> id of a member
+        self.pending_members: set[str] = set()  # ids handed out, not joined yet (KIP-394)
+        self.pending_sync_members: set[str] = set()  # joined this generation, SyncGroup not seen
+        self.subscribed_topics: frozenset[str] | None = None  # None = not known
+        self.new_member_added = False  # someone joined during the initial delay
+        self.initial_join_remaining_ms = -1.0  # of the initial rebalance delay; -1 = not in one
+        self.offsets = GroupOffsets()
+
+    # ---- queries
+
+    @property
+    def is_simple(self) -> bool:
+        """True when the group was only ever used to keep offsets."""
+        return self.protocol_type is None
+
+    def is_leader(self, member_id: str) -> bool:
+        """True when this member leads the group."""
+        return self.leader_id == member_id
+
+    def awaiting_join_count(self) -> int:
+        """How many members wait for their JoinGroup answer."""
+        return sum(1 for member in self.members.values() if member.join is not None)
+
+    def has_all_members_joined(self) -> bool:
+        """True when nobody has to be waited for any more."""
+        return not self.pending_members and all(
+            member.join is not None for member in self.members.values()
+        )
+
+    def can_rebalance(self) -> bool:
+        """True when a rebalance may start from the current state."""
+        return self.state in VALID_PREVIOUS[GroupState.PREPARING_REBALANCE]
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest time any member asked for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def candidate_protocols(self) -> frozenset[str]:
+        """The protocols that every member supports."""
+        counts = Counter(
+            name for member in self.members.values() for name in {p[0] for p in member.protocols}
+        )
+        return frozenset(name for name, count in counts.items() if count == len(self.members))
+
+    def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """True when a member with these protocols could join without shutting another one out."""
+        names = set(names)
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(names)
+        return protocol_type == self.protocol_type and not names.isdisjoint(
+            self.candidate_protocols()
+        )
+
+    def select_protocol(self) -> str:
+        """Each member votes for the first protocol on its list that all support; most votes win, a tie goes to the oldest member's."""
+        candidates = self.candidate_protocols()
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    # ---- changes
+
+    def transition_to(self, state: GroupState, wall_ms: int) -> None:
+        """The one place where the state changes."""
+        assert self.state in VALID_PREVIOUS[state], f"{self.group_id}: {self.state} -> {state}"
+        self.state = state
+        self.current_state_timestamp_ms = wall_ms
+
+    def add(self, member: Member) -> None:
+        """Take a member in; the first one becomes leader and sets the protocol type."""
+        assert member.member_id not in self.members
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        assert self.protocol_type == member.protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self.pending_members.discard(member.member_id)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Let a member, or an id that was handed out, go; the oldest member left becomes leader."""
+        member = self.members.pop(member_id, None)
+        if member is not None and member.group_instance_id is not None:
+            del self.static_members[member.group_instance_id]
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_members.discard(member_id)
+        self.pending_sync_members.discard(member_id)
+        return member
+
+    def replace_static_member(self, instance_id: str, new_member_id: str) -> Member:
+        """Give the member of an instance id a new member id; leadership and its place in line stay."""
+        old_member_id = self.static_members[instance_id]
+        member = self.members[old_member_id]
+        member.member_id = new_member_id
+        self.members = {each.member_id: each for each in self.members.values()}
+        self.static_members[instance_id] = new_member_id
+        if self.leader_id == old_member_id:
+            self.leader_id = new_member_id
+        if old_member_id in self.pending_sync_members:
+            self.pending_sync_members.discard(old_member_id)
+            self.pending_sync_members.add(new_member_id)
+        return member
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader is among those who joined; False when nobody did."""
+        if self.leader_id is None or self.members[self.leader_id].join is not None:
+            return True
+        for member in self.members.values():
+            if member.join is not None:
+                self.leader_id = member.member_id
+                return True
+        return False
+
+    def init_next_generation(self, wall_ms: int) -> None:
+        """Close the join phase: count the generation, choose the protocol, wait for the leader's assignment (or be Empty)."""
+        self.generation_id = 1 if self.generation_id >= 0x7FFFFFFF else self.generation_id + 1
+        self.pending_sync_members.clear()
+        if self.members:
+            self.protocol_name = self.select_protocol()
+            self.compute_subscribed_topics()
+            self.transition_to(GroupState.COMPLETING_REBALANCE, wall_ms)
+        else:
+            self.protocol_name = None
+            self.compute_subscribed_topics()
+            self.transition_to(GroupState.EMPTY, wall_ms)
+
+    def compute_subscribed_topics(self) -> None:
+        """Read from the members' metadata which topics a consumer group follows; None where that cannot be known."""
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            self.subscribed_topics = None
+        elif not self.members:
+            self.subscribed_topics = frozenset()
+        elif self.protocol_name is not None:
+            name = self.protocol_name
+            self.subscribed_topics = subscribed_topics(
+                member.metadata(name) for member in self.members.values()
+            )

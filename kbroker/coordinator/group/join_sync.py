@@ -1,0 +1,294 @@
+"""What JoinGroup and SyncGroup mean in each state of a group.
+
+Law: pure decisions; an input comes in, effects go out. JoinGroup: KIP-62 (rebalance timeout), KIP-345 (static members, here and in
+KIP-814 skip_assignment), KIP-394 (member id first), KIP-429 needs nothing of the broker. SyncGroup: KIP-559 (protocol checks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.member import Member, Protocols
+from kbroker.coordinator.group.rebalance import (
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+    UNKNOWN_MEMBER,
+    AssignmentStored,
+    Step,
+    TimerKey,
+    TimerKind,
+    answer_join,
+    answer_sync,
+    assigned,
+    forget_session,
+    joined,
+    keep_alive,
+    maybe_prepare_rebalance,
+    member_list,
+    prepare_rebalance,
+    refused_join,
+    sync_received,
+    try_complete_join,
+)
+from kbroker.coordinator.group.records import group_metadata
+from kbroker.coordinator.group.sessions import member_error
+from kbroker.effects import Append, CancelTimer, Reply, SetTimer
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinAttempt:
+    """A JoinGroup request with what the shell knows about it."""
+
+    correlation: object
+    request: JoinGroupRequest
+    api_version: int
+    client_id: str
+    client_host: str
+    new_member_id: str  # to be used if the member has none yet
+
+    @property
+    def protocols(self) -> Protocols:
+        """Names and metadata, the favourite first."""
+        return [(protocol.name, protocol.metadata) for protocol in self.request.protocols]
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """Version 0 knew one timeout for both."""
+        request = self.request
+        return request.rebalance_timeout_ms if self.api_version > 0 else request.session_timeout_ms
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StaticMemberStored:
+    """Token of the record that gives a static member's new id to the log; holds what to go back to."""
+
+    attempt: JoinAttempt
+    old_member_id: str
+    old_protocols: Protocols
+    old_rebalance_timeout_ms: int
+    old_session_timeout_ms: int
+    old_leader_id: str
+
+
+# ---- JoinGroup
+
+
+def join(step: Step, attempt: JoinAttempt) -> None:
+    """Let a member in, or back in; it is answered now, or when the join phase ends."""
+    group, request = step.group, attempt.request
+    member_id = request.member_id
+    if not _has_room(group, member_id, step.config.group_max_size):
+        group.remove(member_id)
+        _refuse(step, attempt, UNKNOWN_MEMBER, ErrorCode.GROUP_MAX_SIZE_REACHED)
+    elif not group.supports_protocols(request.protocol_type, [p.name for p in request.protocols]):
+        _refuse(step, attempt, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    elif member_id == UNKNOWN_MEMBER:
+        _join_as_new_member(step, attempt)
+    else:
+        _join_as_known_member(step, attempt)
+    try_complete_join(step)
+
+
+def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+    """While members rejoin, those who are back count, so that a group over its limit sheds the last ones."""
+    if group.state is GroupState.EMPTY:
+        return True
+    member = group.members.get(member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        is_waiting = member is not None and member.join is not None
+        return is_waiting or group.awaiting_join_count() < max_size
+    return member is not None or len(group.members) < max_size
+
+
+def _refuse(step: Step, attempt: JoinAttempt, member_id: str, code: ErrorCode) -> None:
+    step.effects.append(Reply(attempt.correlation, refused_join(member_id, code)))
+
+
+def _join_as_new_member(step: Step, attempt: JoinAttempt) -> None:
+    group, instance_id = step.group, attempt.request.group_instance_id
+    if instance_id is not None:
+        if instance_id in group.static_members:
+            _replace_static_member(step, attempt, instance_id)
+        else:
+            _add_member(step, attempt, attempt.new_member_id)
+    elif attempt.api_version >= 4:
+        group.pending_members.add(attempt.new_member_id)
+        deadline = step.now.monotonic_ms + attempt.request.session_timeout_ms
+        key = TimerKey(TimerKind.PENDING, attempt.new_member_id)
+        step.effects.append(SetTimer(key, deadline))
+        _refuse(step, attempt, attempt.new_member_id, ErrorCode.MEMBER_ID_REQUIRED)
+    else:
+        _add_member(step, attempt, attempt.new_member_id)
+
+
+def _join_as_known_member(step: Step, attempt: JoinAttempt) -> None:
+    group, request = step.group, attempt.request
+    member_id = request.member_id
+    if member_id in group.pending_members and request.group_instance_id is None:
+        step.effects.append(CancelTimer(TimerKey(TimerKind.PENDING, member_id)))
+        _add_member(step, attempt, member_id)
+        return
+    error = member_error(group, member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        _refuse(step, attempt, member_id, error)
+    elif group.state is GroupState.EMPTY:
+        _refuse(step, attempt, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    elif _changes_nothing(group, group.members[member_id], attempt.protocols):
+        step.effects.append(Reply(attempt.correlation, joined(group, member_id)))
+    else:
+        _update_member(step, attempt, group.members[member_id])
+        maybe_prepare_rebalance(step)
+
+
+def _changes_nothing(group: Group, member: Member, protocols: Protocols) -> bool:
+    """A repeated JoinGroup is answered from the current generation; the leader's counts as a wish to rebalance once the group is stable."""
+    if group.state is GroupState.PREPARING_REBALANCE or member.protocols != protocols:
+        return False
+    return group.state is GroupState.COMPLETING_REBALANCE or not group.is_leader(member.member_id)
+
+
+def _add_member(step: Step, attempt: JoinAttempt, member_id: str) -> None:
+    group, request = step.group, attempt.request
+    member = Member(
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=attempt.client_id,
+        client_host=attempt.client_host,
+        rebalance_timeout_ms=attempt.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocol_type=request.protocol_type,
+        protocols=attempt.protocols,
+        is_new=True,
+        join=attempt.correlation,
+    )
+    if group.initial_join_remaining_ms >= 0:
+        group.new_member_added = True
+    group.add(member)
+    keep_alive(step, member, NEW_MEMBER_JOIN_TIMEOUT_MS)
+    maybe_prepare_rebalance(step)
+
+
+def _update_member(step: Step, attempt: JoinAttempt, member: Member) -> None:
+    """A second JoinGroup of the same member takes the place of the first, whose connection is most likely gone."""
+    answer_join(step, member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+    member.protocols = attempt.protocols
+    member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
+    member.session_timeout_ms = attempt.request.session_timeout_ms
+    member.join = attempt.correlation
+
+
+# ---- static members that come back with a new process (KIP-345)
+
+
+def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -> None:
+    """The old process is fenced; a stable group goes on without a rebalance as long as its protocol stays."""
+    group = step.group
+    member = group.members[group.static_members[instance_id]]
+    token = StaticMemberStored(
+        attempt=attempt,
+        old_member_id=member.member_id,
+        old_protocols=member.protocols,
+        old_rebalance_timeout_ms=member.rebalance_timeout_ms,
+        old_session_timeout_ms=member.session_timeout_ms,
+        old_leader_id=group.leader_id or "",
+    )
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    answer_join(step, member, refused_join(member.member_id, fenced))
+    answer_sync(step, member, SyncGroupResponse(error_code=int(fenced)))
+    forget_session(step, member)
+    group.replace_static_member(instance_id, attempt.new_member_id)
+    _update_member(step, attempt, member)
+    keep_alive(step, member)
+    if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
+        assignments = {each.member_id: each.assignment for each in group.members.values()}
+        step.effects.append(Append((group_metadata(group, assignments),), token))
+    elif group.state is not GroupState.PREPARING_REBALANCE:
+        # In CompletingRebalance the leader may be assigning to the id that is gone.
+        prepare_rebalance(step)
+
+
+def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorCode) -> None:
+    """The new id is in the log, or cannot be: answer the member, or go back to the old id."""
+    group, attempt = step.group, token.attempt
+    member = group.members.get(attempt.new_member_id)
+    if member is None or member.join is not attempt.correlation:
+        return  # replaced or removed meanwhile, and answered then
+    if error is not ErrorCode.NONE:
+        answer_join(step, member, refused_join(UNKNOWN_MEMBER, error))
+        forget_session(step, member)
+        group.replace_static_member(member.group_instance_id or "", token.old_member_id)
+        member.protocols = token.old_protocols
+        member.rebalance_timeout_ms = token.old_rebalance_timeout_ms
+        member.session_timeout_ms = token.old_session_timeout_ms
+        keep_alive(step, member)
+    elif group.state is GroupState.STABLE:
+        answer_join(step, member, _rejoined(group, token))
+
+
+def _rejoined(group: Group, token: StaticMemberStored) -> JoinGroupResponse:
+    """From version 9 a leader is told that it leads and need not assign; before, it must not notice that it leads."""
+    member_id = token.attempt.new_member_id
+    response = joined(group, member_id)
+    if token.attempt.api_version >= 9:
+        is_leader = group.is_leader(member_id)
+        response.skip_assignment = is_leader
+        response.members = member_list(group) if is_leader else []
+    else:
+        response.leader = token.old_leader_id
+        response.members = []
+    return response
+
+
+# ---- SyncGroup
+
+
+def sync(step: Step, correlation: object, request: SyncGroupRequest) -> None:
+    """Give a member its assignment; the leader's request brings everybody's."""
+    group = step.group
+    error = _sync_error(group, request)
+    if error is not ErrorCode.NONE:
+        step.effects.append(Reply(correlation, SyncGroupResponse(error_code=int(error))))
+        return
+    sync_received(step, request.member_id)
+    member = group.members[request.member_id]
+    if group.state is GroupState.STABLE:
+        step.effects.append(Reply(correlation, assigned(group, member)))
+        keep_alive(step, member)
+    elif group.state is GroupState.COMPLETING_REBALANCE:
+        answer_sync(step, member, _sync_refusal(ErrorCode.REBALANCE_IN_PROGRESS))
+        member.sync = correlation
+        if group.is_leader(request.member_id):
+            _store_assignments(step, request)
+    else:
+        step.effects.append(Reply(correlation, _sync_refusal(ErrorCode.REBALANCE_IN_PROGRESS)))
+
+
+def _sync_refusal(code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=int(code))
+
+
+def _sync_error(group: Group, request: SyncGroupRequest) -> ErrorCode:
+    error = member_error(group, request.member_id, request.group_instance_id)
+    if error is not ErrorCode.NONE:
+        return error
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    asked_type, asked_name = request.protocol_type, request.protocol_name
+    if asked_type is not None and asked_type != group.protocol_type:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if asked_name is not None and asked_name != group.protocol_name:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def _store_assignments(step: Step, request: SyncGroupRequest) -> None:
+    """Members the leader left out get an empty assignment."""
+    group = step.group
+    given = {each.member_id: each.assignment for each in request.assignments}
+    assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+    token = AssignmentStored(group.generation_id, assignments)
+    step.effects.append(Append((group_metadata(group, assignments),), token))

@@ -1,0 +1,219 @@
+"""The records of `__consumer_offsets`, as Kafka 3.9 writes them with its newest inter-broker protocol.
+
+    record key   = int16 version, fields      0 and 1: a committed offset, 2: a group's metadata
+    record value = int16 version, fields      missing (tombstone) when the offset or group is gone
+
+Offsets are written in version 3, or 1 where the commit named a retention time; groups in version 3. Keys from 3 on belong to the consumer
+protocol (KIP-848) and are none of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from struct import Struct as Layout
+
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.member import Member
+from kbroker.coordinator.group.offsets import CommittedOffset
+from kbroker.effects import KeyValue
+from kbroker.errors import ProtocolError
+from kbroker.model import ZERO_UUID
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.declaration import Struct
+from kbroker.protocol.schema import Message, message, wire
+
+_VERSION = Layout(">h")
+_OFFSET_KEY_VERSION = 1
+_OFFSET_VALUE_VERSION = 3
+_EXPIRING_OFFSET_VALUE_VERSION = 1
+_GROUP_KEY_VERSION = 2
+_GROUP_VALUE_VERSION = 3
+_NO_TIMESTAMP = -1
+
+
+@message(key=None, versions="0-1")
+class OffsetCommitKey(Message):
+    """Names a committed offset."""
+
+    group: str = wire("string", default="")
+    topic: str = wire("string", default="")
+    partition: int = wire("int32", default=0)
+
+
+@message(key=None, versions="0-4", flexible="4+")
+class OffsetCommitValue(Message):
+    """A committed offset. v1: expiry per offset. v3: leader epoch. v4: tagged fields."""
+
+    offset: int = wire("int64", default=0)
+    leader_epoch: int = wire("int32", "3+", default=-1)
+    metadata: str = wire("string", default="")
+    commit_timestamp: int = wire("int64", default=0)
+    expire_timestamp: int = wire("int64", "1", default=-1)
+    topic_id: object = wire("uuid", "4+", default=ZERO_UUID, tag=0)
+
+
+@message(key=None, versions="2")
+class GroupMetadataKey(Message):
+    """Names a group."""
+
+    group: str = wire("string", default="")
+
+
+@message(key=None, versions="0-4", flexible="4+")
+class GroupMetadataValue(Message):
+    """A group between two rebalances. v1: rebalance timeout. v2: time of the state. v3: static members. v4: tagged fields."""
+
+    class MemberMetadata(Struct):
+        """One member with its subscription and assignment."""
+
+        member_id: str = wire("string", default="")
+        group_instance_id: str | None = wire("string", "3+", nullable="3+", default=None)
+        client_id: str = wire("string", default="")
+        client_host: str = wire("string", default="")
+        rebalance_timeout: int = wire("int32", "1+", default=0)
+        session_timeout: int = wire("int32", default=0)
+        subscription: bytes = wire("bytes", default=b"")
+        assignment: bytes = wire("bytes", default=b"")
+
+    protocol_type: str = wire("string", default="")
+    generation: int = wire("int32", default=0)
+    protocol: str | None = wire("string", nullable="0+", default=None)
+    leader: str | None = wire("string", nullable="0+", default=None)
+    current_state_timestamp: int = wire("int64", "2+", default=-1)
+    members: list[MemberMetadata] = wire("[]MemberMetadata", default=[])
+
+
+# ---- writing
+
+
+def offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:
+    """The key of a committed offset."""
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return _versioned(key, _OFFSET_KEY_VERSION)
+
+
+def offset_commit_value(committed: CommittedOffset) -> bytes:
+    """The value of a committed offset."""
+    expires = committed.expire_timestamp_ms
+    value = OffsetCommitValue(
+        offset=committed.offset,
+        leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+        commit_timestamp=committed.commit_timestamp_ms,
+        expire_timestamp=_NO_TIMESTAMP if expires is None else expires,
+    )
+    return _versioned(
+        value, _OFFSET_VALUE_VERSION if expires is None else _EXPIRING_OFFSET_VALUE_VERSION
+    )
+
+
+def group_metadata_key(group_id: str) -> bytes:
+    """The key of a group."""
+    return _versioned(GroupMetadataKey(group=group_id), _GROUP_KEY_VERSION)
+
+
+def group_metadata(group: Group, assignments: Mapping[str, bytes]) -> KeyValue:
+    """The record of a group with these assignments by member id."""
+    protocol = group.protocol_name
+    members = [
+        GroupMetadataValue.MemberMetadata(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rebalance_timeout=member.rebalance_timeout_ms,
+            session_timeout=member.session_timeout_ms,
+            subscription=member.metadata(protocol or ""),
+            assignment=assignments[member.member_id],
+        )
+        for member in group.members.values()
+    ]
+    timestamp = group.current_state_timestamp_ms
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation_id,
+        protocol=protocol,
+        leader=group.leader_id,
+        current_state_timestamp=_NO_TIMESTAMP if timestamp is None else timestamp,
+        members=members,
+    )
+    return KeyValue(group_metadata_key(group.group_id), _versioned(value, _GROUP_VALUE_VERSION))
+
+
+def _versioned(data: Message, version: int) -> bytes:
+    return _VERSION.pack(version) + encode(data, version)
+
+
+# ---- reading
+
+
+def read_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
+    """What a record is about; None for kinds that are none of ours. ProtocolError for bytes that are no key."""
+    version = _version(key)
+    if version in OffsetCommitKey.spec.versions:
+        return decode(OffsetCommitKey, version, key, _VERSION.size)[0]
+    if version == _GROUP_KEY_VERSION:
+        return decode(GroupMetadataKey, version, key, _VERSION.size)[0]
+    return None
+
+
+def read_offset_commit_value(value: bytes, log_offset: int) -> CommittedOffset:
+    """The offset of a record in the batch at `log_offset`. ProtocolError for bytes that are none."""
+    version = _version(value)
+    _check(version, OffsetCommitValue)
+    read = decode(OffsetCommitValue, version, value, _VERSION.size)[0]
+    return CommittedOffset(
+        offset=read.offset,
+        leader_epoch=read.leader_epoch,
+        metadata=read.metadata,
+        commit_timestamp_ms=read.commit_timestamp,
+        expire_timestamp_ms=None if read.expire_timestamp < 0 else read.expire_timestamp,
+        log_offset=log_offset,
+    )
+
+
+def read_group_metadata(group_id: str, value: bytes) -> Group:
+    """The group of a record: Empty, or Stable with its members. ProtocolError for bytes that are none."""
+    version = _version(value)
+    _check(version, GroupMetadataValue)
+    read = decode(GroupMetadataValue, version, value, _VERSION.size)[0]
+    group = Group(group_id, GroupState.STABLE if read.members else GroupState.EMPTY)
+    timestamp = read.current_state_timestamp
+    group.current_state_timestamp_ms = None if timestamp < 0 else timestamp
+    group.generation_id = read.generation
+    group.protocol_type = read.protocol_type or None
+    for member in read.members:
+        group.add(_member(member, version, read))
+    group.leader_id = read.leader if read.leader in group.members else group.leader_id
+    group.protocol_name = read.protocol
+    group.compute_subscribed_topics()
+    return group
+
+
+def _member(
+    member: GroupMetadataValue.MemberMetadata, version: int, group: GroupMetadataValue
+) -> Member:
+    return Member(
+        member_id=member.member_id,
+        group_instance_id=member.group_instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        rebalance_timeout_ms=member.rebalance_timeout if version else member.session_timeout,
+        session_timeout_ms=member.session_timeout,
+        protocol_type=group.protocol_type,
+        protocols=[(group.protocol or "", member.subscription)],
+        assignment=member.assignment,
+    )
+
+
+def _version(data: bytes) -> int:
+    if len(data) < _VERSION.size:
+        raise ProtocolError(f"{len(data)} bytes are too few for a version")
+    version: int = _VERSION.unpack_from(data)[0]
+    return version
+
+
+def _check(version: int, kind: type[Message]) -> None:
+    if version not in kind.spec.versions:
+        raise ProtocolError(f"{kind.__name__} version {version}, {kind.spec.versions} are known")

@@ -1,0 +1,74 @@
+"""Rebuilds groups from the records of one partition of `__consumer_offsets`.
+
+Law: the newest record of a key counts, a tombstone removes it; offsets of a transaction count once its commit marker is read (KIP-98).
+Groups that only ever kept offsets have no record of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.offsets import GroupOffsets
+from kbroker.coordinator.group.records import (
+    OffsetCommitKey,
+    read_group_metadata,
+    read_key,
+    read_offset_commit_value,
+)
+from kbroker.errors import ProtocolError
+from kbroker.model import TopicPartition
+
+
+class GroupReplay:
+    """Takes records in the order of the log; `groups` gives what they amount to."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+        self._offsets: dict[str, GroupOffsets] = {}
+        self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups it has offsets for
+        self.skipped: Counter[str] = Counter()  # records that were left out, by reason
+
+    def record(
+        self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
+    ) -> None:
+        """One record of the batch at `batch_offset`; `producer_id` only where the batch is transactional."""
+        try:
+            self._record(key or b"", value, batch_offset, producer_id)
+        except ProtocolError as error:
+            self.skipped[f"unreadable: {error}"] += 1
+
+    def _record(
+        self, key: bytes, value: bytes | None, batch_offset: int, producer_id: int | None
+    ) -> None:
+        about = read_key(key)
+        if about is None:
+            self.skipped["a kind of record other than offsets and classic groups"] += 1
+        elif isinstance(about, OffsetCommitKey):
+            committed = None if value is None else read_offset_commit_value(value, batch_offset)
+            offsets = self._offsets.get(about.group)
+            if offsets is None:
+                offsets = self._offsets[about.group] = GroupOffsets()
+            offsets.replay(TopicPartition(about.topic, about.partition), committed, producer_id)
+            if producer_id is not None:
+                self._in_transaction.setdefault(producer_id, set()).add(about.group)
+        elif value is None:
+            self._groups.pop(about.group, None)
+        else:
+            self._groups[about.group] = read_group_metadata(about.group, value)
+
+    def marker(self, producer_id: int, is_commit: bool) -> None:
+        """A transaction of this producer ended."""
+        for group_id in self._in_transaction.pop(producer_id, ()):
+            self._offsets[group_id].end_transaction(producer_id, is_commit)
+
+    def groups(self) -> dict[str, Group]:
+        """All groups by id, with their offsets."""
+        groups = dict(self._groups)
+        for group_id, offsets in self._offsets.items():
+            if group_id in groups:
+                groups[group_id].offsets = offsets
+            elif offsets:
+                group = groups[group_id] = Group(group_id)
+                group.offsets = offsets
+        return groups

@@ -1,0 +1,201 @@
+"""What Heartbeat, LeaveGroup, commits and timers mean to a group.
+
+Law: pure decisions. A heartbeat is a comparison and an assignment, no effect: the member's timer looks at the deadline when it fires
+(KIP-62; KIP-345 for static members).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.member import Member
+from kbroker.coordinator.group.rebalance import (
+    UNKNOWN_MEMBER,
+    Step,
+    TimerKey,
+    TimerKind,
+    answer_join,
+    answer_sync,
+    forget_session,
+    keep_alive,
+    maybe_prepare_rebalance,
+    on_join_timer,
+    on_sync_timer,
+    refused_join,
+    try_complete_join,
+)
+from kbroker.effects import CancelTimer, SetTimer
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.sync_group import SyncGroupResponse
+
+_NONE = ErrorCode.NONE
+
+
+class Leaving(Protocol):
+    """Who leaves: by member id, by group instance id (administrators), or both."""
+
+    member_id: str
+    group_instance_id: str | None
+
+
+def member_error(group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
+    """NONE when the caller is a member, and under the id it is known by."""
+    if instance_id is not None:
+        current = group.static_members.get(instance_id)
+        if current is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if current != member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return _NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# ---- Heartbeat
+
+
+def heartbeat(
+    group: Group, member_id: str, instance_id: str | None, generation_id: int, now_ms: float
+) -> ErrorCode:
+    """Prolong a session (`now_ms` is monotonic); tells the member when it has to rejoin."""
+    error = member_error(group, member_id, instance_id)
+    if error is not _NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    _prolong(group.members[member_id], now_ms)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return _NONE
+
+
+def _prolong(member: Member, now_ms: float) -> None:
+    """Move the deadline; its timer, which fires earlier, will see it. A member that waits for its first answer keeps its long one."""
+    if not member.is_new:
+        member.session_deadline_ms = now_ms + member.session_timeout_ms
+
+
+# ---- commits
+
+
+def commit_error(
+    group: Group, member_id: str, instance_id: str | None, generation_id: int, now_ms: float
+) -> ErrorCode:
+    """NONE when the caller may commit offsets now; prolongs a member's session.
+
+    Without a generation everybody may commit while the group is empty. During the join phase members may still commit, so that they
+    lose no work; after it, they must have taken notice of the new generation.
+    """
+    if generation_id < 0 and group.state is GroupState.EMPTY:
+        return _NONE
+    if generation_id < 0 and member_id == UNKNOWN_MEMBER and instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = member_error(group, member_id, instance_id)
+    if error is not _NONE:
+        return error
+    if generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    _prolong(group.members[member_id], now_ms)
+    return _NONE
+
+
+# ---- LeaveGroup
+
+
+def leave(step: Step, leaving: Sequence[Leaving]) -> list[ErrorCode]:
+    """Remove members; one code for each."""
+    return [_leave(step, each.member_id, each.group_instance_id) for each in leaving]
+
+
+def _leave(step: Step, member_id: str, instance_id: str | None) -> ErrorCode:
+    group = step.group
+    if member_id == UNKNOWN_MEMBER:
+        current = group.static_members.get(instance_id) if instance_id is not None else None
+        if current is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        remove_member(step, group.members[current])
+        return _NONE
+    if member_id in group.pending_members:
+        _remove_pending(step, member_id)
+        return _NONE
+    error = member_error(group, member_id, instance_id)
+    if error is _NONE:
+        remove_member(step, group.members[member_id])
+    return error
+
+
+def remove_member(step: Step, member: Member) -> None:
+    """Take a member out: whatever it waits for is refused, the others rebalance."""
+    group = step.group
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    answer_join(step, member, refused_join(UNKNOWN_MEMBER, unknown))
+    answer_sync(step, member, SyncGroupResponse(error_code=int(unknown)))
+    forget_session(step, member)
+    group.remove(member.member_id)
+    if group.state is GroupState.PREPARING_REBALANCE:
+        try_complete_join(step)
+    else:
+        maybe_prepare_rebalance(step)
+
+
+def _remove_pending(step: Step, member_id: str) -> None:
+    step.effects.append(CancelTimer(TimerKey(TimerKind.PENDING, member_id)))
+    step.group.remove(member_id)
+    try_complete_join(step)
+
+
+# ---- timers
+
+
+def on_timer(step: Step, key: TimerKey) -> None:
+    """A timer that was set has fired."""
+    if key.kind is TimerKind.JOIN:
+        on_join_timer(step)
+    elif key.kind is TimerKind.SYNC:
+        on_sync_timer(step)
+    elif key.kind is TimerKind.PENDING:
+        if key.member_id in step.group.pending_members:
+            _remove_pending(step, key.member_id)
+    else:
+        _on_session_timer(step, key)
+
+
+def _on_session_timer(step: Step, key: TimerKey) -> None:
+    member = step.group.members.get(key.member_id)
+    if member is None:
+        return
+    member.timer_at_ms = 0.0
+    now_ms = step.now.monotonic_ms
+    if member.session_deadline_ms > now_ms:
+        member.timer_at_ms = member.session_deadline_ms
+        step.effects.append(SetTimer(key, member.session_deadline_ms))
+    elif not member.is_new and (member.join is not None or member.sync is not None):
+        keep_alive(step, member)  # it waits for us; its session starts anew with the answer
+    else:
+        remove_member(step, member)
+
+
+def start_sessions(step: Step) -> None:
+    """A group was read from the log: its members get a full session to show up, and it rebalances if it is too large by now."""
+    group = step.group
+    for member in group.members.values():
+        keep_alive(step, member)
+    if len(group.members) > step.config.group_max_size:
+        maybe_prepare_rebalance(step)
+
+
+def close(step: Step, code: ErrorCode) -> None:
+    """The group is leaving this coordinator, or this world: whoever waits is told `code`, and no timer remains."""
+    group = step.group
+    for member in group.members.values():
+        answer_join(step, member, refused_join(member.member_id, code))
+        answer_sync(step, member, SyncGroupResponse(error_code=int(code)))
+        forget_session(step, member)
+    for member_id in group.pending_members:
+        step.effects.append(CancelTimer(TimerKey(TimerKind.PENDING, member_id)))
+    step.effects.append(CancelTimer(TimerKey(TimerKind.JOIN)))
+    step.effects.append(CancelTimer(TimerKey(TimerKind.SYNC)))
+    group.transition_to(GroupState.DEAD, step.now.wall_ms)

@@ -1,0 +1,296 @@
+"""GroupCoordinator: consumer groups of the classic protocol and their offsets, for the groups whose partition this broker leads.
+
+Law: a thin shell. It checks that this broker answers for the group, feeds the request to the pure machines in `group/` and runs the effects
+they return. Requests that need not wait are answered with a plain value, no task is made for them. Refusals are those of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kbroker.clock import Clock, Timer
+from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.coordinator_finder import CoordinatorFinder, TopicCreator
+from kbroker.coordinator.group import sessions
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
+from kbroker.coordinator.group.rebalance import refused_join
+from kbroker.coordinator.group.sessions import Leaving
+from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore, is_group_partition
+from kbroker.coordinator.legacy_offsets import LegacyOffsets
+from kbroker.coordinator.offset_commits import OffsetCommits
+from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply, Replicas
+from kbroker.errors import ErrorCode
+from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
+from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kbroker.protocol.messages.list_groups import ListGroupsResponse
+from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.partition import Partition
+
+_log = logging.getLogger(__name__)
+
+GROUP_TYPE = "classic"
+_NONE = ErrorCode.NONE
+_EXPIRY_TIMER = "offsets.retention.check"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorServices:
+    """What the coordinator needs of the broker."""
+
+    replicas: Replicas
+    metadata: MetadataCache
+    topics: TopicCreator
+    legacy_offsets: LegacyOffsets
+    clock: Clock
+    timer: Timer
+    new_uuid: Callable[[], UUID]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who sends JoinGroup, as the connection tells it."""
+
+    client_id: str
+    client_host: str  # "/" and the address, as Kafka shows it
+    api_version: int
+
+
+class GroupCoordinator:
+    """Owned by the event loop. `offsets` serves commits and fetches, `legacy_offsets` their version 0."""
+
+    def __init__(self, config: GroupConfig, services: CoordinatorServices) -> None:
+        metadata = services.metadata
+        self._config = config
+        self._new_uuid = services.new_uuid
+        self._runtime = CoordinatorRuntime(
+            services.replicas,
+            services.clock,
+            services.timer,
+            required_acks=config.offsets_commit_required_acks,
+            timeout_ms=config.offsets_commit_timeout_ms,
+        )
+        self._store = GroupStore(
+            config,
+            self._runtime,
+            lambda: (
+                metadata.partition_count(GROUP_METADATA_TOPIC)
+                or config.offsets_topic_num_partitions
+            ),
+        )
+        self._monotonic_ms = services.clock.monotonic_ms
+        self._is_active = True
+        self.offsets = OffsetCommits(self._store)
+        self.legacy_offsets = services.legacy_offsets
+        self.find_coordinator = CoordinatorFinder(self._store, metadata, services.topics).find
+        self.partition_for = self._store.partition_for
+
+    # ---- life
+
+    def start(self) -> None:
+        """Begin to look for expired offsets every `offsets.retention.check.interval.ms`."""
+        interval_ms = self._config.offsets_retention_check_interval_ms
+        deadline = self._runtime.monotonic_ms() + interval_ms
+        self._runtime.set_timer(_EXPIRY_TIMER, deadline, self._expire)
+
+    def _expire(self) -> None:
+        self.start()
+        self.offsets.expire()
+
+    def shutdown(self) -> None:
+        """Answer whoever waits, stop all timers; every later request is refused."""
+        self._is_active = False
+        for coordinated in self._store:
+            self._store.forget(coordinated, ErrorCode.NOT_COORDINATOR)
+        self._runtime.close()
+
+    def on_leadership_change(
+        self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]
+    ) -> None:
+        """The replica manager's news: partitions of `__consumer_offsets` are read, or given up."""
+        for partition in became_follower:
+            if is_group_partition(partition.topic_partition):
+                self._store.resign(partition.topic_partition)
+        for partition in became_leader:
+            if is_group_partition(partition.topic_partition):
+                self._store.lead(partition)
+
+    def on_partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Partitions are gone from the cluster, and so are the offsets committed for them."""
+        self.offsets.partitions_deleted(partitions)
+
+    # ---- membership
+
+    def join_group(
+        self, request: JoinGroupRequest, caller: Caller
+    ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+        """JoinGroup; waits for the end of the rebalance where one is on."""
+        error = self._refusal(request.group_id)
+        if error is _NONE and not self._allows_session_timeout(request.session_timeout_ms):
+            error = ErrorCode.INVALID_SESSION_TIMEOUT
+        coordinated = self._store.find(request.group_id)
+        if error is _NONE and coordinated is None and request.member_id:
+            error = ErrorCode.UNKNOWN_MEMBER_ID
+        if error is not _NONE:
+            return refused_join(request.member_id, error)
+        if coordinated is None:
+            coordinated = self._store.create(request.group_id)
+        reply: PendingReply[JoinGroupResponse] = PendingReply()
+        named_after = request.group_instance_id or caller.client_id
+        attempt = JoinAttempt(
+            correlation=reply,
+            request=request,
+            api_version=caller.api_version,
+            client_id=caller.client_id,
+            client_host=caller.client_host,
+            new_member_id=f"{named_after}-{self._new_uuid()}",
+        )
+        step = self._store.step(coordinated)
+        join(step, attempt)
+        self._store.run(coordinated, step.effects)
+        return reply.outcome()
+
+    def _allows_session_timeout(self, session_timeout_ms: int) -> bool:
+        config = self._config
+        return (
+            config.group_min_session_timeout_ms
+            <= session_timeout_ms
+            <= config.group_max_session_timeout_ms
+        )
+
+    def sync_group(
+        self, request: SyncGroupRequest
+    ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+        """SyncGroup; waits for the leader's assignments."""
+        coordinated = self._store.find(request.group_id)
+        if coordinated is None:
+            error = self._refusal(request.group_id)
+            if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # The rebalance this belongs to is lost, and old clients do not expect code 14 here: back to JoinGroup.
+                error = ErrorCode.REBALANCE_IN_PROGRESS
+            return SyncGroupResponse(error_code=int(error or ErrorCode.UNKNOWN_MEMBER_ID))
+        reply: PendingReply[SyncGroupResponse] = PendingReply()
+        step = self._store.step(coordinated)
+        sync(step, reply, request)
+        self._store.run(coordinated, step.effects)
+        return reply.outcome()
+
+    def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
+        """Heartbeat; never waits."""
+        coordinated = self._store.find(request.group_id)
+        if coordinated is None:
+            error = self._refusal(request.group_id)
+            if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return _NONE  # sessions start when the group is loaded; no reason to rejoin
+            return error or ErrorCode.UNKNOWN_MEMBER_ID
+        return sessions.heartbeat(
+            coordinated.group,
+            request.member_id,
+            request.group_instance_id,
+            request.generation_id,
+            self._monotonic_ms(),
+        )
+
+    def leave_group(
+        self, group_id: str, leaving: Sequence[Leaving]
+    ) -> tuple[ErrorCode, list[ErrorCode]]:
+        """LeaveGroup: the code for the request, and one for each member unless the request is refused."""
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            error = self._refusal(group_id)
+            if error is not _NONE:
+                return error, []
+            return _NONE, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+        step = self._store.step(coordinated)
+        codes = sessions.leave(step, leaving)
+        self._store.run(coordinated, step.effects)
+        return _NONE, codes
+
+    def _refusal(self, group_id: str) -> ErrorCode:
+        """NONE when this broker answers for a group of that name."""
+        if not group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        return self._status(group_id)
+
+    def _status(self, group_id: str) -> ErrorCode:
+        if not self._is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self._store.status(group_id)
+
+    # ---- administration
+
+    def describe_group(
+        self, group_id: str
+    ) -> tuple[ErrorCode, DescribeGroupsResponse.DescribedGroup]:
+        """A group as DescribeGroups shows it, Dead where there is none; GROUP_ID_NOT_FOUND tells the two apart."""
+        coordinated = self._store.find(group_id)
+        if coordinated is not None:
+            return _NONE, _described(coordinated.group)
+        error = self._status(group_id)
+        described = DescribeGroupsResponse.DescribedGroup(group_id=group_id)
+        if error is _NONE:
+            described.group_state = GroupState.DEAD.value
+            error = ErrorCode.GROUP_ID_NOT_FOUND
+        return error, described
+
+    def list_groups(
+        self, states: Iterable[str], types: Iterable[str]
+    ) -> tuple[ErrorCode, list[ListGroupsResponse.ListedGroup]]:
+        """The groups of this broker in these states and of these types; no filter means all. Case does not matter."""
+        if not self._is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._store.is_loading() else _NONE
+        wanted_types = {name.lower() for name in types}
+        if wanted_types and GROUP_TYPE not in wanted_types:
+            return error, []
+        wanted_states = {name.lower() for name in states}
+        return error, [
+            _listed(each)
+            for each in self._store
+            if not wanted_states or each.group.state.value.lower() in wanted_states
+        ]
+
+    def delete_group(self, group_id: str) -> ErrorCode:
+        """Forget an empty group with its offsets."""
+        if not self._is_active:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return self.offsets.delete_group(group_id)
+
+
+def _listed(coordinated: CoordinatedGroup) -> ListGroupsResponse.ListedGroup:
+    group = coordinated.group
+    return ListGroupsResponse.ListedGroup(
+        group_id=group.group_id,
+        protocol_type=group.protocol_type or "",
+        group_state=group.state.value,
+        group_type=GROUP_TYPE,
+    )
+
+
+def _described(group: Group) -> DescribeGroupsResponse.DescribedGroup:
+    """Protocol, metadata and assignments are shown once the group is stable."""
+    protocol = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribeGroupsResponse.DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=protocol or "",
+        members=[
+            DescribeGroupsResponse.DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=b"" if protocol is None else member.metadata(protocol),
+                member_assignment=b"" if protocol is None else member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )

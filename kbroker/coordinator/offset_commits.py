@@ -1,0 +1,222 @@
+"""Committing, reading, expiring and deleting the offsets of groups.
+
+Law: a commit is acknowledged after its records are in the log (KIP-98 for pending ones, KIP-211 for expiry, KIP-447 for stable reads,
+KIP-496 for subscribed topics). All offsets of one request are one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.offsets import (
+    NOTHING_COMMITTED,
+    CommittedOffset,
+    FetchedOffset,
+)
+from kbroker.coordinator.group.records import (
+    group_metadata_key,
+    offset_commit_key,
+    offset_commit_value,
+)
+from kbroker.coordinator.group.sessions import commit_error
+from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
+from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore
+from kbroker.coordinator.runtime import OFFSET_BATCH, PendingReply
+from kbroker.effects import KeyValue
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+
+_NONE = ErrorCode.NONE
+_COMMIT_ERRORS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+_COMPACT_RECORD_LIMIT = 0x7FFF  # length of a string in these records
+
+Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
+
+
+class Committer(NamedTuple):
+    """Who commits; generation -1 and no member id for those outside group management."""
+
+    group_id: str
+    member_id: str = ""
+    group_instance_id: str | None = None
+    generation_id: int = -1
+
+
+class OffsetCommits:
+    """The offsets of all groups of a store."""
+
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
+        self._retention_ms = store.config.offsets_retention_minutes * 60_000
+
+    # ---- commit
+
+    def commit(
+        self, committer: Committer, offsets: Offsets
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """Store offsets; one code for each, in their order. A plain list when nothing has to be waited for."""
+        coordinated = self._store.find(committer.group_id)
+        if coordinated is None:
+            error = self._store.status(committer.group_id)
+            if error is _NONE and committer.generation_id >= 0:
+                error = ErrorCode.ILLEGAL_GENERATION
+            if error is not _NONE:
+                return [error] * len(offsets)
+            coordinated = self._store.create(committer.group_id)
+        error = commit_error(
+            coordinated.group,
+            committer.member_id,
+            committer.group_instance_id,
+            committer.generation_id,
+            self._store.runtime.monotonic_ms(),
+        )
+        if error is not _NONE:
+            return [error] * len(offsets)
+        return self._append(coordinated, offsets)
+
+    def _append(
+        self, coordinated: CoordinatedGroup, offsets: Offsets
+    ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
+        """Append those whose metadata is not too long."""
+        group = coordinated.group
+        limit = min(self._store.config.offset_metadata_max_bytes, _COMPACT_RECORD_LIMIT)
+        codes, accepted, records = [], [], []
+        for entry in offsets:
+            partition, value = entry
+            if len(value.metadata) > limit or len(value.metadata.encode()) > _COMPACT_RECORD_LIMIT:
+                codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                continue
+            codes.append(_NONE)
+            accepted.append(entry)
+            key = offset_commit_key(group.group_id, partition.topic, partition.partition)
+            records.append(KeyValue(key, offset_commit_value(value)))
+            group.offsets.prepare(partition, value)
+        if not accepted:
+            return codes
+        reply: PendingReply[list[ErrorCode]] = PendingReply()
+
+        def appended(error: ErrorCode, log_offset: int) -> None:
+            error = _COMMIT_ERRORS.get(error, error)
+            _settle(group, accepted, error, log_offset)
+            reply.answer(codes if error is _NONE else [code or error for code in codes])
+
+        home = coordinated.home.topic_partition
+        self._store.runtime.append(home, records, appended, OFFSET_BATCH)
+        return reply.outcome()
+
+    # ---- fetch
+
+    def fetch(
+        self, group_id: str, partitions: Iterable[TopicPartition] | None, require_stable: bool
+    ) -> list[tuple[TopicPartition, FetchedOffset]]:
+        """The committed offsets of these partitions, or of all (None). Raises KafkaError when this broker cannot tell."""
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            error = self._store.status(group_id)
+            if error is not _NONE:
+                raise KafkaError(error)
+            return [(partition, NOTHING_COMMITTED) for partition in partitions or ()]
+        offsets = coordinated.group.offsets
+        if partitions is None:
+            partitions = list(offsets.committed)
+        return [(partition, offsets.fetch(partition, require_stable)) for partition in partitions]
+
+    # ---- remove
+
+    def delete_group(self, group_id: str) -> ErrorCode:
+        """Forget an empty group and its offsets."""
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            error = self._store.status(group_id)
+            return ErrorCode.GROUP_ID_NOT_FOUND if error is _NONE else error
+        if coordinated.group.state is not GroupState.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        self._bury(coordinated, coordinated.group.offsets.remove_all())
+        return _NONE
+
+    def expire(self) -> None:
+        """Forget offsets that have outlived their retention, and groups that have nothing left."""
+        now_ms = self._store.runtime.now().wall_ms
+        for coordinated in self._store:
+            group = coordinated.group
+            removed = group.offsets.remove(_expired(group, now_ms, self._retention_ms))
+            self._clean_up(coordinated, removed)
+
+    def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget offsets of partitions that no longer exist."""
+        gone = list(partitions)
+        for coordinated in self._store:
+            removed = coordinated.group.offsets.remove(gone)
+            if removed:
+                self._clean_up(coordinated, removed)
+
+    def _clean_up(self, coordinated: CoordinatedGroup, removed: list[TopicPartition]) -> None:
+        group = coordinated.group
+        has_nothing = not group.offsets and not group.pending_members
+        if group.state is GroupState.EMPTY and has_nothing:
+            self._bury(coordinated, removed)
+        elif removed:
+            tombstones = _offset_tombstones(group.group_id, removed)
+            self._store.append_tombstones(coordinated, tombstones)
+
+    def _bury(self, coordinated: CoordinatedGroup, removed: list[TopicPartition]) -> None:
+        """A group that only kept offsets (generation 0) has no record of its own to be removed."""
+        group = coordinated.group
+        tombstones = _offset_tombstones(group.group_id, removed)
+        if group.generation_id > 0:
+            tombstones.append(KeyValue(group_metadata_key(group.group_id), None))
+        self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
+        if tombstones:
+            self._store.append_tombstones(coordinated, tombstones)
+
+
+def _settle(group: Group, accepted: Offsets, error: ErrorCode, log_offset: int) -> None:
+    for partition, value in accepted:
+        if error is _NONE:
+            group.offsets.complete(partition, value, log_offset)
+        else:
+            group.offsets.fail(partition, value)
+
+
+def _offset_tombstones(group_id: str, removed: Iterable[TopicPartition]) -> list[KeyValue]:
+    return [
+        KeyValue(offset_commit_key(group_id, topic, partition), None)
+        for topic, partition in removed
+    ]
+
+
+def _expired(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
+    """A live group of consumers loses offsets of topics it no longer follows; an empty one counts from when it became empty."""
+    since: Callable[[CommittedOffset], int] = _commit_time
+    kept: frozenset[str] = frozenset()
+    if group.is_simple:
+        pass
+    elif group.state is GroupState.EMPTY:
+        empty_since_ms = group.current_state_timestamp_ms
+        if empty_since_ms is not None:
+            since = lambda _value: empty_since_ms  # noqa: E731 - one of two ways to count
+    elif (
+        group.state is GroupState.STABLE
+        and group.protocol_type == CONSUMER_PROTOCOL_TYPE
+        and group.subscribed_topics is not None
+    ):
+        kept = group.subscribed_topics
+    else:
+        return []
+    return group.offsets.expired(now_ms, retention_ms, since, kept)
+
+
+def _commit_time(value: CommittedOffset) -> int:
+    return value.commit_timestamp_ms

@@ -1,0 +1,296 @@
+"""What coordinators need of the outside: time, timers, held answers, appends to an internal topic and its replay at the start.
+
+Law: everything runs on the event loop and nothing blocks it for long; a long log is replayed in slices. An append is reported as done when
+enough replicas have it (after the high watermark has passed it, with acks -1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+from kbroker.clock import Clock, Timer, TimerHandle
+from kbroker.effects import Instant, KeyValue
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.log_append_info import AppendOrigin
+from kbroker.model import TopicPartition
+from kbroker.record.legacy_record import any_records, read_any_header
+from kbroker.record.record_batch import (
+    BatchHeader,
+    BatchOptions,
+    Record,
+    build,
+    read_control,
+)
+from kbroker.replication.produce_result import PartitionProduceResult
+
+_log = logging.getLogger(__name__)
+
+LOAD_SLICE_BYTES = 64 * 1024
+_SMALLEST_BATCH = 17  # up to the magic byte
+LOAD_SLICE_MS = 5.0  # a loading coordinator lets others run this often
+OFFSET_BATCH = BatchOptions(base_sequence=0)  # Kafka's coordinator numbers batches of commits
+METADATA_BATCH = BatchOptions()
+
+ResultT = TypeVar("ResultT")
+Appended = Callable[[ErrorCode, int], None]  # error, offset of the batch
+
+
+class Replicas(Protocol):
+    """The part of ReplicaManager that coordinators use."""
+
+    def append_records(
+        self,
+        entries: list[tuple[TopicPartition, memoryview]],
+        required_acks: int,
+        timeout_ms: int,
+        origin: AppendOrigin,
+    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
+        """Append one batch to each partition; one result for each."""
+        ...
+
+
+class Replay(Protocol):
+    """Takes in the records of one partition, in the order of its log."""
+
+    def record(
+        self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
+    ) -> None:
+        """One record; `producer_id` where it belongs to a transaction."""
+        ...
+
+    def marker(self, producer_id: int, is_commit: bool) -> None:
+        """The end of a producer's transaction."""
+        ...
+
+
+class PendingReply(Generic[ResultT]):
+    """An answer that may be there at once, or may have to be waited for; no future is made where it is there."""
+
+    __slots__ = ("_future", "_is_answered", "_result")
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[ResultT] | None = None
+        self._is_answered = False
+        self._result: ResultT | None = None
+
+    def answer(self, result: ResultT) -> None:
+        """Give the answer; the first one counts."""
+        if self._is_answered:
+            return
+        self._is_answered = True
+        self._result = result
+        if self._future is not None and not self._future.done():
+            self._future.set_result(result)
+
+    def outcome(self) -> ResultT | Awaitable[ResultT]:
+        """The answer, or something to await it with."""
+        if self._is_answered:
+            return self._result  # type: ignore[return-value]  # set together with the flag
+        if self._future is None:
+            self._future = asyncio.get_running_loop().create_future()
+        return self._future
+
+
+class CoordinatorRuntime:
+    """Owned by the event loop; `close` cancels what is under way."""
+
+    def __init__(
+        self,
+        replicas: Replicas,
+        clock: Clock,
+        timer: Timer,
+        *,
+        required_acks: int = -1,
+        timeout_ms: int = 5000,
+    ) -> None:
+        self._replicas = replicas
+        self._clock = clock
+        self._timer = timer
+        self._required_acks = required_acks
+        self._timeout_ms = timeout_ms
+        self._timers: dict[Hashable, TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ---- time
+
+    def now(self) -> Instant:
+        """Both clocks."""
+        return Instant(self._clock.now_ms(), self._clock.monotonic_ms())
+
+    def monotonic_ms(self) -> float:
+        """The clock of sessions."""
+        return self._clock.monotonic_ms()
+
+    def set_timer(self, key: Hashable, deadline_ms: float, callback: Callable[[], None]) -> None:
+        """Run `callback` at `deadline_ms` (monotonic), instead of an earlier timer of that key."""
+        self.cancel_timer(key)
+
+        def fire() -> None:
+            del self._timers[key]
+            callback()
+
+        delay = max(0.0, deadline_ms - self._clock.monotonic_ms())
+        self._timers[key] = self._timer.call_later(delay, fire)
+
+    def cancel_timer(self, key: Hashable) -> None:
+        """Forget a timer, if it is set."""
+        handle = self._timers.pop(key, None)
+        if handle is not None:
+            handle.cancel()
+
+    async def sleep(self, delay_ms: float) -> None:
+        """Let `delay_ms` pass on the timer's clock."""
+        woken = asyncio.Event()
+        handle = self._timer.call_later(delay_ms, woken.set)
+        try:
+            await woken.wait()
+        finally:
+            handle.cancel()
+
+    # ---- tasks
+
+    def start(self, work: Any, name: str) -> None:
+        """Run a coroutine to its end; it is held and cancelled by `close`."""
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("%s ended", task.get_name(), exc_info=task.exception())
+
+    def close(self) -> None:
+        """Cancel all timers and tasks."""
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+        for task in list(self._tasks):
+            task.cancel()
+
+    # ---- append
+
+    def append(
+        self,
+        partition: TopicPartition,
+        records: Iterable[KeyValue],
+        appended: Appended,
+        options: BatchOptions = METADATA_BATCH,
+    ) -> None:
+        """Append records as one batch; `appended` is called before this returns when nothing has to be waited for."""
+        self._append(partition, records, appended, options, self._required_acks)
+
+    def append_unacknowledged(
+        self, partition: TopicPartition, records: Iterable[KeyValue], appended: Appended
+    ) -> None:
+        """Append records that would be written again if they got lost (tombstones of a clean-up)."""
+        self._append(partition, records, appended, METADATA_BATCH, 0)
+
+    def _append(
+        self,
+        partition: TopicPartition,
+        records: Iterable[KeyValue],
+        appended: Appended,
+        options: BatchOptions,
+        required_acks: int,
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        batch = build(
+            [Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)],
+            options=options,
+        )
+        try:
+            results = self._replicas.append_records(
+                [(partition, memoryview(bytearray(batch)))],
+                required_acks,
+                self._timeout_ms,
+                AppendOrigin.COORDINATOR,
+            )
+        except KafkaError as error:
+            appended(error.code, -1)
+            return
+        if isinstance(results, list):
+            appended(results[0].error_code, results[0].base_offset)
+        else:
+            self.start(_report(results, appended), f"append to {partition}")
+
+    # ---- replay
+
+    def load(self, log: Any, replay: Replay, loaded: Callable[[], None]) -> None:
+        """Read a log from its start to its present end into `replay`, then call `loaded`; a short log is loaded when this returns.
+
+        A batch that cannot be read ends the reading with a log line: what was read until then counts.
+        """
+        steps = self._load_steps(log, replay)
+        if next(steps, None) is None:
+            loaded()
+        else:
+            self.start(_in_slices(steps, loaded), f"load {log}")
+
+    def _load_steps(self, log: Any, replay: Replay) -> Iterator[bool]:
+        """Yields True whenever others should get a chance to run."""
+        try:
+            yield from self._read_log(log, replay)
+        except KafkaError:
+            _log.exception("%s cannot be read to its end", log)
+
+    def _read_log(self, log: Any, replay: Replay) -> Iterator[bool]:
+        offset, end_offset = log.log_start_offset, log.log_end_offset
+        pause_at = self._clock.monotonic_ms() + LOAD_SLICE_MS
+        while offset < end_offset:
+            info = log.read(offset, LOAD_SLICE_BYTES, FetchIsolation.LOG_END, True)
+            buffer = info.records.read()
+            position = 0
+            while (header := _whole_batch(buffer, position)) is not None:
+                if header.next_offset > offset:
+                    _replay_batch(header, buffer, position, replay)
+                    offset = header.next_offset
+                position += header.size_bytes
+                if self._clock.monotonic_ms() >= pause_at:
+                    yield True
+                    pause_at = self._clock.monotonic_ms() + LOAD_SLICE_MS
+            if not position:
+                return  # nothing whole is left
+
+
+def _whole_batch(buffer: bytes, position: int) -> BatchHeader | None:
+    """The batch at `position`; None at the end, or where the read cut a batch."""
+    if len(buffer) - position < _SMALLEST_BATCH:
+        return None
+    try:
+        header = read_any_header(buffer, position)
+    except KafkaError as error:
+        if position:
+            return None  # cut inside the header; the next read starts with this batch
+        raise error
+    return header if position + header.size_bytes <= len(buffer) else None
+
+
+def _replay_batch(header: BatchHeader, buffer: bytes, position: int, replay: Replay) -> None:
+    producer_id = header.producer_id if header.is_transactional else None
+    for record in any_records(buffer, position):
+        if header.is_control:
+            control = read_control(record)
+            if control is not None:
+                replay.marker(header.producer_id, control.is_commit)
+        else:
+            replay.record(record.key, record.value, header.base_offset, producer_id)
+
+
+async def _in_slices(steps: Iterator[bool], loaded: Callable[[], None]) -> None:
+    for _ in steps:
+        await asyncio.sleep(0)
+    loaded()
+
+
+async def _report(results: Awaitable[list[PartitionProduceResult]], appended: Appended) -> None:
+    try:
+        result = (await results)[0]
+    except KafkaError as error:
+        appended(error.code, -1)
+    else:
+        appended(result.error_code, result.base_offset)
