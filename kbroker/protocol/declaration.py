@@ -143,7 +143,6 @@ class Struct:
                 value.message_class = cls
         cls.declared_fields = tuple(declared)
         cls.message_class = cls
-        cls.__init__ = Struct.__init__  # type: ignore[method-assign]
 
     def __init__(self, **values: Any) -> None:
         cls = type(self)
