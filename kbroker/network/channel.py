@@ -18,11 +18,10 @@ import socket
 from typing import Protocol, cast
 
 from kbroker.errors import ProtocolError
-from kbroker.network.foreign_bytes import hint_for
 from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.response_writer import ResponseWriter
-from kbroker.protocol.frame import next_frame
+from kbroker.protocol.frame import frame_size, next_frame
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
 
@@ -156,7 +155,8 @@ class Channel(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The client sends no more. Requests it has sent are still answered."""
         self._eof = True
-        return self._busy
+        self._loop.call_soon(self._run)
+        return True  # `_run` closes when nothing is left to answer
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
         """The connection is gone; the buffer too, unless a request in work still views it."""
@@ -195,12 +195,7 @@ class Channel(asyncio.BufferedProtocol):
         """Close the connection because of what it sent, with one line in the log."""
         if self._closing:
             return
-        first_bytes = bytes(self._buffer[self._start : self._start + 16]) if self._buffer else b""
-        hint = hint_for(first_bytes)
-        connection_id = self.connection.connection_id
-        _log.warning(
-            "closed connection %s: %s%s", connection_id, reason, f" ({hint})" if hint else ""
-        )
+        _log.warning("closed connection %s: %s", self.connection.connection_id, reason)
         self._owner.count_protocol_error()
         self.close()
 
@@ -237,6 +232,8 @@ class Channel(asyncio.BufferedProtocol):
                 left -= 1
                 request = self._next_request()
                 if request is None:
+                    if self._eof and not self._owner.request_channel.is_full:
+                        self.close()
                     break
                 self._busy = True
                 self.requests += 1
@@ -282,9 +279,6 @@ class Channel(asyncio.BufferedProtocol):
         """After received bytes or a finished request: make room, and read or do not."""
         buffer = self._buffer
         if buffer is not None and not self._busy:
-            if self._eof:
-                self.close()
-                return
             if self._start == self._end:
                 self._give_back()
             else:
@@ -302,9 +296,7 @@ class Channel(asyncio.BufferedProtocol):
         """Let the frame that has begun fit: move it to the front, or grow once the buffer is full."""
         start, end = self._start, self._end
         received = end - start
-        needed = _SIZE_BYTES
-        if received >= _SIZE_BYTES:
-            needed += int.from_bytes(buffer[start : start + _SIZE_BYTES], "big")
+        needed = frame_size(buffer, start, end)
         if start + needed <= len(buffer):
             return
         if needed <= len(buffer):

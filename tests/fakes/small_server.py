@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 from types import TracebackType
+from typing import Self
 
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.network.request_handler_pool import Handle
@@ -43,15 +44,19 @@ class SmallServer:
         await self._stop.wait()
         await self.server.shutdown()
 
-    def __enter__(self) -> SmallServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(5), "the server did not start"
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        assert self._loop is not None and self._stop is not None
+        assert self._loop is not None
+        assert self._stop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(5)
         assert not self._thread.is_alive(), "the server did not stop"
@@ -69,7 +74,7 @@ class RawConnection:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
 
-    def __enter__(self) -> RawConnection:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

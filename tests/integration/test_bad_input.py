@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,9 @@ MAX_FRAME = 104_857_600
 
 
 def metadata(ctx: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    topics = [MetadataResponse.MetadataResponseTopic(name=topic.name) for topic in request.topics or ()]
+    topics = [
+        MetadataResponse.MetadataResponseTopic(name=topic.name) for topic in request.topics or ()
+    ]
     return MetadataResponse(cluster_id="test", topics=topics)
 
 
@@ -36,7 +39,7 @@ def heartbeat(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatRespon
 
 
 def kafka_apis() -> KafkaApis:
-    nothing = object()
+    nothing: Any = object()
     services = Services(
         replicas=nothing,
         groups=nothing,
@@ -52,7 +55,11 @@ def kafka_apis() -> KafkaApis:
         METADATA: Api(METADATA, "Metadata", MetadataRequest, Versions.parse("0-13"), metadata),
         HEARTBEAT: Api(HEARTBEAT, "Heartbeat", HeartbeatRequest, Versions.parse("1-4"), heartbeat),
         API_VERSIONS: Api(
-            API_VERSIONS, "ApiVersions", ApiVersionsRequest, Versions.parse("0-5"), api_versions.handle
+            API_VERSIONS,
+            "ApiVersions",
+            ApiVersionsRequest,
+            Versions.parse("0-5"),
+            api_versions.handle,
         ),
     }
     return KafkaApis(apis, services)
@@ -74,7 +81,11 @@ def connection(server: SmallServer) -> Iterator[RawConnection]:
 
 
 def header(
-    key: int, version: int, correlation_id: int = 7, client_id: bytes | None = b"t", tags: bytes | None = None
+    key: int,
+    version: int,
+    correlation_id: int = 7,
+    client_id: bytes | None = b"t",
+    tags: bytes | None = None,
 ) -> bytes:
     size = -1 if client_id is None else len(client_id)
     flexible = {METADATA: 9, HEARTBEAT: 4, API_VERSIONS: 3}.get(key, 99) <= version
@@ -93,7 +104,7 @@ def correlation_id_of(frame: bytes) -> int:
 
 def test_unknown_api_versions_version_is_answered_in_v0_form(connection: RawConnection) -> None:
     connection.send_frame(header(API_VERSIONS, 99) + b"\2a\2b\0")
-    assert connection.read_frame().hex() == "00000007" "0023" "00000001" "0012" "0000" "0005"
+    assert connection.read_frame().hex() == "00000007002300000001001200000005"
 
 
 @pytest.mark.parametrize("name", [b"", b"a b", b"-a", b"a-"])
@@ -163,7 +174,9 @@ def test_a_request_that_cannot_be_read_closes_the_connection(
     "frame",
     [
         pytest.param(header(METADATA, 1) + topics_v1(b"late") + b"abcd", id="trailing bytes"),
-        pytest.param(header(METADATA, 9) + b"\2\5late\0\1\0\0\0" + b"abcd", id="trailing, flexible"),
+        pytest.param(
+            header(METADATA, 9) + b"\2\5late\0\1\0\0\0" + b"abcd", id="trailing, flexible"
+        ),
         pytest.param(header(METADATA, 1) + struct.pack(">i", -5), id="array length -5"),
         pytest.param(header(METADATA, 1) + topics_v1(b"\xff\xfe"), id="topic name not UTF-8"),
         pytest.param(header(METADATA, 1, client_id=None) + topics_v1(), id="null client id"),
@@ -171,7 +184,8 @@ def test_a_request_that_cannot_be_read_closes_the_connection(
         pytest.param(header(METADATA, 1, client_id=b"x" * 300) + topics_v1(), id="long client id"),
         pytest.param(header(METADATA, 1, client_id=b"\xff\xc3") + topics_v1(), id="odd client id"),
         pytest.param(
-            header(METADATA, 9, tags=b"\1\x63\2ab") + b"\2\5late\0\1\0\0\1\x63\2cd", id="unknown tags"
+            header(METADATA, 9, tags=b"\1\x63\2ab") + b"\2\5late\0\1\0\0\1\x63\2cd",
+            id="unknown tags",
         ),
     ],
 )
@@ -204,7 +218,9 @@ def test_the_hint_for_http_stands_in_the_log(
     with server.connect() as raw:
         raw.send(b"GET / HTTP/1.1\r\n\r\n")
         assert raw.is_closed_by_peer()
-    assert [record for record in caplog.messages if "HTTP" in record and "closed connection" in record]
+    assert [
+        record for record in caplog.messages if "HTTP" in record and "closed connection" in record
+    ]
 
 
 def test_api_versions_lists_what_is_registered() -> None:

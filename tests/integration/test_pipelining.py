@@ -42,7 +42,10 @@ class FileRange:
 def echo(request: Request) -> Response | Awaitable[Response]:
     """Answers with the correlation id and the body."""
     answer = Response(
-        [struct.pack(">i", request.header.correlation_id), bytes(request.frame[request.body_offset :])]
+        [
+            struct.pack(">i", request.header.correlation_id),
+            bytes(request.frame[request.body_offset :]),
+        ]
     )
     return _later(answer) if request.header.api_key == HEARTBEAT else answer
 
@@ -137,6 +140,13 @@ def test_a_half_closed_connection_still_gets_its_answers(connection: RawConnecti
     connection.send(frame(1, key=HEARTBEAT) + frame(2))
     connection.socket.shutdown(1)
     assert [connection.read_frame(), connection.read_frame()] == [answer(1), answer(2)]
+    assert connection.is_closed_by_peer()
+
+
+def test_a_half_closed_connection_gets_all_of_many_answers(connection: RawConnection) -> None:
+    connection.send(b"".join(frame(n) for n in range(500)))
+    connection.socket.shutdown(1)
+    assert [connection.read_frame() for _ in range(500)] == [answer(n) for n in range(500)]
     assert connection.is_closed_by_peer()
 
 
@@ -263,8 +273,8 @@ def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(kind: str) -> Non
     def wait(request: Request) -> Awaitable[Response]:
         return slowly()
 
-    with SmallServer(wait, kind, connections_max_idle_ms=200) as server:
-        with server.connect() as waiting, server.connect() as idle:
-            waiting.send(frame(1))
-            assert idle.is_closed_by_peer()
-            assert waiting.read_frame() == b"done"
+    small_server = SmallServer(wait, kind, connections_max_idle_ms=200)
+    with small_server as server, server.connect() as waiting, server.connect() as idle:
+        waiting.send(frame(1))
+        assert idle.is_closed_by_peer()
+        assert waiting.read_frame() == b"done"

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kbroker.apis.api_versions import handle, unsupported_version_response
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import registered
+from kbroker.errors import ErrorCode
+from kbroker.protocol.header import RequestHeader
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from tests.fakes.recording_replier import local_connection
+
+NO_SERVICES: Any = None
+
+
+def context(version: int) -> RequestContext:
+    return RequestContext(RequestHeader(18, version, 1, "c"), local_connection(), NO_SERVICES)
+
+
+def request(name: str, version: str) -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+def test_the_list_is_the_registry_in_rising_order() -> None:
+    answer = handle(context(0), ApiVersionsRequest())
+    listed = [(entry.api_key, entry.min_version, entry.max_version) for entry in answer.api_keys]
+    served = registered().values()
+    assert listed == [(api.key, api.versions.lowest, api.versions.highest) for api in served]
+    assert (18, 0, 5) in listed
+
+
+def test_the_client_software_is_noted_on_the_connection() -> None:
+    ctx = context(3)
+    assert handle(ctx, request("apache-kafka-java", "3.9.2")).error_code == 0
+    noted = (ctx.connection.client_software_name, ctx.connection.client_software_version)
+    assert noted == ("apache-kafka-java", "3.9.2")
+
+
+@pytest.mark.parametrize(("name", "version"), [("", "1"), ("a b", "1"), ("a", "-1"), ("a", "1\n")])
+def test_a_software_name_that_does_not_fit_is_refused_without_keys(name: str, version: str) -> None:
+    answer = handle(context(3), request(name, version))
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_versions_before_3_have_no_software_name_to_refuse() -> None:
+    assert handle(context(2), ApiVersionsRequest()).error_code == 0
+
+
+def test_the_answer_to_an_unknown_version_lists_its_own_key_alone() -> None:
+    answer = unsupported_version_response(registered()[18])
+    assert answer.error_code == 35
+    assert [(entry.api_key, entry.max_version) for entry in answer.api_keys] == [(18, 5)]

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from kbroker.apis import registry
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+
+def test_load_finds_the_handlers_by_key_in_rising_order() -> None:
+    apis = registry.load()
+    assert list(apis) == sorted(apis)
+    assert apis[18].request_class is ApiVersionsRequest
+    assert apis[18].name == "ApiVersions"
+
+
+def test_a_key_cannot_be_registered_twice() -> None:
+    registry.load()
+    with pytest.raises(ValueError, match="18"):
+        registry.api(ApiVersionsRequest, serves="0-5")(lambda ctx, request: None)
+
+
+def test_a_version_that_is_not_declared_cannot_be_served() -> None:
+    with pytest.raises(ValueError, match="cannot serve"):
+        registry.api(RequestOfAnUnusedKey, serves="0-99")(lambda ctx, request: None)
+
+
+def test_a_message_without_a_key_cannot_be_served() -> None:
+    with pytest.raises(ValueError, match="no key"):
+        registry.api(HeartbeatResponse, serves="0")(lambda ctx, request: None)
+
+
+class RequestOfAnUnusedKey(HeartbeatRequest):
+    spec = HeartbeatRequest.spec._replace(key=9_999)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from kbroker.errors import ProtocolError
+from kbroker.network.request_channel import RequestChannel
+from kbroker.network.request_handler_pool import KafkaRequestHandlerPool
+from kbroker.protocol.request import Request, Response
+from tests.fakes.recording_replier import RecordingReplier, request_of
+
+
+def test_a_direct_answer_is_handed_back_before_send_returns() -> None:
+    channel, replier, answer = RequestChannel(1), RecordingReplier(), Response([b"x"])
+    KafkaRequestHandlerPool(lambda request: answer, channel).start()
+    channel.send(replier, request_of(3, 0, b""))
+    assert replier.results == [answer]
+
+
+def test_bytes_that_are_no_request_fail_the_connection() -> None:
+    def handle(request: Request) -> Response:
+        raise ProtocolError("odd")
+
+    channel, replier = RequestChannel(1), RecordingReplier()
+    KafkaRequestHandlerPool(handle, channel).start()
+    channel.send(replier, request_of(3, 0, b""))
+    assert (replier.results, replier.failures) == ([], ["odd"])
+
+
+def test_a_waiting_request_lets_others_pass() -> None:
+    async def scenario() -> None:
+        gate: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        direct, late = Response([b"direct"]), Response([b"late"])
+
+        def handle(request: Request) -> Response | Awaitable[Response]:
+            return direct if request.header.api_key == 3 else wait()
+
+        async def wait() -> Response:
+            return await gate
+
+        channel, first, second = RequestChannel(1), RecordingReplier(), RecordingReplier()
+        pool = KafkaRequestHandlerPool(handle, channel)
+        pool.start()
+        channel.send(first, request_of(1, 0, b""))
+        channel.send(second, request_of(3, 0, b""))
+        assert (first.results, second.results, pool.waiting) == ([], [direct], 1)
+        gate.set_result(late)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (first.results, pool.waited) == ([late], 1)
+
+    asyncio.run(scenario())
+
+
+def test_shutdown_cancels_what_waits() -> None:
+    async def scenario() -> None:
+        async def forever() -> Response:
+            await asyncio.sleep(3600)
+            return Response([])
+
+        channel, replier = RequestChannel(1), RecordingReplier()
+        pool = KafkaRequestHandlerPool(lambda request: forever(), channel)
+        pool.start()
+        channel.send(replier, request_of(1, 0, b""))
+        await asyncio.sleep(0)
+        assert pool.waiting == 1
+        await pool.shutdown()
+        assert (pool.waiting, replier.results) == (0, [])
+
+    asyncio.run(scenario())
+
+
+def test_a_bug_in_a_waiting_request_fails_its_connection() -> None:
+    async def scenario() -> None:
+        async def bug() -> Response:
+            raise AssertionError("a bug")
+
+        channel, replier = RequestChannel(1), RecordingReplier()
+        KafkaRequestHandlerPool(lambda request: bug(), channel).start()
+        channel.send(replier, request_of(1, 0, b""))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(replier.failures) == 1
+
+    asyncio.run(scenario())
