@@ -232,6 +232,10 @@ class ZkUtils:
         """Ask for a topic to be deleted. Raises NodeExistsError."""
         await self.tree.create(zk_paths.delete_topic_path(topic))
 
+    async def is_marked_for_deletion(self, topic: str) -> bool:
+        """True while a topic waits to be deleted."""
+        return await self.tree.exists(zk_paths.delete_topic_path(topic)) is not None
+
     async def topic_deletions(self, watch: Watch | None = None) -> list[str]:
         """Topics to delete. The watch fires when one is added."""
         return await self._children(zk_paths.DELETE_TOPICS, watch)

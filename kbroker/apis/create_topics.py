@@ -1,0 +1,59 @@
+"""CreateTopics (key 19), versions 0 to 7.
+
+v1: validate_only. v4: -1 asks for the broker's defaults (taken in every version, as Kafka does). v5: the answer holds
+the topic's layout and settings. v7: its id. Only the controller creates topics; others answer NOT_CONTROLLER.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+
+@api(CreateTopicsRequest, serves="0-7")
+async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    """Create the topics and wait until this broker shows them."""
+    if not ctx.controller.is_active:
+        return CreateTopicsResponse(
+            topics=[
+                CreateTopicsResponse.CreatableTopicResult(
+                    name=topic.name, error_code=ErrorCode.NOT_CONTROLLER, error_message=None
+                )
+                for topic in request.topics
+            ]
+        )
+    results = await ctx.topics.create_topics(
+        request.topics, request.timeout_ms, request.validate_only
+    )
+    return CreateTopicsResponse(topics=[_answer(result) for result in results])
+
+
+def _answer(result: Any) -> CreateTopicsResponse.CreatableTopicResult:
+    if result.error != ErrorCode.NONE:
+        return CreateTopicsResponse.CreatableTopicResult(
+            name=result.name,
+            topic_id=result.topic_id,
+            error_code=result.error,
+            error_message=result.message,
+        )
+    return CreateTopicsResponse.CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_message=None,
+        num_partitions=result.num_partitions,
+        replication_factor=result.replication_factor,
+        configs=[
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in result.configs
+        ],
+    )

@@ -1,0 +1,66 @@
+"""DeleteTopics (key 20), versions 0 to 6.
+
+v3: TOPIC_DELETION_DISABLED is known (older clients get INVALID_REQUEST). v5: error messages. v6: topics by id.
+Only the controller deletes topics; others answer NOT_CONTROLLER.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ZERO_UUID
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+DeletableTopicResult = DeleteTopicsResponse.DeletableTopicResult
+_FIRST_WITH_DISABLED_CODE = 3
+_FIRST_WITH_IDS = 6
+
+
+@api(DeleteTopicsRequest, serves="0-6")
+async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+    """Ask for the topics to be deleted and wait until this broker no longer shows them."""
+    asked = _asked(ctx, request)
+    refusal = _refusal(ctx)
+    answers = []
+    known = []
+    for name, topic_id in asked:
+        answer = DeletableTopicResult(name=name, topic_id=topic_id)
+        answers.append(answer)
+        if refusal is not ErrorCode.NONE:
+            answer.error_code = refusal
+            continue
+        if name is None:
+            answer.name = name = ctx.metadata.topic_name(topic_id)
+        if name is None:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            known.append(answer)
+            if topic_id == ZERO_UUID:
+                answer.topic_id = ctx.metadata.topic_id(name)
+    results = await ctx.topics.delete_topics([a.name for a in known], request.timeout_ms)
+    for answer, result in zip(known, results, strict=True):
+        answer.error_code = result.error
+    return DeleteTopicsResponse(responses=answers)
+
+
+def _asked(ctx: RequestContext, request: DeleteTopicsRequest) -> list[tuple[str | None, UUID]]:
+    if ctx.api_version < _FIRST_WITH_IDS:
+        return [(name, ZERO_UUID) for name in request.topic_names]
+    asked = [(topic.name, topic.topic_id) for topic in request.topics]
+    if any(name is not None and topic_id != ZERO_UUID for name, topic_id in asked):
+        message = "Topic name and topic ID can not both be specified."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    return asked
+
+
+def _refusal(ctx: RequestContext) -> ErrorCode:
+    if not ctx.controller.is_active:
+        return ErrorCode.NOT_CONTROLLER
+    if ctx.config.server.delete_topic_enable:
+        return ErrorCode.NONE
+    if ctx.api_version < _FIRST_WITH_DISABLED_CODE:
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.TOPIC_DELETION_DISABLED

@@ -1,0 +1,39 @@
+"""IncrementalAlterConfigs (key 44), versions 0 and 1: sets, deletes, appends to and subtracts from settings (KIP-339).
+
+v1: flexible. Topics, and this broker or the cluster's default; loggers cannot be altered.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+@api(IncrementalAlterConfigsRequest, serves="0-1")
+async def handle(
+    ctx: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    """Alter every resource by itself."""
+    outcomes = await ctx.configs.incremental_alter(request.resources, request.validate_only)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            _answer(resource, outcome)
+            for resource, outcome in zip(request.resources, outcomes, strict=True)
+        ]
+    )
+
+
+def _answer(
+    resource: IncrementalAlterConfigsRequest.AlterConfigsResource, outcome: KafkaError | None
+) -> IncrementalAlterConfigsResponse.AlterConfigsResourceResponse:
+    return IncrementalAlterConfigsResponse.AlterConfigsResourceResponse(
+        error_code=outcome.code if outcome else ErrorCode.NONE,
+        error_message=outcome.message if outcome else None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -1,0 +1,219 @@
+"""ConfigAdmin: reads and alters the dynamic settings of topics and brokers under /config (KIP-339, KIP-226).
+
+Law: a change is checked whole before it is written; the entity's node is written first, then a notification that makes
+every broker read it again (`dynamic_config_manager`). Refusals of one resource are KafkaErrors with the sentences of
+Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from kbroker.config.config_def import ConfigKey
+from kbroker.config.config_values import ConfigType, to_text
+from kbroker.config.config_view import ResourceType
+from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
+from kbroker.config.topic_config import topic_config_key, validate_overrides
+from kbroker.controller.metadata_waiter import MetadataView
+from kbroker.errors import ConfigError, ErrorCode, KafkaError
+from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.zk import zk_paths
+from kbroker.zk.zk_utils import ZkUtils
+
+AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
+AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
+
+OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = 0, 1, 2, 3
+_OP_NAMES = {OP_APPEND: "append", OP_SUBTRACT: "subtract"}
+
+
+class ConfigAdmin:
+    """One per broker. Owned by the event loop."""
+
+    def __init__(
+        self, zk: ZkUtils, config: Callable[[], KafkaConfig], metadata: MetadataView
+    ) -> None:
+        """`config` gives the settings in force."""
+        self._zk = zk
+        self._config = config
+        self._metadata = metadata
+
+    async def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The topic's own settings; empty for none."""
+        return await self._zk.entity_config(zk_paths.TOPIC_CONFIGS, topic)
+
+    async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
+        """The dynamic settings of one broker, or of the cluster (None)."""
+        return await self._zk.entity_config(zk_paths.BROKER_CONFIGS, _broker_entity(broker_id))
+
+    async def incremental_alter(
+        self, resources: Sequence[AlterConfigsResource], validate_only: bool
+    ) -> list[KafkaError | None]:
+        """Alter resources, each by itself; None where it was done."""
+        counts = Counter((r.resource_type, r.resource_name) for r in resources)
+        outcomes: list[KafkaError | None] = []
+        for resource in resources:
+            try:
+                if counts[resource.resource_type, resource.resource_name] > 1:
+                    message = "Each resource must appear at most once."
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+                await self._alter(resource, validate_only)
+            except KafkaError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+        return outcomes
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> None:
+        _check_request(resource)
+        if resource.resource_type == ResourceType.TOPIC:
+            entity_type, entity = zk_paths.TOPIC_CONFIGS, resource.resource_name
+            overrides = await self._altered_topic(resource)
+        elif resource.resource_type == ResourceType.BROKER:
+            entity_type, entity = zk_paths.BROKER_CONFIGS, _broker_entity(self._broker_id(resource))
+            overrides = await self._altered_broker(resource, entity)
+        else:
+            message = f"Settings of resource type {resource.resource_type} cannot be altered."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if not validate_only:
+            await self._zk.set_entity_config(entity_type, entity, overrides)
+            await self._zk.create_config_change(f"{entity_type}/{entity}")
+
+    async def _altered_topic(self, resource: AlterConfigsResource) -> dict[str, str]:
+        topic = resource.resource_name
+        if not topic:
+            message = "Default topic resources are not allowed."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        before = await self._zk.entity_config(zk_paths.TOPIC_CONFIGS, topic)
+        overrides = apply_operations(resource.configs, before, topic_config_key)
+        if not self._metadata.contains_topic(topic):
+            message = f"The topic '{topic}' does not exist."
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        try:
+            validate_overrides(overrides)
+        except KafkaError as error:
+            raise _with_resource(error, topic) from error
+        return overrides
+
+    async def _altered_broker(self, resource: AlterConfigsResource, entity: str) -> dict[str, str]:
+        before = await self._zk.entity_config(zk_paths.BROKER_CONFIGS, entity)
+        overrides = apply_operations(resource.configs, before, _broker_config_key)
+        self._check_dynamic(overrides, per_broker=bool(resource.resource_name))
+        return overrides
+
+    def _broker_id(self, resource: AlterConfigsResource) -> int | None:
+        name, own_id = resource.resource_name, self._config().server.broker_id
+        if not name:
+            return None
+        if not name.lstrip("-").isdecimal():
+            message = f"Broker id must be an integer, but it is: {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if int(name) != own_id:
+            message = f"Unexpected broker id, expected {own_id}, but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        return own_id
+
+    def _check_dynamic(self, overrides: Mapping[str, str], *, per_broker: bool) -> None:
+        fixed, single = [], []
+        for name, text in overrides.items():
+            key = _broker_config_key(name)
+            if key is None:
+                continue  # unknown settings may belong to a plugin
+            if key.dynamic == "read-only" and dynamic_only_key(name) is None:
+                fixed.append(name)
+            elif key.dynamic == "per-broker" and not per_broker:
+                single.append(name)
+            else:
+                _parse(key, text)
+        if fixed:
+            message = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if single:
+            message = (
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                f"Set({', '.join(single)})"
+            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def apply_operations(
+    changes: Sequence[AlterableConfig],
+    before: Mapping[str, str],
+    key_of: Callable[[str], ConfigKey | None],
+) -> dict[str, str]:
+    """The overrides after `changes`. Raises KafkaError for an operation the setting does not have."""
+    overrides = dict(before)
+    for change in changes:
+        name, value = change.name, change.value or ""
+        if change.config_operation == OP_SET:
+            overrides[name] = value
+        elif change.config_operation == OP_DELETE:
+            overrides.pop(name, None)
+        elif change.config_operation in _OP_NAMES:
+            overrides[name] = _list_change(change.config_operation, name, value, overrides, key_of)
+        else:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return overrides
+
+
+def _list_change(
+    operation: int,
+    name: str,
+    value: str,
+    overrides: Mapping[str, str],
+    key_of: Callable[[str], ConfigKey | None],
+) -> str:
+    key = key_of(name)
+    if key is None or key.type is not ConfigType.LIST:
+        message = f"Config value {_OP_NAMES[operation]} is not allowed for config key: {name}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    current = _elements(overrides.get(name, to_text(key.default) or ""))
+    given = _elements(value)
+    if operation == OP_APPEND:
+        return ",".join([*current, *(e for e in given if e not in current)])
+    return ",".join(e for e in current if e not in given)
+
+
+def _elements(text: str) -> list[str]:
+    return [element.strip() for element in text.split(",") if element.strip()]
+
+
+def _check_request(resource: AlterConfigsResource) -> None:
+    names = [change.name for change in resource.configs]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        change.name
+        for change in resource.configs
+        if change.value is None and change.config_operation != OP_DELETE
+    ]
+    if nulls:
+        message = f"Null value not supported for : {','.join(nulls)}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _with_resource(error: KafkaError, topic: str) -> KafkaError:
+    # Kafka names the resource where the value is wrong, and does not where the name is.
+    if error.message is None or not error.message.startswith("Invalid value"):
+        return error
+    resource = f"ConfigResource(type=TOPIC, name='{topic}')"
+    message = f"Invalid config value for resource {resource}: {error.message}"
+    return KafkaError(error.code, message)
+
+
+def _parse(key: ConfigKey, text: str) -> None:
+    try:
+        key.parse(text)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _broker_config_key(name: str) -> ConfigKey | None:
+    return config_key(name) or dynamic_only_key(name)
+
+
+def _broker_entity(broker_id: int | None) -> str:
+    return zk_paths.DEFAULT_ENTITY if broker_id is None else str(broker_id)

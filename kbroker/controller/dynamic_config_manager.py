@@ -1,0 +1,110 @@
+"""DynamicConfigManager: the listening side of dynamic settings. Keeps the overrides of topics this broker works with,
+and calls the handler of an entity type whenever one of its entities changed.
+
+Law: a handler gets all overrides of the entity as they are now, never a difference; it is called on the event loop, in
+the order of the changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from kbroker.clock import Clock
+from kbroker.zk import zk_paths
+from kbroker.zk.tree import TreeError
+from kbroker.zk.zk_utils import ZkUtils
+from kbroker.zk.zk_watchers import ChangeNotificationWatcher
+
+log = logging.getLogger(__name__)
+
+ConfigHandler = Callable[[str, Mapping[str, str]], None]  # (entity name, its overrides)
+
+
+class DynamicConfigManager:
+    """One per broker. Owned by the event loop.
+
+    Entity types are `zk_paths.TOPIC_CONFIGS`, `BROKER_CONFIGS`, `CLIENT_CONFIGS`, `USER_CONFIGS`, `IP_CONFIGS`; the name
+    of the cluster's default entity is `zk_paths.DEFAULT_ENTITY`.
+    """
+
+    def __init__(self, zk: ZkUtils, clock: Clock) -> None:
+        self._zk = zk
+        self._handlers: dict[str, list[ConfigHandler]] = {}
+        self._topics: dict[str, dict[str, str]] = {}
+        self._watcher = ChangeNotificationWatcher(
+            zk.tree, zk_paths.CONFIG_CHANGES, self._on_notification, clock
+        )
+        self._changed: deque[str] = deque()
+        self._arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def add_handler(self, entity_type: str, handler: ConfigHandler) -> None:
+        """Call `handler` when an entity of this type changed, and for the brokers' entities once at `start`."""
+        self._handlers.setdefault(entity_type, []).append(handler)
+
+    async def start(self) -> None:
+        """Follow changes; then read the overrides of all topics and brokers, and tell the handlers of the brokers'."""
+        await self._watcher.start()
+        await self.load_topics(await self._zk.entities(zk_paths.TOPIC_CONFIGS))
+        for entity in await self._zk.entities(zk_paths.BROKER_CONFIGS):
+            await self._tell(zk_paths.BROKER_CONFIGS, entity)
+        self._task = asyncio.create_task(self._run(), name="dynamic settings")
+
+    async def stop(self) -> None:
+        """Follow no longer."""
+        await self._watcher.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def load_topics(self, topics: Iterable[str]) -> None:
+        """Read the overrides of topics that this broker is about to work with."""
+        for topic in topics:
+            overrides = await self._zk.entity_config(zk_paths.TOPIC_CONFIGS, topic)
+            if overrides:
+                self._topics[topic] = overrides
+            else:
+                self._topics.pop(topic, None)
+
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The overrides of a topic as last read; empty for a topic without any."""
+        return self._topics.get(topic, {})
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is deleted."""
+        self._topics.pop(topic, None)
+
+    def _on_notification(self, data: bytes | None) -> None:
+        self._changed.append(zk_paths.decode_config_change(data))
+        self._arrived.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._changed:
+                entity_path = self._changed.popleft()
+                try:
+                    await self._apply(entity_path)
+                except TreeError as error:
+                    log.warning("settings of %s cannot be read: %r", entity_path, error)
+                except Exception:
+                    log.exception("settings of %s cannot be applied", entity_path)
+
+    async def _apply(self, entity_path: str) -> None:
+        entity_type, _, entity = entity_path.partition("/")
+        if entity_type == zk_paths.TOPIC_CONFIGS:
+            await self.load_topics([entity])
+        await self._tell(entity_type, entity)
+
+    async def _tell(self, entity_type: str, entity: str) -> None:
+        handlers = self._handlers.get(entity_type)
+        if not handlers:
+            return
+        overrides = await self._zk.entity_config(entity_type, entity)
+        for handler in handlers:
+            handler(entity, overrides)

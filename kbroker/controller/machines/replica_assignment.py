@@ -1,0 +1,115 @@
+"""Which brokers hold the partitions of a new topic: Kafka's spreading, with and without racks.
+
+PURE: the random start comes in as `Spread`. Aims: the replicas of a broker's partitions are spread over the others,
+leaders evenly over all brokers, and with racks each partition over as many racks as it has replicas.
+
+The first replica of partition p sits on broker (start + p) of the list; the others follow it at a distance that grows
+by one each time the partitions have gone round the list once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kbroker.errors import ErrorCode, KafkaError
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where spreading starts: index of the first leader, and the first distance of the second replica."""
+
+    start_index: int
+    replica_shift: int
+
+
+def assign_replicas(
+    brokers: Mapping[int, str | None],
+    partitions: int,
+    replication_factor: int,
+    spread: Spread,
+    first_partition: int = 0,
+) -> dict[int, list[int]]:
+    """Replicas by partition number; `brokers` maps ids to racks.
+
+    Raises KafkaError INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, or UNKNOWN_SERVER_ERROR when only some brokers
+    have a rack.
+    """
+    if partitions <= 0:
+        message = "Number of partitions must be larger than 0."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
+    if replication_factor <= 0:
+        message = "Replication factor must be larger than 0."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    if replication_factor > len(brokers):
+        message = f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
+    racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
+    if not racks:
+        return _assign(
+            sorted(brokers), {}, range(partitions), replication_factor, spread, first_partition
+        )
+    if len(racks) < len(brokers):
+        message = "Not all brokers have rack information for replica rack aware assignment."
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    order = alternate_racks(racks)
+    return _assign(order, racks, range(partitions), replication_factor, spread, first_partition)
+
+
+def alternate_racks(racks: Mapping[int, str]) -> list[int]:
+    """The brokers in an order that takes one of each rack in turn; racks and brokers within them sorted."""
+    by_rack: dict[str, list[int]] = {}
+    for broker in sorted(racks):
+        by_rack.setdefault(racks[broker], []).append(broker)
+    queues = [by_rack[rack] for rack in sorted(by_rack)]
+    longest = max(map(len, queues))
+    return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
+
+
+def _assign(
+    order: Sequence[int],
+    racks: Mapping[int, str],
+    partitions: range,
+    replication_factor: int,
+    spread: Spread,
+    first_partition: int,
+) -> dict[int, list[int]]:
+    count = len(order)
+    shift = spread.replica_shift
+    assignment: dict[int, list[int]] = {}
+    for partition in range(first_partition, first_partition + len(partitions)):
+        if partition > 0 and partition % count == 0:
+            shift += 1
+        first = (partition + spread.start_index) % count
+        others = (
+            _others_by_rack(order, racks, first, shift, replication_factor)
+            if racks
+            else [
+                order[_replica_index(first, shift, k, count)] for k in range(replication_factor - 1)
+            ]
+        )
+        assignment[partition] = [order[first], *others]
+    return assignment
+
+
+def _others_by_rack(
+    order: Sequence[int], racks: Mapping[int, str], first: int, shift: int, replication_factor: int
+) -> list[int]:
+    """The further replicas: a rack or a broker is taken again only when all others have been."""
+    count = len(order)
+    rack_count = len(set(racks.values()))
+    chosen = [order[first]]
+    used_racks = {racks[order[first]]}
+    step = 0
+    while len(chosen) < replication_factor:
+        broker = order[_replica_index(first, shift * rack_count, step, count)]
+        step += 1
+        rack_is_free = racks[broker] not in used_racks or len(used_racks) == rack_count
+        if rack_is_free and broker not in chosen:
+            chosen.append(broker)
+            used_racks.add(racks[broker])
+    return chosen[1:]
+
+
+def _replica_index(first: int, shift: int, replica: int, count: int) -> int:
+    return (first + 1 + (shift + replica) % (count - 1)) % count

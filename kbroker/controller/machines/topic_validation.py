@@ -1,0 +1,89 @@
+"""What a topic may be called and how it may be laid out, with Kafka 3.9's sentences for what may not be.
+
+PURE. Every function returns nothing and raises KafkaError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from kbroker.errors import ErrorCode, KafkaError
+
+MAX_NAME_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def validate_topic_name(name: str) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION for a name that cannot be a topic's."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_NAME_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    elif not _LEGAL.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+
+
+def validate_no_collision(name: str, existing: Iterable[str]) -> None:
+    """Raises INVALID_TOPIC_EXCEPTION where metric names could not tell the topic from another ('.' and '_')."""
+    if "." not in name and "_" not in name:
+        return
+    plain = name.replace(".", "_")
+    colliding = sorted(t for t in existing if t != name and t.replace(".", "_") == plain)
+    if colliding:
+        message = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+
+
+def validate_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that cannot make a topic."""
+    if len({len(replicas) for replicas in assignment.values()}) != 1:
+        message = "All partitions should have the same number of replicas"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if any(len(set(replicas)) != len(replicas) for replicas in assignment.values()):
+        shown = ", ".join(f"{p} -> {_array(replicas)}" for p, replicas in assignment.items())
+        message = f"Duplicate replica assignment found: HashMap({shown})"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if sorted(assignment) != list(range(len(assignment))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def validate_added_assignments(
+    assignments: Sequence[Sequence[int]], increase: int, brokers: Iterable[int], factor: int
+) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that cannot be added to a topic with `factor` replicas."""
+    known = set(brokers)
+    unknown = sorted({b for replicas in assignments for b in replicas} - known)
+    if unknown:
+        message = f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}."
+    elif len(assignments) != increase:
+        message = f"Increasing the number of partitions by {increase} but {len(assignments)} assignments provided."
+    elif not all(assignments):
+        message = "Cannot have replication factor of 0 for a partition."
+    elif any(len(set(replicas)) != len(replicas) for replicas in assignments):
+        message = "Duplicate brokers not allowed in replica assignment."
+    elif any(len(replicas) != factor for replicas in assignments):
+        message = f"Inconsistent replication factor between partitions, partition 0 has {factor}."
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def validate_increase(current: int, requested: int) -> None:
+    """Raises INVALID_PARTITIONS unless the number of partitions grows."""
+    if requested < current:
+        message = f"Topic currently has {current} partitions, which is higher than the requested {requested}."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
+    if requested == current:
+        message = f"Topic already has {current} partitions."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
+
+
+def _array(values: Sequence[int]) -> str:
+    return f"ArrayBuffer({', '.join(map(str, values))})"

@@ -1,0 +1,53 @@
+"""ProducerIdManager: hands out producer ids, block by block of 1,000 (KIP-98; /latest_producer_id_block).
+
+An id is never handed out twice in a cluster: a block is taken by a conditional write before its first id is used, and
+what is left of it is lost when the broker stops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.zk.tree import TreeError
+from kbroker.zk.zk_paths import ProducerIdBlock
+from kbroker.zk.zk_utils import ZkUtils
+
+MAX_PRODUCER_ID = 2**63 - 1
+
+
+class ProducerIdManager:
+    """One per broker. Owned by the event loop."""
+
+    def __init__(self, zk: ZkUtils, broker_id: int) -> None:
+        self._zk = zk
+        self._broker_id = broker_id
+        self._next = 0
+        self._last = -1
+        self._taking: asyncio.Task[ProducerIdBlock] | None = None
+
+    async def generate(self) -> int:
+        """The next producer id. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS when no block can be had now."""
+        while self._next > self._last:
+            await self._take_block()
+        producer_id = self._next
+        self._next += 1
+        return producer_id
+
+    async def _take_block(self) -> None:
+        # Callers that find the block used up share one request for the next.
+        if self._taking is None:
+            self._taking = asyncio.create_task(
+                self._zk.allocate_producer_id_block(self._broker_id), name="producer id block"
+            )
+        taking = self._taking
+        try:
+            block = await asyncio.shield(taking)
+        except TreeError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+        finally:
+            if taking.done() and self._taking is taking:
+                self._taking = None
+        if block.first_id > self._last:
+            assert block.last_id < MAX_PRODUCER_ID
+            self._next, self._last = block.first_id, block.last_id

@@ -1,0 +1,335 @@
+"""TopicAdmin: creates, grows and deletes topics by writing what the controller then acts on (Kafka's ZkAdminManager).
+
+Law: refusals of one topic are values in its result; the sentences are Kafka 3.9's. Everything is checked before
+anything is written. Calls return when this broker's metadata shows the change, or when the caller's time is up
+(REQUEST_TIMED_OUT; the change still happens).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from kbroker.config.config_view import ConfigEntry, describe_topic
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.topic_config import validate_overrides
+from kbroker.controller.internal_topics import NewTopic, new_topic
+from kbroker.controller.machines.replica_assignment import Spread, assign_replicas
+from kbroker.controller.machines.topic_validation import (
+    validate_added_assignments,
+    validate_assignment,
+    validate_increase,
+    validate_no_collision,
+    validate_topic_name,
+)
+from kbroker.controller.metadata_waiter import MetadataView, MetadataWaiter
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import NO_LEADER, ZERO_UUID, ReplicaAssignment, TopicPartition
+from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.zk import zk_paths
+from kbroker.zk.tree import NodeExistsError, NoNodeError
+from kbroker.zk.zk_paths import TopicAssignment
+from kbroker.zk.zk_utils import ZkUtils
+
+AUTO_CREATE_TIMEOUT_MS = 5_000
+_ASK_DEFAULT = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicResult:
+    """What came of one topic. The layout is set for topics that were, or with validate_only would be, created."""
+
+    name: str
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    topic_id: UUID = ZERO_UUID
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: list[ConfigEntry] = field(default_factory=list)
+
+
+class TopicAdmin:
+    """One per broker. Owned by the event loop."""
+
+    def __init__(
+        self,
+        zk: ZkUtils,
+        config: Callable[[], KafkaConfig],
+        metadata: MetadataView,
+        waiter: MetadataWaiter,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`config` gives the settings in force; `waiter` is notified after each update of `metadata`."""
+        self._zk = zk
+        self._config = config
+        self._metadata = metadata
+        self._waiter = waiter
+        self._rng = rng or random.Random()
+        self._auto_creations: dict[str, asyncio.Task[ErrorCode]] = {}
+
+    async def create_topics(
+        self,
+        topics: Sequence[CreateTopicsRequest.CreatableTopic],
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> list[TopicResult]:
+        """Create topics; one result per entry, in order."""
+        counts = Counter(topic.name for topic in topics)
+        results: list[TopicResult] = []
+        for topic in topics:
+            result = TopicResult(name=topic.name)
+            results.append(result)
+            if counts[topic.name] > 1:
+                result.error = ErrorCode.INVALID_REQUEST
+                result.message = "Found multiple entries for this topic."
+                continue
+            try:
+                await self._create(topic, result, validate_only)
+            except KafkaError as error:
+                result.error, result.message = error.code, error.message
+        if not validate_only:
+            await self._wait(results, self._is_led, timeout_ms)
+        return results
+
+    async def auto_create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:
+        """Create the topics that do not exist, with the broker's defaults; NONE for a topic that is usable now.
+
+        Callers that ask for one topic at the same time share one creation.
+        """
+        tasks = {name: self._auto_creation(name) for name in dict.fromkeys(topics)}
+        return {name: await asyncio.shield(task) for name, task in tasks.items()}
+
+    async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> list[TopicResult]:
+        """Delete topics; one result per entry, in order."""
+        results = [TopicResult(name=name) for name in names]
+        for result in results:
+            if not self._metadata.contains_topic(result.name):
+                result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for name in {r.name for r in results if r.error is ErrorCode.NONE}:
+            try:
+                await self._zk.create_delete_topic(name)
+            except NodeExistsError:
+                continue  # on its way already
+        await self._wait(results, self._is_gone, timeout_ms)
+        return results
+
+    async def create_partitions(
+        self,
+        topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic],
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> list[TopicResult]:
+        """Add partitions; one result per topic. A topic named twice is refused."""
+        counts = Counter(topic.name for topic in topics)
+        by_name = {topic.name: topic for topic in topics}
+        results = []
+        for name, topic in by_name.items():
+            result = TopicResult(name=name)
+            results.append(result)
+            if counts[name] > 1:
+                result.error = ErrorCode.INVALID_REQUEST
+                result.message = "Duplicate topic in request."
+                continue
+            try:
+                await self._grow(topic, result, validate_only)
+            except KafkaError as error:
+                result.error, result.message = error.code, error.message
+        if not validate_only:
+            await self._wait(results, self._is_led, timeout_ms)
+        return results
+
+    async def close(self) -> None:
+        """Give up automatic creations that are under way."""
+        tasks = list(self._auto_creations.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # --- creating ----------------------------------------------------------------------------------------------
+
+    async def _create(
+        self, topic: CreateTopicsRequest.CreatableTopic, result: TopicResult, validate_only: bool
+    ) -> None:
+        name = topic.name
+        if self._metadata.contains_topic(name):
+            raise _exists(name)
+        given = {config.name: config.value for config in topic.configs}
+        nulls = [key for key, value in given.items() if value is None]
+        if nulls:
+            message = f"Null value not supported for topic configs: {','.join(nulls)}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        overrides = {key: value for key, value in given.items() if value is not None}
+        assignment = await self._assignment(topic)
+        await self._validate_new(name, assignment, overrides)
+        if not validate_only:
+            result.topic_id = await self._write(name, assignment, overrides)
+        result.num_partitions = len(assignment)
+        result.replication_factor = len(assignment[0])
+        result.configs = describe_topic(self._config(), overrides)
+
+    async def _assignment(self, topic: CreateTopicsRequest.CreatableTopic) -> dict[int, list[int]]:
+        if topic.assignments:
+            if (topic.num_partitions, topic.replication_factor) != (_ASK_DEFAULT, _ASK_DEFAULT):
+                message = (
+                    "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                    "Both cannot be used at the same time."
+                )
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            return {a.partition_index: list(a.broker_ids) for a in topic.assignments}
+        config = self._config()
+        partitions, factor = topic.num_partitions, topic.replication_factor
+        return await self._spread(
+            config.log.num_partitions if partitions == _ASK_DEFAULT else partitions,
+            config.replication.default_replication_factor if factor == _ASK_DEFAULT else factor,
+        )
+
+    async def _spread(self, partitions: int, factor: int) -> dict[int, list[int]]:
+        brokers = {b.broker_id: b.rack for b in await self._zk.all_brokers()}
+        count = max(len(brokers), 1)
+        spread = Spread(self._rng.randrange(count), self._rng.randrange(count))
+        return assign_replicas(brokers, partitions, factor, spread)
+
+    async def _validate_new(
+        self, name: str, assignment: Mapping[int, Sequence[int]], overrides: Mapping[str, str]
+    ) -> None:
+        validate_topic_name(name)
+        if await self._zk.topic_exists(name):
+            raise _exists(name)
+        if "." in name or "_" in name:
+            validate_no_collision(name, await self._zk.topics())
+        validate_assignment(assignment)
+        validate_overrides(overrides)
+
+    async def _write(
+        self, name: str, assignment: Mapping[int, Sequence[int]], overrides: Mapping[str, str]
+    ) -> UUID:
+        topic_id = uuid4()
+        # The overrides come first: the controller acts as soon as it sees the topic.
+        await self._zk.set_entity_config(zk_paths.TOPIC_CONFIGS, name, overrides)
+        partitions = {
+            partition: ReplicaAssignment(replicas=tuple(replicas))
+            for partition, replicas in sorted(assignment.items())
+        }
+        try:
+            await self._zk.create_topic_assignment(
+                name, TopicAssignment(topic_id=topic_id, partitions=partitions)
+            )
+        except NodeExistsError as error:
+            raise _exists(name) from error
+        return topic_id
+
+    # --- automatic creation ------------------------------------------------------------------------------------
+
+    def _auto_creation(self, name: str) -> asyncio.Task[ErrorCode]:
+        task = self._auto_creations.get(name)
+        if task is None:
+            task = asyncio.create_task(self._auto_create(name), name=f"create topic {name}")
+            self._auto_creations[name] = task
+            task.add_done_callback(lambda _: self._auto_creations.pop(name, None))
+        return task
+
+    async def _auto_create(self, name: str) -> ErrorCode:
+        wanted = new_topic(name, self._config())
+        result = TopicResult(name=name)
+        if not self._metadata.contains_topic(name):
+            try:
+                await self._create_wanted(wanted, result)
+            except KafkaError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    return error.code
+                if await self._zk.is_marked_for_deletion(name):
+                    return ErrorCode.LEADER_NOT_AVAILABLE
+        elif self._is_led(result):
+            return ErrorCode.NONE
+        usable = await self._waiter.wait_until(lambda: self._is_led(result), AUTO_CREATE_TIMEOUT_MS)
+        return ErrorCode.NONE if usable else ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def _create_wanted(self, wanted: NewTopic, result: TopicResult) -> None:
+        validate_topic_name(wanted.name)
+        assignment = await self._spread(wanted.num_partitions, wanted.replication_factor)
+        await self._validate_new(wanted.name, assignment, wanted.overrides)
+        result.topic_id = await self._write(wanted.name, assignment, wanted.overrides)
+        result.num_partitions = len(assignment)
+
+    # --- growing -----------------------------------------------------------------------------------------------
+
+    async def _grow(
+        self,
+        topic: CreatePartitionsRequest.CreatePartitionsTopic,
+        result: TopicResult,
+        validate_only: bool,
+    ) -> None:
+        name = topic.name
+        current = await self._zk.topic_assignment(name)
+        if current is None or not current.partitions:
+            message = f"The topic '{name}' does not exist."
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        if any(a.adding_replicas or a.removing_replicas for a in current.partitions.values()):
+            message = f"A partition reassignment is in progress for the topic '{name}'."
+            raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+        validate_increase(len(current.partitions), topic.count)
+        added = await self._added(topic, current)
+        result.num_partitions = topic.count
+        if validate_only:
+            return
+        partitions = dict(current.partitions)
+        for partition, replicas in added.items():
+            partitions[partition] = ReplicaAssignment(replicas=tuple(replicas))
+        grown = TopicAssignment(topic_id=current.topic_id, partitions=partitions)
+        try:
+            await self._zk.set_topic_assignment(name, grown)
+        except NoNodeError as error:
+            message = f"The topic '{name}' does not exist."
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message) from error
+
+    async def _added(
+        self,
+        topic: CreatePartitionsRequest.CreatePartitionsTopic,
+        current: TopicAssignment,
+    ) -> dict[int, list[int]]:
+        brokers = {b.broker_id: b.rack for b in await self._zk.all_brokers()}
+        existing = len(current.partitions)
+        first = current.partitions[0].replicas
+        if topic.assignments is not None:
+            given = [list(a.broker_ids) for a in topic.assignments]
+            validate_added_assignments(given, topic.count - existing, brokers, len(first))
+            return dict(enumerate(given, start=existing))
+        # Go on where the topic's first partition starts, so that old and new partitions spread as one.
+        ids = sorted(brokers)
+        start = next((i for i, b in enumerate(ids) if first and b >= first[0]), 0)
+        spread = Spread(start, start)
+        return assign_replicas(brokers, topic.count - existing, len(first), spread, existing)
+
+    # --- waiting -----------------------------------------------------------------------------------------------
+
+    async def _wait(
+        self,
+        results: Sequence[TopicResult],
+        is_done: Callable[[TopicResult], bool],
+        timeout_ms: int,
+    ) -> None:
+        pending = [r for r in results if r.error is ErrorCode.NONE]
+        if timeout_ms > 0:
+            await self._waiter.wait_until(lambda: all(map(is_done, pending)), timeout_ms)
+            pending = [r for r in pending if not is_done(r)]
+        for result in pending:  # with no time to wait Kafka does not even look
+            result.error = ErrorCode.REQUEST_TIMED_OUT
+
+    def _is_led(self, result: TopicResult) -> bool:
+        for partition in range(max(result.num_partitions, 1)):
+            state = self._metadata.partition_state(TopicPartition(result.name, partition))
+            if state is None or state.leader == NO_LEADER:
+                return False
+        return True
+
+    def _is_gone(self, result: TopicResult) -> bool:
+        return not self._metadata.contains_topic(result.name)
+
+
+def _exists(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
