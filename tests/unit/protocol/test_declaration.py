@@ -94,7 +94,7 @@ def test_constructor_takes_declared_names_only_and_no_positions() -> None:
     with pytest.raises(TypeError):
         Parcel(receiver="b")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Parcel("a")  # type: ignore[misc]
+        Parcel("a")  # type: ignore[call-arg]
 
 
 def test_specs_resolve_types_and_versions() -> None:
