@@ -114,7 +114,7 @@ def _find(partition: Partition, params: OffsetParams, timestamp: int) -> Timesta
         found = log.max_timestamp_offset()
     else:
         found = log.fetch_offset_by_timestamp(timestamp)
-    if found is None or found.offset < 0:
+    if found is None:
         return _NOT_FOUND
     if found.offset >= end:
         _check_end_is_known(partition, params)

@@ -14,7 +14,11 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log_append_info import AppendOrigin, InvalidRecordsError
+from kbroker.log.log_append_info import (
+    AppendOrigin,
+    InvalidRecordSetError,
+    InvalidRecordsError,
+)
 from kbroker.log.log_manager import LogManager
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
@@ -222,7 +226,9 @@ class ReplicaManager:
             result.error_message = error.message
             result.record_errors = error.record_errors
         partition = self._hosted.find(topic_partition)
-        knows_start = error.code not in _WITHOUT_LOG_START_OFFSET
+        knows_start = error.code not in _WITHOUT_LOG_START_OFFSET and not isinstance(
+            error, InvalidRecordSetError
+        )
         if partition is not None and knows_start and topic_partition.topic not in INTERNAL_TOPICS:
             result.log_start_offset = partition.log_start_offset
         return result

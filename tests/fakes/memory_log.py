@@ -1,0 +1,140 @@
+"""A log and a log manager in memory, for tests of what stands above them. They know format 2 batches only."""
+
+from __future__ import annotations
+
+from struct import Struct
+from types import SimpleNamespace
+from uuid import UUID
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
+from kbroker.log.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.log_append_info import InvalidRecordSetError, LogAppendInfo
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import read_header, records
+
+_START = Struct(">qii")
+
+
+class MemoryLog:
+    """Keeps whole batches in a list; `fail_with` is raised by the next access."""
+
+    def __init__(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = SimpleNamespace(min_insync_replicas=1)
+        self.log_start_offset = 0
+        self.log_end_offset = 0
+        self.high_watermark = 0
+        self.first_unstable_offset: int | None = None
+        self.aborted: list = []
+        self.recovery_point = 0
+        self.flushes = 0
+        self.leader_epoch_cache = LeaderEpochCache([], lambda _entries: None)
+        self.batches: list[tuple[int, int, bytes]] = []  # base offset, last offset, bytes
+        self.fail_with: KafkaError | None = None
+
+    @property
+    def last_stable_offset(self) -> int:
+        if self.first_unstable_offset is None:
+            return self.high_watermark
+        return min(self.first_unstable_offset, self.high_watermark)
+
+    @property
+    def segments(self):
+        segments = _Segments()
+        segments.append(SimpleNamespace(base_offset=0, largest_timestamp=0))
+        segments.active = SimpleNamespace(size_bytes=len(self.batches), largest_timestamp=0)
+        return segments
+
+    def append_as_leader(self, batch, leader_epoch, now_ms, *, origin=None):
+        self._maybe_fail()
+        if not len(batch):
+            raise InvalidRecordSetError("no batch")
+        header = read_header(batch)
+        first = self.log_end_offset
+        last = first + header.last_offset_delta
+        _START.pack_into(batch, 0, first, header.batch_length, leader_epoch)
+        self.batches.append((first, last, bytes(batch)))
+        self.log_end_offset = last + 1
+        return LogAppendInfo(first, last, header.max_timestamp, last, -1, 0, len(batch))
+
+    def read(self, offset, max_bytes, isolation, min_one_message):
+        self._maybe_fail()
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        bound = {
+            FetchIsolation.LOG_END: self.log_end_offset,
+            FetchIsolation.HIGH_WATERMARK: self.high_watermark,
+            FetchIsolation.TXN_COMMITTED: self.last_stable_offset,
+        }[isolation]
+        chosen = [batch for first, last, batch in self.batches if last >= offset and first < bound]
+        if chosen and min_one_message:
+            max_bytes = max(max_bytes, len(chosen[0]))
+        aborted = self.aborted if isolation is FetchIsolation.TXN_COMMITTED else None
+        return FetchDataInfo(offset, b"".join(chosen)[:max_bytes], aborted)
+
+    def update_high_watermark(self, offset):
+        self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
+        return self.high_watermark
+
+    def fetch_offset_by_timestamp(self, timestamp_ms):
+        found = [r for r in self._records() if r.timestamp >= timestamp_ms]
+        return self._timestamp_and_offset(found[0]) if found else None
+
+    def max_timestamp_offset(self):
+        newest = max(self._records(), key=lambda r: (r.timestamp, -r.offset), default=None)
+        return self._timestamp_and_offset(newest) if newest else None
+
+    def begin_flush(self, up_to_offset=None):
+        end = self.log_end_offset if up_to_offset is None else up_to_offset
+        if end <= self.recovery_point:
+            return None
+        return SimpleNamespace(end_offset=end, sync=lambda: None)
+
+    def complete_flush(self, flush, now_ms=0):
+        self.flushes += 1
+        self.recovery_point = max(self.recovery_point, flush.end_offset)
+
+    def _records(self):
+        return [record for _, _, batch in self.batches for record in records(batch)]
+
+    def _timestamp_and_offset(self, record):
+        epoch = self.leader_epoch_cache.epoch_for_offset(record.offset)
+        return TimestampAndOffset(record.timestamp, record.offset, epoch)
+
+    def _maybe_fail(self):
+        if self.fail_with is not None:
+            raise self.fail_with
+
+
+class _Segments(list):
+    active: SimpleNamespace
+
+
+class MemoryLogManager:
+    """Logs by partition. `refuse` makes the creation of a log fail."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, MemoryLog] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.refuse: KafkaError | None = None
+
+    def get_log(self, topic_partition):
+        return self.logs.get(topic_partition)
+
+    def get_or_create_log(self, topic_partition, topic_id):
+        if self.refuse is not None:
+            raise self.refuse
+        if topic_partition not in self.logs:
+            self.logs[topic_partition] = MemoryLog(topic_partition, topic_id)
+        return self.logs[topic_partition]
+
+    def delete_log(self, topic_partition):
+        del self.logs[topic_partition]
+
+    def read_high_watermarks(self):
+        return dict(self.high_watermarks)
+
+    def write_high_watermarks(self, high_watermarks):
+        self.high_watermarks = dict(high_watermarks)

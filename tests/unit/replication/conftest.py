@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes.replication_cluster import ReplicationCluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[ReplicationCluster]:
+    cluster = ReplicationCluster()
+    yield cluster
+    cluster.close()
