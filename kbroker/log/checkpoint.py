@@ -204,9 +204,7 @@ def parse_uuid(text: str) -> UUID:
         raise ValueError(f"not a topic id: {text!r}") from error
 
 
-def _read_entries(
-    file_system: FileSystem, path: str, parse: Callable[[list[str]], _T]
-) -> list[_T]:
+def _read_entries(file_system: FileSystem, path: str, parse: Callable[[list[str]], _T]) -> list[_T]:
     if not file_system.exists(path):
         return []
     entries = []

@@ -61,7 +61,8 @@ class LeaderEpochCache:
         The leader and what it wrote last are right by definition, so an older entry that starts later or has a
         higher epoch is the tail of a log that was cut.
         """
-        assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
+        assert epoch >= 0, epoch
+        assert start_offset >= 0, start_offset
         if self._add(EpochEntry(epoch, start_offset)):
             self._store(self._entries)
 

@@ -31,6 +31,13 @@ class InvalidRecordsError(KafkaError):
         self.record_errors = record_errors
 
 
+class InvalidRecordSetError(KafkaError):
+    """Not exactly one whole batch of format 2: refused before the log is asked, so the answer's log start offset is -1."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+
+
 class LogAppendInfo(NamedTuple):
     """Where an append landed. Offsets are inclusive; times in milliseconds, -1 for none."""
 

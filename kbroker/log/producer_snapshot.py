@@ -128,7 +128,7 @@ def _encode_entry(entry: ProducerStateEntry) -> bytes:
     )
 
 
-def _decode_entry(  # noqa: PLR0913 - the fields of one entry, in file order
+def _decode_entry(  # noqa: PLR0913, PLR0917 - the fields of one entry, in file order
     producer_id: int,
     producer_epoch: int,
     last_sequence: int,

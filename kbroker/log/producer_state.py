@@ -7,19 +7,17 @@ record after it, and recovery replays the same two calls. KIP-98 (idempotence, t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from struct import Struct
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.model import NO_PRODUCER_EPOCH, NO_SEQUENCE, TopicPartition
-from kbroker.record.record_batch import BatchHeader
+from kbroker.record.record_batch import BatchHeader, ControlRecord
 
-BATCHES_TO_RETAIN = 5  # a client has at most five requests in flight, so no older batch can be sent again
+BATCHES_TO_RETAIN = (
+    5  # a client has at most five requests in flight, so no older batch can be sent again
+)
 MAX_SEQUENCE = 2**31 - 1
-
-_CONTROL_KEY = Struct(">hh")  # version, type (0 abort, 1 commit)
-_END_TXN_VALUE = Struct(">hi")  # version, coordinator epoch
 
 
 class BatchMetadata(NamedTuple):
@@ -30,13 +28,6 @@ class BatchMetadata(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
-
-
-class EndTransactionMarker(NamedTuple):
-    """The content of a control record that ends a transaction."""
-
-    is_commit: bool
-    coordinator_epoch: int
 
 
 class CompletedTxn(NamedTuple):
@@ -116,9 +107,8 @@ class ProducerStateManager:
             return None
         first_sequence = header.base_sequence
         for batch in entry.batches:
-            if (
-                batch.first_sequence == first_sequence
-                and batch.last_sequence == advance_sequence(first_sequence, header.last_offset_delta)
+            if batch.first_sequence == first_sequence and batch.last_sequence == advance_sequence(
+                first_sequence, header.last_offset_delta
             ):
                 return batch
         return None
@@ -128,7 +118,7 @@ class ProducerStateManager:
         header: BatchHeader,
         offset: int,
         origin: AppendOrigin,
-        marker: EndTransactionMarker | None = None,
+        marker: ControlRecord | None = None,
     ) -> None:
         """Refuse a batch that may not follow what this producer wrote.
 
@@ -157,7 +147,9 @@ class ProducerStateManager:
                 f"in partition {self._topic_partition}",
             )
 
-    def update(self, header: BatchHeader, first_offset: int, last_offset: int, timestamp: int) -> None:
+    def update(
+        self, header: BatchHeader, first_offset: int, last_offset: int, timestamp: int
+    ) -> None:
         """Record a data batch that has been written at `first_offset` to `last_offset`."""
         producer_id = header.producer_id
         entry = self.producers.get(producer_id)
@@ -181,7 +173,7 @@ class ProducerStateManager:
             self._refresh_first_unstable_offset()
 
     def end_transaction(
-        self, header: BatchHeader, marker: EndTransactionMarker, offset: int, timestamp: int
+        self, header: BatchHeader, marker: ControlRecord, offset: int, timestamp: int
     ) -> CompletedTxn | None:
         """Record a marker written at `offset`; None when the producer had no transaction open here.
 
@@ -277,7 +269,9 @@ class ProducerStateManager:
                 )
             return
         last_sequence = entry.last_sequence
-        if first_sequence == last_sequence + 1 or (first_sequence == 0 and last_sequence == MAX_SEQUENCE):
+        if first_sequence == last_sequence + 1 or (
+            first_sequence == 0 and last_sequence == MAX_SEQUENCE
+        ):
             return
         raise self._refusal(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -287,7 +281,7 @@ class ProducerStateManager:
         )
 
     def _check_coordinator_epoch(
-        self, entry: ProducerStateEntry, marker: EndTransactionMarker, offset: int
+        self, entry: ProducerStateEntry, marker: ControlRecord, offset: int
     ) -> None:
         if entry.coordinator_epoch > marker.coordinator_epoch:
             raise self._refusal(
@@ -315,6 +309,23 @@ class ProducerStateManager:
         self.first_unstable_offset = min(known, default=None)
 
 
+def duplicate_append_info(batch: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
+    """The answer to a batch that was sent again: where and when it landed the first time.
+
+    Kafka tells that time as log append time, whatever the topic's timestamp type is.
+    """
+    return LogAppendInfo(
+        batch.first_offset,
+        batch.last_offset,
+        batch.timestamp,
+        batch.last_offset,
+        batch.timestamp,
+        log_start_offset,
+        0,
+        duplicate=True,
+    )
+
+
 def advance_sequence(sequence: int, increment: int) -> int:
     """The sequence `increment` records later; 2^31 - 1 is followed by 0."""
     return (sequence + increment) & MAX_SEQUENCE
@@ -323,16 +334,3 @@ def advance_sequence(sequence: int, increment: int) -> int:
 def is_expired(entry: ProducerStateEntry, now_ms: int, expiration_ms: int) -> bool:
     """True when the entry may be forgotten: no open transaction, nothing written for `expiration_ms`."""
     return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= expiration_ms
-
-
-def parse_end_transaction_marker(key: bytes | memoryview, value: bytes | memoryview) -> EndTransactionMarker:
-    """Read a control record's key and value.
-
-    Raises KafkaError(INVALID_RECORD) for a record that ends no transaction.
-    """
-    if len(key) >= _CONTROL_KEY.size and len(value) >= _END_TXN_VALUE.size:
-        _, control_type = _CONTROL_KEY.unpack_from(key)
-        _, coordinator_epoch = _END_TXN_VALUE.unpack_from(value)
-        if control_type in (0, 1):
-            return EndTransactionMarker(control_type == 1, coordinator_epoch)
-    raise KafkaError(ErrorCode.INVALID_RECORD, "Control record does not end a transaction")

@@ -1,0 +1,37 @@
+"""What a read asks for and gets: isolation levels, the slice of a segment file, timestamp search results. Values only."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from kbroker.log.file_records import RecordsSlice
+from kbroker.log.transaction_index import AbortedTxn
+
+
+class FetchIsolation(IntEnum):
+    """How far a read may see: followers to the log end, consumers to the high watermark or the last stable offset."""
+
+    LOG_END = 0
+    HIGH_WATERMARK = 1
+    TXN_COMMITTED = 2
+
+
+class TimestampAndOffset(NamedTuple):
+    """A record's timestamp and offset; `leader_epoch` is None where the log does not know it."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+class FetchDataInfo(NamedTuple):
+    """What a read found: a slice of one segment's file, from the batch that holds `fetch_offset` on.
+
+    `aborted_transactions` is a list for readers of committed data and None for all others. The slice may end inside a
+    batch, and is empty at the bound of the isolation level.
+    """
+
+    fetch_offset: int
+    records: RecordsSlice
+    aborted_transactions: list[AbortedTxn] | None = None

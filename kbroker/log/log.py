@@ -1,0 +1,501 @@
+"""The log of one partition: append, read, roll, truncate, delete what is old.
+
+Law: offsets only rise; nothing is read beyond the bound of its isolation level; the high watermark moves back only when
+the log is cut below it. After the disk has refused a write the log takes no more of them: a half-written tail must not
+be followed by whole batches.
+
+Owned by the event loop and synchronous throughout. Only `PendingFlush.sync` and the slices that reads hand out may be used
+on worker threads.
+"""
+
+from __future__ import annotations
+
+import logging
+from struct import Struct
+from uuid import UUID
+
+from kbroker.config.topic_config import TopicConfig
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log import log_read
+from kbroker.log.checkpoint import write_partition_metadata
+from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
+from kbroker.log.file_system import StorageError
+from kbroker.log.log_append import (
+    AppendRules,
+    check_produced_batch,
+    larger_than_segment,
+    open_batch,
+)
+from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.log_retention import RetentionBounds, deletable_segments
+from kbroker.log.log_segment import LogSegment, RollParams
+from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush, segment_config
+from kbroker.log.producer_replay import load_snapshot, replay_segments
+from kbroker.log.producer_snapshot import ProducerSnapshots
+from kbroker.log.producer_state import duplicate_append_info
+from kbroker.log.trusted_append import TrustedBatches, apply_trusted, read_trusted
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import BatchHeader
+
+_BATCH_START = Struct(
+    ">qii"
+)  # base offset, length, leader epoch: the part of a batch the log writes
+
+_log = logging.getLogger(__name__)
+
+
+class Log:
+    """One partition's log. Offsets: `log_start_offset` inclusive; end, high watermark, stable, recovery exclusive."""
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        directory: str,
+        config: TopicConfig,
+        environment: LogEnvironment,
+        state: LogState,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.directory = directory
+        self.topic_id = state.topic_id
+        self.segments = state.segments
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.high_watermark = state.log_start_offset
+        self.recovery_point = state.recovery_point
+        self.leader_epoch_cache = state.leader_epoch_cache
+        self.producer_state = state.producer_state
+        self.snapshots = ProducerSnapshots(environment.file_system, directory)
+        self.failure: StorageError | None = None
+        self.last_flush_ms = 0
+        self._environment = environment
+        self._file_system = environment.file_system
+        self._last_snapshot_offset = state.last_snapshot_offset
+        self._is_active_open = False  # idle logs hold no descriptor
+        self._removals: list[tuple[LogSegment, int | None]] = []  # renamed files and when they go
+        self.update_config(config)
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Use new topic settings from the next append on."""
+        self.config = config
+        self._rules = AppendRules.of(config, walks_records=self._environment.walks_records)
+        self._segment_config = segment_config(config)
+        for segment in self.segments:
+            segment.update_config(self._segment_config)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Readers of committed data see what is below: no transaction is open or unreplicated there."""
+        first_unstable = self.producer_state.first_unstable_offset
+        if first_unstable is None or first_unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(first_unstable, self.log_start_offset)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all segments, without indexes."""
+        return self.segments.size_bytes
+
+    def append_as_leader(
+        self,
+        records: memoryview | bytearray,
+        leader_epoch: int,
+        now_ms: int,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> LogAppendInfo:
+        """Give the records the next offsets and `leader_epoch`, in place, and append them.
+
+        A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes back with its old offsets
+        and `duplicate`. Raises KafkaError: see `log_append`, `ProducerStateManager.validate`, RECORD_LIST_TOO_LARGE,
+        KAFKA_STORAGE_ERROR.
+        """
+        if origin != AppendOrigin.CLIENT:
+            batches = read_trusted(records, self.topic_partition, self._rules, self.log_end_offset)
+            batches.assign_offsets(self.log_end_offset, leader_epoch, now_ms, self._rules)
+            if batches.headers and leader_epoch != self.leader_epoch_cache.latest_epoch:
+                self._assign_epoch(leader_epoch, self.log_end_offset)
+            return self._append_trusted(batches, origin, now_ms)
+        rules = self._rules
+        header = check_produced_batch(records, self.topic_partition, rules)
+        max_timestamp = header[8]
+        log_append_time = -1
+        if rules.opens_batches or header[5] & 0x08:
+            records, header, max_timestamp, log_append_time = open_batch(
+                records, header, self.topic_partition, rules, now_ms
+            )
+        size = len(records)
+        if size > rules.segment_bytes:
+            raise larger_than_segment(size, self.topic_partition, rules)
+        first_offset = self.log_end_offset
+        producer_id = header[9]
+        if producer_id >= 0:
+            duplicate = self._check_producer(header)
+            if duplicate is not None:
+                return duplicate
+        last_offset = first_offset + header[6]
+        if leader_epoch != self.leader_epoch_cache.latest_epoch:
+            self._assign_epoch(leader_epoch, first_offset)
+        _BATCH_START.pack_into(records, 0, first_offset, header[1], leader_epoch)
+        self._write(records, last_offset, max_timestamp, last_offset, now_ms)
+        if producer_id >= 0:
+            self.producer_state.update(header, first_offset, last_offset, max_timestamp)
+        self.producer_state.map_end_offset = last_offset + 1
+        return LogAppendInfo(
+            first_offset,
+            last_offset,
+            max_timestamp,
+            last_offset,
+            log_append_time,
+            self.log_start_offset,
+            size,
+        )
+
+    def append_as_follower(
+        self, records: memoryview | bytearray | bytes, now_ms: int = 0
+    ) -> LogAppendInfo:
+        """Append what the leader sent, offsets and epochs as they are; a batch that is cut off at the end is left out.
+
+        Raises KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE where offsets do not rise, KAFKA_STORAGE_ERROR.
+        """
+        batches = read_trusted(records, self.topic_partition, self._rules, self.log_end_offset)
+        batches.check_offsets(self.log_end_offset)
+        for header in batches.headers:
+            if header.partition_leader_epoch > self.leader_epoch_cache.latest_epoch:
+                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
+        return self._append_trusted(batches, AppendOrigin.REPLICATION, now_ms)
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
+        min_one_message: bool = False,
+    ) -> FetchDataInfo:
+        """Batches from the one that holds `offset` on, out of one segment and below the bound of `isolation`.
+
+        Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        """
+        try:
+            return log_read.read(self, offset, max_bytes, isolation, min_one_message)
+        except StorageError as error:
+            raise self._failed(error) from error
+
+    def fetch_offset_by_timestamp(
+        self, timestamp_ms: int, isolation: FetchIsolation = FetchIsolation.LOG_END
+    ) -> TimestampAndOffset | None:
+        """The first record at or after a time, None when there is none below the bound of `isolation`."""
+        try:
+            return log_read.offset_by_timestamp(self, timestamp_ms, isolation)
+        except StorageError as error:
+            raise self._failed(error) from error
+
+    def max_timestamp_offset(
+        self, isolation: FetchIsolation = FetchIsolation.LOG_END
+    ) -> TimestampAndOffset | None:
+        """The first record with the largest time, None for an empty log or beyond the bound of `isolation`."""
+        try:
+            return log_read.max_timestamp_offset(self, isolation)
+        except StorageError as error:
+            raise self._failed(error) from error
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Move the high watermark up to `offset`, as far as the log goes; never down. The one in force comes back."""
+        bounded = min(max(offset, self.log_start_offset), self.log_end_offset)
+        if bounded > self.high_watermark:
+            self.high_watermark = bounded
+            self.producer_state.on_high_watermark(bounded)
+        return self.high_watermark
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Hide what is below `offset` (DeleteRecords, or a leader that did); True when the start moved.
+
+        Raises KafkaError(OFFSET_OUT_OF_RANGE) above the high watermark.
+        """
+        if offset > self.high_watermark:
+            raise KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} "
+                f"since it is larger than the high watermark {self.high_watermark}",
+            )
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.leader_epoch_cache.truncate_from_start(offset)
+        self.producer_state.on_log_start_offset(offset)
+        self._last_snapshot_offset = max(self._last_snapshot_offset, offset)
+        return True
+
+    def roll(self, now_ms: int) -> LogSegment:
+        """Close the active segment, if it holds anything, and start one at the log end."""
+        try:
+            return self._roll(now_ms)
+        except StorageError as error:
+            raise self._failed(error) from error
+
+    def begin_flush(self, up_to_offset: int | None = None) -> PendingFlush | None:
+        """What must be synced so that everything below `up_to_offset` (None: the log end) is on disk; None if it is."""
+        end_offset = self.log_end_offset if up_to_offset is None else up_to_offset
+        if end_offset <= self.recovery_point:
+            return None
+        segments = self.segments.between(self.recovery_point, end_offset)
+        try:
+            for segment in segments:
+                segment.write_out_indexes()
+        except StorageError as error:
+            raise self._failed(error) from error
+        return PendingFlush(self._file_system, self.directory, segments, end_offset)
+
+    def complete_flush(self, flush: PendingFlush, now_ms: int = 0) -> None:
+        """The segments of `flush` have been synced: recovery may start behind them."""
+        self.recovery_point = max(self.recovery_point, min(flush.end_offset, self.log_end_offset))
+        self.last_flush_ms = now_ms
+
+    def flush(self, up_to_offset: int | None = None) -> None:
+        """Sync everything below `up_to_offset` (None: the log end). Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        pending = self.begin_flush(up_to_offset)
+        if pending is None:
+            return
+        try:
+            pending.sync()
+        except StorageError as error:
+            raise self._failed(error) from error
+        self.complete_flush(pending)
+
+    def delete_old_segments(self, now_ms: int) -> int:
+        """Take out segments beyond retention or below the log start; how many went."""
+        bounds = RetentionBounds(self.log_start_offset, self.high_watermark, self.log_end_offset)
+
+        def age_ms(segment: LogSegment) -> int:
+            newest = segment.largest_timestamp
+            return now_ms - (newest if newest >= 0 else self._modified_ms(segment))
+
+        try:
+            count = deletable_segments(list(self.segments), self.config, bounds, age_ms)
+            if not count:
+                return 0
+            if count == len(self.segments):
+                self._roll(now_ms)
+            doomed = list(self.segments)[:count]
+            self.maybe_increment_log_start_offset(self.segments[count].base_offset)
+            self._take_out(doomed, now_ms + self.config.file_delete_delay_ms)
+        except StorageError as error:
+            raise self._failed(error) from error
+        return count
+
+    def remove_deleted_files(self, now_ms: int) -> int:
+        """Remove the files of segments taken out longer than file.delete.delay.ms ago; how many went."""
+        due = now_ms + self.config.file_delete_delay_ms
+        waiting = [(segment, due if at is None else at) for segment, at in self._removals]
+        self._removals = [(segment, at) for segment, at in waiting if at > now_ms]
+        for segment, at in waiting:
+            if at <= now_ms:
+                segment.delete()
+        return len(waiting) - len(self._removals)
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """Cut the log so that it ends at `offset`; False when it already ends there or earlier."""
+        if offset >= self.log_end_offset:
+            return False
+        if self.segments[0].base_offset > offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return True
+        try:
+            self._take_out([s for s in self.segments if s.base_offset > offset], None)
+            active = self.segments.active
+            active.truncate_to(offset, now_ms)
+            self._is_active_open = True
+            self._cut_state_at(active.next_offset, now_ms)
+        except StorageError as error:
+            raise self._failed(error) from error
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
+        """Drop everything; the log is empty and starts and ends at `offset`."""
+        try:
+            doomed = list(self.segments)
+            self._take_out([s for s in doomed if s.base_offset != offset], None)
+            for segment in doomed:
+                if segment.base_offset == offset:
+                    self.segments.remove(segment)
+                    segment.delete()
+            self._open_segment(offset, now_ms)
+        except StorageError as error:
+            raise self._failed(error) from error
+        self.log_start_offset = self.log_end_offset = offset
+        self.high_watermark = offset
+        self.recovery_point = min(self.recovery_point, offset)
+        self.leader_epoch_cache.clear()
+        self.snapshots.delete_outside(offset, offset)
+        self.producer_state.clear(offset)
+        self._last_snapshot_offset = offset
+
+    def assign_topic_id(self, topic_id: UUID) -> None:
+        """Write the topic id down, once."""
+        if self.topic_id is None:
+            try:
+                write_partition_metadata(self._file_system, self.directory, topic_id)
+            except StorageError as error:
+                raise self._failed(error) from error
+            self.topic_id = topic_id
+        assert self.topic_id == topic_id, (self.topic_id, topic_id, self.directory)
+
+    def take_snapshot(self) -> None:
+        """Write the producer state down, if the log has grown since the last time."""
+        end_offset = self.producer_state.map_end_offset
+        if end_offset > self._last_snapshot_offset:
+            self.snapshots.write(end_offset, self.producer_state.producers.values(), sync=False)
+            self._last_snapshot_offset = end_offset
+
+    def close(self) -> None:
+        """Stop: producer snapshot, trimmed files, descriptors given back. What is not flushed is not synced."""
+        if self.failure is None:
+            self.take_snapshot()
+            if self._is_active_open:
+                self.segments.active.close()
+                self._is_active_open = False
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Give all descriptors back without touching a file; the next use opens them again."""
+        for segment in self.segments:
+            segment.records.close()
+
+    def move_to(self, directory: str) -> None:
+        """Follow a rename of the partition's directory: open descriptors are given back, paths change."""
+        self.close_files()
+        self.segments.move(self.directory, directory)
+        self.directory = self.snapshots.directory = directory
+
+    def _check_producer(self, header: BatchHeader) -> LogAppendInfo | None:
+        """Refuse what may not follow; the old place of a batch that was sent again."""
+        duplicate = self.producer_state.find_duplicate(header)
+        if duplicate is None:
+            self.producer_state.validate(header, self.log_end_offset, AppendOrigin.CLIENT)
+            return None
+        return duplicate_append_info(duplicate, self.log_start_offset)
+
+    def _append_trusted(
+        self, batches: TrustedBatches, origin: AppendOrigin, now_ms: int
+    ) -> LogAppendInfo:
+        headers = batches.headers
+        if not headers:
+            end = self.log_end_offset
+            return LogAppendInfo(end, end - 1, -1, -1, -1, self.log_start_offset, 0)
+        markers = batches.validate(self.producer_state, origin)
+        first_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
+        largest = max(headers, key=lambda header: header.max_timestamp)
+        self._write(
+            batches.records, last_offset, largest.max_timestamp, largest.last_offset, now_ms
+        )
+        apply_trusted(self.producer_state, headers, markers, self.segments.active.transaction_index)
+        self.producer_state.map_end_offset = last_offset + 1
+        return LogAppendInfo(
+            first_offset,
+            last_offset,
+            largest.max_timestamp,
+            largest.last_offset,
+            -1,
+            self.log_start_offset,
+            len(batches.records),
+        )
+
+    def _write(
+        self,
+        data: memoryview | bytearray | bytes,
+        last_offset: int,
+        max_timestamp: int,
+        offset_of_max_timestamp: int,
+        now_ms: int,
+    ) -> None:
+        if self.failure is not None:
+            raise self._failed(self.failure)
+        assert last_offset >= self.log_end_offset, (last_offset, self.log_end_offset)
+        config = self.config
+        try:
+            active = self.segments.active
+            if active.should_roll(
+                RollParams(
+                    config.segment_ms,
+                    config.segment_bytes,
+                    max_timestamp,
+                    last_offset,
+                    len(data),
+                    now_ms,
+                )
+            ):
+                active = self._roll(now_ms)
+            elif not self._is_active_open:
+                active.activate()
+                self._is_active_open = True
+            active.append(last_offset, max_timestamp, offset_of_max_timestamp, data)
+        except StorageError as error:
+            raise self._failed(error) from error
+        self.log_end_offset = last_offset + 1
+
+    def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        try:
+            self.leader_epoch_cache.assign(leader_epoch, start_offset)
+        except StorageError as error:
+            raise self._failed(error) from error
+
+    def _roll(self, now_ms: int) -> LogSegment:
+        active = self.segments.active
+        if active.base_offset == self.log_end_offset and not active.size_bytes:
+            return active
+        self.take_snapshot()
+        active.become_inactive()
+        active.records.close()
+        return self._open_segment(self.log_end_offset, now_ms)
+
+    def _open_segment(self, base_offset: int, now_ms: int) -> LogSegment:
+        segment = LogSegment(
+            self._file_system,
+            self.directory,
+            base_offset,
+            self._segment_config,
+            created_ms=now_ms,
+        )
+        jitter_ms = self.config.segment_jitter_ms
+        if jitter_ms:
+            segment.roll_jitter_ms = self._environment.draw_jitter(jitter_ms)
+        segment.activate()
+        self._is_active_open = True
+        self.segments.add(segment)
+        return segment
+
+    def _take_out(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
+        for segment in doomed:
+            self.segments.remove(segment)
+            self.snapshots.delete(segment.base_offset)
+            segment.mark_deleted()
+            self._removals.append((segment, remove_at_ms))
+
+    def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
+        self.log_end_offset = end_offset
+        self.recovery_point = min(self.recovery_point, end_offset)
+        self.log_start_offset = min(self.log_start_offset, end_offset)
+        self.high_watermark = min(self.high_watermark, end_offset)
+        self.leader_epoch_cache.truncate_from_end(end_offset)
+        self.snapshots.delete_outside(0, end_offset)
+        state = self.producer_state
+        load_snapshot(
+            state,
+            self.snapshots,
+            (self.log_start_offset, end_offset),
+            now_ms,
+            self._environment.producer_id_expiration_ms,
+        )
+        self._last_snapshot_offset = state.map_end_offset
+        replay_segments(state, self.segments.from_offset(state.map_end_offset), end_offset)
+        state.on_high_watermark(self.high_watermark)
+
+    def _modified_ms(self, segment: LogSegment) -> int:
+        return self._file_system.modified_ms(segment.records.path)
+
+    def _failed(self, error: StorageError) -> KafkaError:
+        if self.failure is None:
+            self.failure = error
+            _log.error("Log of %s fails: %s", self.topic_partition, error)
+            self._environment.on_failure(self.directory, error)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -1,0 +1,332 @@
+"""Opens a partition directory: clears leftovers, rebuilds broken indexes, recovers what an unclean stop left behind.
+
+Law: a cleanly stopped log is taken at its word after a look at its indexes; otherwise every batch from the recovery point
+on is read and checked. At the first broken one the segment is cut and all later segments go. Whatever comes out ends at
+a whole batch, and epochs, producers and indexes agree with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from kbroker.config.topic_config import TopicConfig
+from kbroker.errors import KafkaError
+from kbroker.log.checkpoint import (
+    CheckpointError,
+    read_leader_epochs,
+    read_partition_metadata,
+    write_leader_epochs,
+)
+from kbroker.log.file_system import StorageError
+from kbroker.log.format import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT_FILE,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA_FILE,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+    offset_of,
+)
+from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
+from kbroker.log.log import Log
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segments import LogSegments
+from kbroker.log.log_state import LogEnvironment, LogState, segment_config
+from kbroker.log.producer_replay import load_snapshot, replay_batch, replay_segments
+from kbroker.log.producer_snapshot import ProducerSnapshots, snapshot_offsets
+from kbroker.log.producer_state import ProducerStateManager
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import BatchHeader
+
+_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRequest:
+    """Which log to open and what the checkpoints of its data directory say about it."""
+
+    topic_partition: TopicPartition
+    directory: str
+    config: TopicConfig
+    now_ms: int
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    was_clean: bool = False
+
+
+def load_log(request: LoadRequest, environment: LogEnvironment) -> Log:
+    """Open the log of a partition directory, which must exist. Raises StorageError."""
+    state = LogLoader(request, environment).load()
+    return Log(request.topic_partition, request.directory, request.config, environment, state)
+
+
+class LogLoader:
+    """Loads one log; used once."""
+
+    def __init__(self, request: LoadRequest, environment: LogEnvironment) -> None:
+        self._request = request
+        self._directory = request.directory
+        self._file_system = environment.file_system
+        self._expiration_ms = environment.producer_id_expiration_ms
+        self._was_clean = request.was_clean
+        self._recovery_point = request.recovery_point
+        self._snapshots = ProducerSnapshots(self._file_system, self._directory)
+        self._producers = ProducerStateManager(request.topic_partition)
+        self._segments = LogSegments()
+        self._names: list[str] = []
+        self._last_snapshot_offset = 0
+        self._epochs: LeaderEpochCache
+
+    def load(self) -> LogState:
+        """The log's state. Raises StorageError."""
+        self._names = self._file_system.list(self._directory)
+        topic_id = None
+        if PARTITION_METADATA_FILE in self._names:
+            topic_id = read_partition_metadata(self._file_system, self._directory)
+        self._clear_leftovers()
+        self._epochs = self._load_epochs()
+        self._load_segments()
+        if not self._was_clean:
+            self._recover_segments()
+        end_offset = self._end_offset()
+        start_offset = self._request.log_start_offset
+        if len(self._segments):
+            start_offset = max(start_offset, self._segments[0].base_offset)
+        if start_offset > end_offset:
+            self._drop_everything_below(start_offset, end_offset)
+            end_offset = start_offset
+        if not len(self._segments):
+            self._segments.add(self._segment(start_offset))
+        self._load_producers(start_offset, end_offset)
+        return LogState(
+            segments=self._segments,
+            log_start_offset=start_offset,
+            log_end_offset=end_offset,
+            recovery_point=end_offset if self._was_clean else min(self._recovery_point, end_offset),
+            leader_epoch_cache=self._bounded_epochs(start_offset, end_offset),
+            producer_state=self._producers,
+            last_snapshot_offset=self._last_snapshot_offset,
+            topic_id=topic_id,
+        )
+
+    def _clear_leftovers(self) -> None:
+        """Finish or undo what was going on: .deleted and .cleaned go, .swap takes the place of what it was made from."""
+        leftovers = [
+            name
+            for name in self._names
+            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX))
+        ]
+        if not leftovers:
+            return
+        cleaned = [offset_of(name) or 0 for name in leftovers if name.endswith(CLEANED_SUFFIX)]
+        # A split writes several .cleaned files and renames them from the last to the first: a .swap at or above a
+        # .cleaned one belongs to a split that did not get far enough, and its source is still there.
+        unfinished = min(cleaned, default=None)
+        for name in leftovers:
+            is_swap = name.endswith(SWAP_SUFFIX)
+            if not is_swap or (unfinished is not None and (offset_of(name) or 0) >= unfinished):
+                self._file_system.unlink(f"{self._directory}/{name}")
+        self._names = self._file_system.list(self._directory)
+        swaps = [name for name in self._names if name.endswith(SWAP_SUFFIX)]
+        for name in swaps:
+            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
+                self._remove_sources(name)
+        for name in swaps:
+            path = f"{self._directory}/{name}"
+            self._file_system.rename(path, path.removesuffix(SWAP_SUFFIX))
+        self._names = self._file_system.list(self._directory)
+
+    def _remove_sources(self, swap_name: str) -> None:
+        """Remove the segments whose records the segment in `swap_name` holds."""
+        base_offset = offset_of(swap_name)
+        assert base_offset is not None, swap_name
+        end_offset = self._segment(base_offset, SWAP_SUFFIX).next_offset
+        for name in self._names:
+            offset = offset_of(name)
+            if offset is None or not name.endswith((LOG_SUFFIX, *_INDEX_SUFFIXES)):
+                continue
+            if base_offset <= offset < end_offset or offset == base_offset:
+                self._file_system.unlink(f"{self._directory}/{name}")
+
+    def _load_epochs(self) -> LeaderEpochCache:
+        entries: list[EpochEntry] = []
+        if LEADER_EPOCH_CHECKPOINT_FILE in self._names:
+            try:
+                entries = read_leader_epochs(self._file_system, self._directory)
+            except CheckpointError as error:
+                _log.warning("Reading the whole log for its leader epochs: %s", error)
+                self._was_clean = False
+                self._recovery_point = 0
+        return LeaderEpochCache(entries, self._store_epochs)
+
+    def _bounded_epochs(self, start_offset: int, end_offset: int) -> LeaderEpochCache:
+        """The epochs within the log. The file stays as it is: the next change writes it, and loading would cut again."""
+        bounded = LeaderEpochCache(self._epochs.entries, lambda _: None)
+        bounded.truncate_from_end(end_offset)
+        bounded.truncate_from_start(start_offset)
+        return LeaderEpochCache(bounded.entries, self._store_epochs)
+
+    def _store_epochs(self, entries: list[EpochEntry]) -> None:
+        write_leader_epochs(self._file_system, self._directory, entries)
+
+    def _load_segments(self) -> None:
+        """Open all segments; rebuild indexes that are missing or cannot be right."""
+        names = set(self._names)
+        stems = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
+        for name in self._names:
+            if name.endswith(_INDEX_SUFFIXES) and name.partition(".")[0] not in stems:
+                _log.warning("Removing index %s/%s: it has no segment", self._directory, name)
+                self._file_system.unlink(f"{self._directory}/{name}")
+        for base_offset in sorted(
+            offset for stem in stems if (offset := offset_of(f"{stem}.")) is not None
+        ):
+            segment = self._segment(base_offset)
+            self._segments.add(segment)
+            # An unclean stop leaves the indexes behind the recovery point as they are: they are rebuilt anyway.
+            if self._was_clean or base_offset < self._recovery_point:
+                self._check_indexes(segment, names)
+
+    def _check_indexes(self, segment: LogSegment, names: set[str]) -> None:
+        try:
+            for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                if file_name(segment.base_offset, suffix) not in names:
+                    raise CorruptIndexError(f"{segment.path_stem}{suffix} is missing")
+            segment.sanity_check()
+        except (CorruptIndexError, StorageError) as error:
+            _log.warning("Rebuilding the indexes of %s: %s", segment.path_stem, error)
+            self._recover(segment)
+
+    def _recover_segments(self) -> None:
+        """Check everything behind the recovery point; cut at the first broken batch."""
+        unflushed = self._segments.from_offset(self._recovery_point)
+        for index, segment in enumerate(unflushed):
+            cut_bytes = self._recover(segment)
+            if cut_bytes:
+                _log.warning(
+                    "Cut %d bytes that are no whole batch off %s.log", cut_bytes, segment.path_stem
+                )
+                self._remove(unflushed[index + 1 :])
+                return
+
+    def _recover(self, segment: LogSegment) -> int:
+        """Walk a segment's batches, rebuild its indexes, epochs and producers; the number of bytes cut off."""
+        base_offset = segment.base_offset
+        producers = self._producers
+        if producers.map_end_offset != base_offset:
+            self._producers_at(base_offset)
+        epochs = self._epochs
+        transaction_index = segment.transaction_index
+
+        def on_batch(header: BatchHeader, batch: memoryview) -> None:
+            if header.partition_leader_epoch > epochs.latest_epoch:
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
+            replay_batch(producers, header, batch, transaction_index)
+            producers.map_end_offset = header.next_offset
+
+        cut_bytes = segment.recover(on_batch)
+        self._write_snapshot(producers.map_end_offset)
+        # A snapshot that is read leaves expired producers out; so does one that was just made again.
+        producers.remove_expired(self._request.now_ms, self._expiration_ms)
+        return cut_bytes
+
+    def _producers_at(self, offset: int) -> None:
+        """Producer state at the start of a segment that is to be recovered."""
+        bounds = (self._request.log_start_offset, offset)
+        load_snapshot(
+            self._producers, self._snapshots, bounds, self._request.now_ms, self._expiration_ms
+        )
+        self._replay_up_to(offset)
+
+    def _replay_up_to(self, offset: int) -> None:
+        producers = self._producers
+        if producers.map_end_offset < offset and len(self._segments):
+            segments = self._segments.between(producers.map_end_offset, offset)
+            try:
+                replay_segments(producers, segments, offset)
+            except KafkaError as error:
+                _log.warning(
+                    "Producer state of %s is incomplete: %s", self._request.topic_partition, error
+                )
+        producers.map_end_offset = offset
+
+    def _end_offset(self) -> int:
+        if not len(self._segments):
+            return self._request.log_start_offset
+        active = self._segments.active
+        try:
+            return active.next_offset
+        except KafkaError:
+            self._recover(active)
+            return active.next_offset
+
+    def _drop_everything_below(self, start_offset: int, end_offset: int) -> None:
+        _log.warning(
+            "Log of %s ends at %d, before its start %d: it is started anew there",
+            self._request.topic_partition,
+            end_offset,
+            start_offset,
+        )
+        self._remove(list(self._segments))
+        self._epochs.clear()
+
+    def _remove(self, segments: list[LogSegment]) -> None:
+        for segment in segments:
+            _log.warning("Removing segment %s", segment.path_stem)
+            self._segments.remove(segment)
+            self._snapshots.delete(segment.base_offset)
+            segment.delete()
+
+    def _load_producers(self, start_offset: int, end_offset: int) -> None:
+        """Bring the producer state to the log end, and keep the snapshots that later loads can use."""
+        bases = set(self._segments.base_offsets)
+        names = self._names if self._was_clean else self._file_system.list(self._directory)
+        offsets = snapshot_offsets(names)
+        newest = max((o for o in offsets if o <= end_offset), default=-1)
+        for offset in offsets:
+            is_base = offset in bases and start_offset < offset <= end_offset
+            if not is_base and (offset != newest or offset <= start_offset):
+                self._snapshots.delete(offset)
+        if newest <= start_offset and self._was_clean and end_offset > start_offset:
+            # No snapshot at a clean stop: the log was written by a version without producers, or they were deleted.
+            self._producers.clear(end_offset)
+            self._write_snapshot(end_offset)
+            return
+        # Recovery leaves more in memory (five batches a producer) than its snapshot holds (one).
+        if self._producers.map_end_offset != end_offset:
+            self._load_newest(newest, start_offset, end_offset)
+        self._replay_up_to(end_offset)
+        self._write_snapshot(end_offset)
+
+    def _load_newest(self, newest: int, start_offset: int, end_offset: int) -> None:
+        bounds = (start_offset, end_offset)
+        if newest <= start_offset:
+            self._producers.clear(start_offset)
+        else:
+            load_snapshot(
+                self._producers, self._snapshots, bounds, self._request.now_ms, self._expiration_ms
+            )
+        self._last_snapshot_offset = self._producers.map_end_offset
+
+    def _write_snapshot(self, offset: int) -> None:
+        if offset > self._last_snapshot_offset:
+            self._snapshots.write(offset, self._producers.producers.values(), sync=False)
+            self._last_snapshot_offset = offset
+
+    def _segment(self, base_offset: int, suffix: str = "") -> LogSegment:
+        request = self._request
+        return LogSegment(
+            self._file_system,
+            self._directory,
+            base_offset,
+            segment_config(request.config),
+            created_ms=request.now_ms,
+            suffix=suffix,
+        )

@@ -1,0 +1,124 @@
+"""Reads of a log: by offset within an isolation level, by timestamp, with the aborted transactions of a range.
+
+Law: nothing here changes a log, and nothing at or beyond the bound of the isolation level comes out whole.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segments import LogSegments
+from kbroker.log.transaction_index import AbortedTxn
+from kbroker.model import TopicPartition
+
+_LOG_END = FetchIsolation.LOG_END
+_TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
+
+
+class ReadableLog(Protocol):
+    """What a read needs of a log."""
+
+    topic_partition: TopicPartition
+    segments: LogSegments
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Exclusive bound of readers of committed data."""
+        ...
+
+
+def upper_bound(log: ReadableLog, isolation: FetchIsolation) -> int:
+    """The offset (exclusive) up to which a reader of this level may see."""
+    if isolation == _LOG_END:
+        return log.log_end_offset
+    return log.last_stable_offset if isolation == _TXN_COMMITTED else log.high_watermark
+
+
+def read(
+    log: ReadableLog, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+) -> FetchDataInfo:
+    """See `Log.read`."""
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"Received request for offset {offset} for partition {log.topic_partition}, but we only have "
+            f"log segments in the range {log.log_start_offset} to {log.log_end_offset}.",
+        )
+    segments = log.segments
+    bound = upper_bound(log, isolation)
+    aborted: list[AbortedTxn] | None = [] if isolation == _TXN_COMMITTED else None
+    index = segments.floor_index(offset)
+    last = len(segments) - 1
+    while offset < bound and index <= last:
+        segment = segments[max(index, 0)]
+        max_position = None
+        if bound < log.log_end_offset and (
+            index == last or bound < segments[index + 1].base_offset
+        ):
+            max_position = _position_of(segment, bound)
+        found = segment.read(offset, max_bytes, max_position, min_one_message=min_one_message)
+        if found is not None:
+            if aborted is not None:
+                aborted = _aborted(log, index, offset, bound)
+            return FetchDataInfo(offset, found.records, aborted)
+        index += 1  # compaction left a hole at the end of the segment
+    return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
+
+
+def offset_by_timestamp(
+    log: ReadableLog, timestamp_ms: int, isolation: FetchIsolation
+) -> TimestampAndOffset | None:
+    """See `Log.fetch_offset_by_timestamp`."""
+    for segment in log.segments:
+        if segment.largest_timestamp >= timestamp_ms:
+            found = segment.find_offset_by_timestamp(timestamp_ms, log.log_start_offset)
+            if found is not None:
+                return _within(found, upper_bound(log, isolation))
+    return None
+
+
+def max_timestamp_offset(log: ReadableLog, isolation: FetchIsolation) -> TimestampAndOffset | None:
+    """See `Log.max_timestamp_offset`."""
+    segment = max(log.segments, key=_largest_timestamp)
+    found = segment.find_offset_by_timestamp(segment.largest_timestamp, log.log_start_offset)
+    return _within(found, upper_bound(log, isolation)) if found is not None else None
+
+
+def _within(found: tuple[int, int, int], bound: int) -> TimestampAndOffset | None:
+    timestamp, offset, leader_epoch = found
+    if offset >= bound:
+        return None
+    return TimestampAndOffset(timestamp, offset, leader_epoch if leader_epoch >= 0 else None)
+
+
+def _largest_timestamp(segment: LogSegment) -> int:
+    return segment.largest_timestamp
+
+
+def _position_of(segment: LogSegment, offset: int) -> int | None:
+    """Where the batch that holds `offset` starts: the file is readable up to there. None for the whole file."""
+    found = segment.translate_offset(offset)
+    return found[0] if found is not None else None
+
+
+def _aborted(log: ReadableLog, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:
+    """The aborted transactions that touch offsets from `start_offset` to the end of the segment that was read.
+
+    A transaction's entry lies in the segment of its marker, which may be a later one.
+    """
+    segments = log.segments
+    last = len(segments) - 1
+    end_offset = bound if index == last else min(bound, segments[index + 1].base_offset)
+    found: list[AbortedTxn] = []
+    for at in range(index, last + 1):
+        entries, is_complete = segments[at].transaction_index.collect(start_offset, end_offset)
+        found += entries
+        if is_complete:
+            break
+    return found

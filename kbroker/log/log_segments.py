@@ -1,0 +1,86 @@
+"""The segments of one log, in order of their base offsets, and the search among them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+
+from kbroker.log.log_segment import LogSegment
+
+
+class LogSegments:
+    """A sorted list of segments, never empty once the log is loaded. Owned by its log."""
+
+    __slots__ = ("_base_offsets", "_segments", "active")
+
+    def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
+        self._segments: list[LogSegment] = []
+        self._base_offsets: list[int] = []
+        self.active: LogSegment  # the last one, which takes the appends
+        for segment in segments:
+            self.add(segment)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[LogSegment]:
+        return iter(self._segments)
+
+    def __getitem__(self, index: int) -> LogSegment:
+        return self._segments[index]
+
+    @property
+    def base_offsets(self) -> list[int]:
+        """A copy of the base offsets, ascending."""
+        return list(self._base_offsets)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of all segments together, without their indexes."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def add(self, segment: LogSegment) -> LogSegment | None:
+        """Insert a segment; hands back the one with the same base offset that it replaces."""
+        index = bisect_left(self._base_offsets, segment.base_offset)
+        replaced = None
+        if index < len(self) and self._base_offsets[index] == segment.base_offset:
+            replaced = self._segments[index]
+            self._segments[index] = segment
+        else:
+            self._segments.insert(index, segment)
+            self._base_offsets.insert(index, segment.base_offset)
+        self.active = self._segments[-1]
+        return replaced
+
+    def remove(self, segment: LogSegment) -> None:
+        """Take a segment out; its files stay."""
+        index = bisect_left(self._base_offsets, segment.base_offset)
+        assert self._segments[index] is segment, segment.base_offset
+        del self._segments[index], self._base_offsets[index]
+        if self._segments:
+            self.active = self._segments[-1]
+
+    def floor_index(self, offset: int) -> int:
+        """Index of the segment with the largest base offset not above `offset`; -1 when all start later."""
+        return bisect_right(self._base_offsets, offset) - 1
+
+    def from_offset(self, offset: int) -> list[LogSegment]:
+        """The segments that may hold `offset` or anything after it."""
+        return self._segments[max(0, self.floor_index(offset)) :]
+
+    def between(self, start_offset: int, end_offset: int) -> list[LogSegment]:
+        """The segments that may hold offsets from `start_offset` to `end_offset` (exclusive)."""
+        end = bisect_left(self._base_offsets, end_offset)
+        return self._segments[max(0, self.floor_index(start_offset)) : end]
+
+    def move(self, old_directory: str, new_directory: str) -> None:
+        """Follow a rename of the partition's directory; descriptors must have been given back."""
+        for segment in self._segments:
+            segment.path_stem = new_directory + segment.path_stem.removeprefix(old_directory)
+            for part in (
+                segment.records,
+                segment.offset_index,
+                segment.time_index,
+                segment.transaction_index,
+            ):
+                part.path = new_directory + part.path.removeprefix(old_directory)

@@ -1,0 +1,141 @@
+"""Appends that do not come from a client: what a leader sent, what a coordinator writes.
+
+Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for sequences, and control
+batches end transactions.
+"""
+
+from __future__ import annotations
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.log_append import AppendRules, larger_than_segment
+from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.producer_replay import end_transaction, first_record
+from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.transaction_index import TransactionIndex
+from kbroker.model import TopicPartition
+from kbroker.record.legacy_record import is_intact, read_any_header
+from kbroker.record.record_batch import (
+    BatchHeader,
+    ControlRecord,
+    assign_log_append_time,
+    assign_offset,
+    read_control,
+)
+
+Markers = list[tuple[ControlRecord, int] | None]  # per batch: the marker in it and its timestamp
+
+
+class TrustedBatches:
+    """Whole batches in one buffer, with their headers."""
+
+    __slots__ = ("headers", "records")
+
+    def __init__(self, records: memoryview, headers: list[BatchHeader]) -> None:
+        self.records = records
+        self.headers = headers
+
+    def assign_offsets(
+        self, next_offset: int, leader_epoch: int, now_ms: int, rules: AppendRules
+    ) -> None:
+        """Write offsets and leader epoch into the batches, and the time where the topic wants the broker's."""
+        position = 0
+        for index, header in enumerate(self.headers):
+            header = header._replace(base_offset=next_offset, partition_leader_epoch=leader_epoch)
+            assign_offset(self.records, position, next_offset, leader_epoch)
+            if rules.stamps_append_time and not header.is_control:
+                assign_log_append_time(header, self.records, position, now_ms)
+                header = header._replace(max_timestamp=now_ms)
+            self.headers[index] = header
+            position += header.size_bytes
+            next_offset = header.next_offset
+
+    def check_offsets(self, log_end_offset: int) -> None:
+        """Raise KafkaError(OFFSET_OUT_OF_RANGE) unless the batches follow the log and one another."""
+        expected = log_end_offset
+        for header in self.headers:
+            if header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"Offset {header.base_offset} does not rise above the end of the log, {expected}",
+                )
+            expected = header.next_offset
+
+    def validate(self, state: ProducerStateManager, origin: AppendOrigin) -> Markers:
+        """Read the markers and refuse fenced producers and coordinators. KafkaError as `state.validate`."""
+        markers: Markers = []
+        position = 0
+        for header in self.headers:
+            marker = None
+            if header.producer_id >= 0:
+                if header.is_control:
+                    marker = _marker(header, self.records[position : position + header.size_bytes])
+                state.validate(header, header.base_offset, origin, marker[0] if marker else None)
+            markers.append(marker)
+            position += header.size_bytes
+        return markers
+
+
+def read_trusted(
+    records: memoryview | bytearray | bytes,
+    topic_partition: TopicPartition,
+    rules: AppendRules,
+    log_end_offset: int,
+) -> TrustedBatches:
+    """The whole batches of a buffer; one that is cut off at its end is left out.
+
+    Raises KafkaError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE where an empty segment could not hold them.
+    """
+    view = memoryview(records)
+    headers: list[BatchHeader] = []
+    position = 0
+    size = len(view)
+    while size - position >= 17:  # up to the magic byte, which says how long the header is
+        header = _header_at(view, position)
+        end = position + header.size_bytes if header is not None else size + 1
+        if header is None or end > size:
+            break
+        if not is_intact(header, view[position:end]):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record batch at offset {header.base_offset} is corrupt in topic partition "
+                f"{topic_partition}, whose log ends at {log_end_offset}",
+            )
+        headers.append(header)
+        position = end
+    if position > rules.segment_bytes and len(headers) > 1:
+        raise larger_than_segment(position, topic_partition, rules)
+    return TrustedBatches(view[:position], headers)
+
+
+def apply_trusted(
+    state: ProducerStateManager,
+    headers: list[BatchHeader],
+    markers: Markers,
+    transaction_index: TransactionIndex,
+) -> None:
+    """Record the batches that have been written."""
+    for header, marker in zip(headers, markers, strict=True):
+        if header.producer_id < 0:
+            continue
+        if marker is not None:
+            control, timestamp = marker
+            end_transaction(
+                state, header, control, header.base_offset, timestamp, transaction_index
+            )
+        elif not header.is_control:
+            state.update(header, header.base_offset, header.last_offset, header.max_timestamp)
+
+
+def _header_at(view: memoryview, position: int) -> BatchHeader | None:
+    try:
+        return read_any_header(view, position)
+    except KafkaError as error:
+        if error.code == ErrorCode.INVALID_RECORD:
+            return None  # cut off inside the header
+        raise
+
+
+def _marker(header: BatchHeader, batch: memoryview) -> tuple[ControlRecord, int] | None:
+    record = first_record(header, batch)
+    control = read_control(record) if record is not None else None
+    return (control, record.timestamp) if record is not None and control is not None else None
