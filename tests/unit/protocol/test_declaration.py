@@ -116,3 +116,13 @@ def test_type_that_is_neither_primitive_nor_nested_is_refused() -> None:
 
     with pytest.raises(ValueError, match="unknown type strnig"):
         list(field_specs(Letter))
+
+
+def test_constructor_is_compiled_when_the_first_object_is_made() -> None:
+    class Late(Struct):
+        number: int = wire("int8", default=1)
+
+    assert Late.__init__ is Struct.__init__
+
+    assert Late(number=2).number == 2
+    assert Late.__init__ is not Struct.__init__
