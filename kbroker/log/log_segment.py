@@ -320,14 +320,19 @@ class LogSegment:
             if header.max_timestamp > largest[0]:
                 largest = (header.max_timestamp, header.last_offset)
             if position - last_entry_position > self._index_interval_bytes:
-                self.offset_index.append(header.last_offset, position)
-                self.time_index.maybe_append(*largest)
+                self._index_if_room(header.last_offset, position, largest)
                 last_entry_position = position
             valid = position + header.size_bytes
             if on_batch is not None:
                 on_batch(header, view)
         self._largest = largest
         return valid
+
+    def _index_if_room(self, last_offset: int, position: int, largest: tuple[int, int]) -> None:
+        """The index size may have been lowered since the segment was written; a sparser index is as good."""
+        if not self.offset_index.is_full and not self.time_index.is_full:
+            self.offset_index.append(last_offset, position)
+            self.time_index.maybe_append(*largest)
 
     def _good_batches(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         """Batches up to the first that is cut, broken or out of order."""
