@@ -1,0 +1,68 @@
+"""What a handler sees, around a ReplicationCluster: runs a request through decode-free handler calls."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from types import SimpleNamespace
+
+from kbroker.apis.context import RequestContext, Services
+from kbroker.protocol.header import RequestHeader
+from kbroker.protocol.request import ConnectionInfo
+
+
+class FakeTopics:
+    """Creates topics through `create`; remembers what was asked for."""
+
+    def __init__(self, create=lambda name: None) -> None:
+        self.asked: list[str] = []
+        self.create = create
+
+    async def auto_create(self, topics) -> None:
+        for topic in topics:
+            self.asked.append(topic)
+            self.create(topic)
+
+
+def connection(listener_name="PLAINTEXT", local_host="127.0.0.1", local_port=19092):
+    return ConnectionInfo(
+        connection_id="1",
+        listener_name=listener_name,
+        security_protocol="PLAINTEXT",
+        local_host=local_host,
+        local_port=local_port,
+        peer_host="127.0.0.1",
+        peer_port=50000,
+    )
+
+
+class ApiCaller:
+    def __init__(self, cluster, *, auto_create=True, conn=None) -> None:
+        self.cluster = cluster
+        self.topics = FakeTopics(cluster.lead)
+        self.connection = conn or connection()
+        server = SimpleNamespace(auto_create_topics_enable=auto_create)
+        self.services = Services(
+            replicas=cluster.replicas,
+            groups=None,
+            metadata=cluster.metadata,
+            topics=self.topics,
+            configs=None,
+            producer_ids=None,
+            controller=None,
+            config=SimpleNamespace(server=server),
+            clock=cluster.time,
+        )
+
+    def start(self, handler, request, version):
+        """What the handler returns: a response, or an awaitable."""
+        header = RequestHeader(0, version, 1, "client")
+        return handler(RequestContext(header, self.connection, self.services), request)
+
+    def __call__(self, handler, request, version):
+        answer = self.start(handler, request, version)
+        if inspect.isawaitable(answer):
+            return self.cluster.loop.run_until_complete(asyncio.wait_for(answer, 5))
+        return answer
+
+

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.replication.fetch_session import EPOCH_MAX, EVICTION_MS, FetchSessions, next_epoch
+from tests.fakes.replication_cluster import topic_id_of
+from tests.fakes.virtual_time import VirtualTime
+
+NAMES = {topic_id_of("t"): "t", topic_id_of("u"): "u"}
+
+
+@pytest.fixture
+def time() -> VirtualTime:
+    return VirtualTime()
+
+
+@pytest.fixture
+def sessions(time) -> FetchSessions:
+    return FetchSessions(2, time)
+
+
+def request(*partitions, topic="t", session_id=0, epoch=0, forget=(), offset=0) -> FetchRequest:
+    return FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[
+            FetchRequest.FetchTopic(
+                topic=topic,
+                topic_id=topic_id_of(topic),
+                partitions=[
+                    FetchRequest.FetchPartition(partition=p, fetch_offset=offset)
+                    for p in partitions
+                ],
+            )
+        ],
+        forgotten_topics_data=[
+            FetchRequest.ForgottenTopic(
+                topic=topic, topic_id=topic_id_of(topic), partitions=list(forget)
+            )
+        ],
+    )
+
+
+def answers(context, *, high_watermark=0, records=b"", error_code=0, log_start_offset=0):
+    return [
+        FetchResponse.PartitionData(
+            partition_index=asked.topic_partition.partition,
+            error_code=error_code,
+            high_watermark=high_watermark,
+            log_start_offset=log_start_offset,
+            records=records,
+        )
+        for asked in context.asked_for
+    ]
+
+
+def ask(sessions, fetch_request, version=12, *, is_follower=False, names=NAMES, **values):
+    context = sessions.context(fetch_request, version, names.get, is_follower=is_follower)
+    return context.response(answers(context, **values))
+
+
+def indexes(response) -> list[int]:
+    return [p.partition_index for topic in response.responses for p in topic.partitions]
+
+
+def test_without_a_session_everything_is_answered(sessions):
+    response = ask(sessions, request(0, 1, epoch=-1))
+
+    assert (response.session_id, indexes(response)) == (0, [0, 1])
+    assert len(sessions) == 0
+
+
+def test_a_new_session_answers_everything_and_has_an_id(sessions):
+    response = ask(sessions, request(0, 1))
+
+    assert response.session_id > 0
+    assert indexes(response) == [0, 1]
+
+
+def test_without_news_nothing_is_answered(sessions):
+    session_id = ask(sessions, request(0, 1)).session_id
+
+    response = ask(sessions, request(session_id=session_id, epoch=1))
+
+    assert (response.error_code, response.session_id) == (0, session_id)
+    assert response.responses == []
+
+
+@pytest.mark.parametrize(
+    "news", [{"high_watermark": 3}, {"records": b"x"}, {"error_code": 6}, {"log_start_offset": 1}]
+)
+def test_news_are_answered(sessions, news):
+    session_id = ask(sessions, request(0)).session_id
+
+    assert indexes(ask(sessions, request(session_id=session_id, epoch=1), **news)) == [0]
+
+
+def test_the_answer_after_an_error_is_news(sessions):
+    session_id = ask(sessions, request(0)).session_id
+    ask(sessions, request(session_id=session_id, epoch=1), error_code=6, high_watermark=-1)
+
+    response = ask(sessions, request(session_id=session_id, epoch=2), high_watermark=0)
+
+    assert indexes(response) == [0]
+
+
+def test_partitions_are_added_changed_and_forgotten(sessions):
+    session_id = ask(sessions, request(0, 1)).session_id
+
+    change = request(1, 2, session_id=session_id, epoch=1, forget=[0], offset=9)
+    context = sessions.context(change, 12, NAMES.get, is_follower=False)
+
+    assert [(a.topic_partition.partition, a.fetch_offset) for a in context.asked_for] == [
+        (1, 9),
+        (2, 9),
+    ]
+
+
+def test_a_busy_partition_goes_to_the_end_of_the_line(sessions):
+    session_id = ask(sessions, request(0, 1, 2)).session_id
+    context = sessions.context(
+        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    )
+    data = answers(context)
+    data[0].records = b"x"
+    context.response(data)
+
+    after = sessions.context(
+        request(session_id=session_id, epoch=2), 12, NAMES.get, is_follower=False
+    )
+
+    assert [a.topic_partition.partition for a in after.asked_for] == [1, 2, 0]
+
+
+def test_an_unknown_session_is_refused(sessions):
+    with pytest.raises(KafkaError) as refused:
+        ask(sessions, request(session_id=12345, epoch=1))
+
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("epoch", [2, 7])
+def test_a_wrong_epoch_is_refused(sessions, epoch):
+    session_id = ask(sessions, request(0)).session_id
+
+    with pytest.raises(KafkaError) as refused:
+        ask(sessions, request(session_id=session_id, epoch=epoch))
+
+    assert refused.value.code is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_a_session_by_name_does_not_go_on_by_id(sessions):
+    session_id = ask(sessions, request(0), version=12).session_id
+
+    with pytest.raises(KafkaError) as refused:
+        ask(sessions, request(session_id=session_id, epoch=1), version=13)
+
+    assert refused.value.code is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_an_answer_overtaken_by_the_next_request_is_refused(sessions):
+    session_id = ask(sessions, request(0)).session_id
+    slow = sessions.context(
+        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    )
+    ask(sessions, request(session_id=session_id, epoch=2))
+
+    response = slow.response(answers(slow))
+
+    assert response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_a_final_epoch_ends_the_session(sessions):
+    session_id = ask(sessions, request(0)).session_id
+
+    response = ask(sessions, request(0, session_id=session_id, epoch=-1))
+
+    assert (response.session_id, len(sessions)) == (0, 0)
+
+
+def test_a_session_without_partitions_ends(sessions):
+    session_id = ask(sessions, request(0)).session_id
+
+    response = ask(sessions, request(session_id=session_id, epoch=1, forget=[0]))
+
+    assert (response.session_id, indexes(response), len(sessions)) == (0, [], 0)
+
+
+def test_topics_by_id_are_named_once_they_are_known(sessions):
+    context = sessions.context(request(0, topic="u"), 13, {}.get, is_follower=False)
+    session_id = context.response(answers(context, error_code=100)).session_id
+
+    later = sessions.context(
+        request(session_id=session_id, epoch=1, topic="u"), 13, NAMES.get, is_follower=False
+    )
+
+    assert context.asked_for[0] is later.asked_for[0]
+    assert later.asked_for[0].topic_partition.topic == "u"
+
+
+def test_answers_are_grouped_by_topic_id(sessions):
+    response = ask(sessions, request(0, 1), version=13)
+
+    assert [topic.topic_id for topic in response.responses] == [topic_id_of("t")]
+    assert indexes(response) == [0, 1]
+
+
+def test_a_full_cache_gives_no_session_while_others_are_fresh(sessions):
+    ask(sessions, request(0))
+    ask(sessions, request(0))
+
+    response = ask(sessions, request(0, 1, 2))
+
+    assert (response.session_id, indexes(response), len(sessions)) == (0, [0, 1, 2], 2)
+
+
+def test_a_session_unused_for_long_gives_way(sessions, time):
+    old = ask(sessions, request(0)).session_id
+    ask(sessions, request(0))
+    time.advance(EVICTION_MS + 1)
+
+    new = ask(sessions, request(0)).session_id
+
+    assert new != 0
+    with pytest.raises(KafkaError):
+        ask(sessions, request(session_id=old, epoch=1))
+
+
+def test_a_bigger_session_takes_the_place_of_an_old_smaller_one(sessions, time):
+    used = [ask(sessions, request(0)).session_id, ask(sessions, request(0, 1)).session_id]
+    time.advance(EVICTION_MS + 1)
+    for session_id in used:
+        ask(sessions, request(session_id=session_id, epoch=1))
+
+    same_size = ask(sessions, request(5)).session_id
+    bigger = ask(sessions, request(5, 6)).session_id
+
+    assert same_size == 0
+    assert bigger != 0
+    assert sessions.evictions == 1
+
+
+def test_a_followers_session_is_not_evicted_for_a_consumer(sessions, time):
+    used = [ask(sessions, request(0), is_follower=True).session_id for _ in range(2)]
+    time.advance(EVICTION_MS + 1)
+    for session_id in used:
+        ask(sessions, request(session_id=session_id, epoch=1), is_follower=True)
+
+    assert ask(sessions, request(0, 1, 2)).session_id == 0
+
+
+def test_no_slots_mean_no_sessions(time):
+    assert ask(FetchSessions(0, time), request(0)).session_id == 0
+
+
+@pytest.mark.parametrize(("epoch", "after"), [(0, 1), (1, 2), (EPOCH_MAX, 1), (-1, -1)])
+def test_epochs_go_round_without_the_special_ones(epoch, after):
+    assert next_epoch(epoch) == after

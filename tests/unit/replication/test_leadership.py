@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest
+from tests.fakes.replication_cluster import (
+    leader_and_isr,
+    partition_metadata,
+    stop_replica,
+    topic_id_of,
+    update_metadata,
+)
+
+TP = TopicPartition("t", 0)
+
+
+def code_of(response) -> int:
+    return response.partition_errors[0].error_code
+
+
+def test_a_new_leader_opens_its_epoch_where_its_log_ends(cluster):
+    partition = cluster.lead("t", leader_epoch=4)
+
+    assert partition.is_leader
+    assert partition.log.leader_epoch_cache.entries == [(4, 0)]
+
+
+def test_a_stale_controller_is_refused_whole(cluster):
+    cluster.lead("t")
+
+    leader = cluster.replicas.become_leader_or_follower(leader_and_isr("u", epoch=4))
+    stop = cluster.replicas.stop_replicas(stop_replica("t", epoch=4))
+    metadata = cluster.replicas.update_metadata(update_metadata(epoch=4))
+
+    assert leader.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert stop.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert metadata.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert cluster.replicas.find_partition(TP) is not None
+
+
+@pytest.mark.parametrize("epoch", [1, 2])
+def test_news_of_an_epoch_that_is_not_newer_changes_nothing(cluster, epoch):
+    cluster.lead("t", leader_epoch=2)
+    order = leader_and_isr("t", leader=1, leader_epoch=epoch, isr=(1,), replicas=(0, 1))
+
+    response = cluster.replicas.become_leader_or_follower(order)
+
+    assert code_of(response) == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert cluster.replicas.get_partition(TP).is_leader
+
+
+def test_a_partition_without_a_replica_here_is_refused(cluster):
+    order = leader_and_isr("t", leader=1, isr=(1,), replicas=(1, 2))
+
+    assert code_of(cluster.replicas.become_leader_or_follower(order)) == (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+
+
+def test_another_topic_id_is_refused(cluster):
+    cluster.lead("t")
+    order = leader_and_isr("t", leader_epoch=1, topic_id=topic_id_of("other"))
+
+    response = cluster.replicas.become_leader_or_follower(order)
+
+    assert code_of(response) == ErrorCode.INCONSISTENT_TOPIC_ID
+    assert response.topics[0].topic_id == topic_id_of("other")
+
+
+def test_a_log_that_cannot_be_made_takes_the_partition_offline(cluster):
+    cluster.hear_of("t")
+    cluster.log_manager.refuse = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    response = cluster.replicas.become_leader_or_follower(leader_and_isr("t"))
+
+    assert code_of(response) == ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError) as refused:
+        cluster.replicas.get_partition(TP)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_listeners_hear_of_leaders_and_followers_once(cluster):
+    heard = []
+    cluster.replicas.add_leadership_listener(lambda led, followed: heard.append((led, followed)))
+
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    order = leader_and_isr("t", leader=1, leader_epoch=1, isr=(1,), replicas=(0, 1))
+    cluster.replicas.become_leader_or_follower(order)
+    cluster.replicas.become_leader_or_follower(order)
+
+    assert heard == [([partition], []), ([], [partition])]
+
+
+def test_a_deleted_partition_is_gone_with_its_log(cluster):
+    partition = cluster.lead("t")
+    heard = []
+    cluster.replicas.add_leadership_listener(lambda led, followed: heard.append((led, followed)))
+
+    response = cluster.replicas.stop_replicas(stop_replica("t"))
+
+    assert code_of(response) == 0
+    assert cluster.replicas.find_partition(TP) is None
+    assert cluster.log_manager.logs == {}
+    assert heard == [([], [partition])]
+
+
+def test_deleting_what_is_not_there_succeeds(cluster):
+    assert code_of(cluster.replicas.stop_replicas(stop_replica("t"))) == 0
+
+
+def test_a_stopped_replica_keeps_its_log_but_does_not_lead(cluster):
+    partition = cluster.lead("t")
+
+    cluster.replicas.stop_replicas(stop_replica("t", leader_epoch=0, delete=False))
+
+    assert not partition.is_leader
+    assert TP in cluster.log_manager.logs
+
+
+def test_an_old_order_to_stop_is_fenced(cluster):
+    cluster.lead("t", leader_epoch=3)
+
+    response = cluster.replicas.stop_replicas(stop_replica("t", leader_epoch=2))
+
+    assert code_of(response) == ErrorCode.FENCED_LEADER_EPOCH
+    assert cluster.replicas.get_partition(TP).is_leader
+
+
+def test_old_versions_of_stop_replica_are_understood(cluster):
+    cluster.lead("t", 0)
+    cluster.lead("t", 1)
+
+    cluster.replicas.stop_replicas(
+        StopReplicaRequest(
+            controller_epoch=5,
+            delete_partitions=True,
+            topics=[StopReplicaRequest.StopReplicaTopicV1(name="t", partition_indexes=[1])],
+            ungrouped_partitions=[
+                StopReplicaRequest.StopReplicaPartitionV0(topic_name="t", partition_index=0)
+            ],
+        )
+    )
+
+    assert cluster.log_manager.logs == {}
+
+
+def test_old_versions_of_leader_and_isr_are_understood(cluster):
+    state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
+        topic_name="t", partition_index=0, leader=0, leader_epoch=0, isr=[0], replicas=[0]
+    )
+    request = LeaderAndIsrRequest(controller_epoch=5, ungrouped_partition_states=[state])
+
+    response = cluster.replicas.become_leader_or_follower(request)
+
+    assert (response.partition_errors[0].topic_name, code_of(response)) == ("t", 0)
+    assert cluster.replicas.get_partition(TP).is_leader
+
+
+def test_a_high_watermark_survives_a_restart(cluster):
+    cluster.log_manager.high_watermarks = {TP: 7, TopicPartition("gone", 0): 3}
+    log = cluster.log_manager.get_or_create_log(TP, topic_id_of("t"))
+    log.log_end_offset = 9
+
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    cluster.replicas.checkpoint_high_watermarks()
+
+    assert partition.high_watermark == 7
+    assert cluster.log_manager.high_watermarks == {TP: 7}
+
+
+def test_a_checkpoint_before_leadership_is_settled_loses_nothing(cluster):
+    cluster.log_manager.high_watermarks = {TP: 7}
+    cluster.log_manager.get_or_create_log(TP, topic_id_of("t"))
+
+    cluster.replicas.checkpoint_high_watermarks()
+
+    assert cluster.log_manager.high_watermarks == {TP: 7}
+
+
+def test_a_lagging_follower_is_proposed_to_leave_the_isr(cluster):
+    proposed = []
+    cluster.replicas.set_isr_change(lambda partition, isr: proposed.append((partition, isr)))
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    cluster.append(partition, b"v", acks=1)
+
+    cluster.replicas.maybe_shrink_isr()
+    cluster.time.advance(30_001)
+    cluster.replicas.maybe_shrink_isr()
+    cluster.replicas.isr_settled(TP, (0,), 1)
+
+    assert proposed == [(partition, (0,))]
+    assert partition.state.isr == (0,)
+    assert partition.high_watermark == 1
+
+
+def test_metadata_that_is_not_stale_is_taken_over(cluster):
+    state = partition_metadata(leader=2, isr=(2,), replicas=(2,))
+
+    response = cluster.replicas.update_metadata(update_metadata(("t", state), epoch=9))
+
+    assert response.error_code == 0
+    assert cluster.metadata.contains(TP)
