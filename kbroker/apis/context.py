@@ -6,25 +6,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kbroker.clock import Clock
+from kbroker.config.config_view import DynamicConfigs
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.controller.kafka_controller import KafkaController
+from kbroker.controller.producer_id_manager import ProducerIdManager
+from kbroker.controller.topic_admin import TopicAdmin
+from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.replica_manager import ReplicaManager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The broker's parts that handlers call."""
 
-    replicas: Any
-    groups: Any
-    metadata: Any
-    topics: Any
-    configs: Any
-    producer_ids: Any
-    controller: Any
+    replicas: ReplicaManager
+    groups: GroupCoordinator
+    metadata: MetadataCache
+    topics: TopicAdmin
+    configs: DynamicConfigs
+    producer_ids: ProducerIdManager
+    controller: KafkaController
     config: KafkaConfig
     clock: Clock
 
@@ -52,37 +58,37 @@ class RequestContext:
         return self.header.client_id
 
     @property
-    def replicas(self) -> Any:
+    def replicas(self) -> ReplicaManager:
         """Partitions of this broker: append, fetch, offsets."""
         return self._services.replicas
 
     @property
-    def groups(self) -> Any:
+    def groups(self) -> GroupCoordinator:
         """The group coordinator."""
         return self._services.groups
 
     @property
-    def metadata(self) -> Any:
+    def metadata(self) -> MetadataCache:
         """Topics, partitions and brokers as the controller announced them."""
         return self._services.metadata
 
     @property
-    def topics(self) -> Any:
+    def topics(self) -> TopicAdmin:
         """Creates and deletes topics."""
         return self._services.topics
 
     @property
-    def configs(self) -> Any:
+    def configs(self) -> DynamicConfigs:
         """Dynamic configuration of topics and brokers."""
         return self._services.configs
 
     @property
-    def producer_ids(self) -> Any:
+    def producer_ids(self) -> ProducerIdManager:
         """Hands out producer ids."""
         return self._services.producer_ids
 
     @property
-    def controller(self) -> Any:
+    def controller(self) -> KafkaController:
         """The cluster's controller as seen from this broker."""
         return self._services.controller
 

@@ -24,6 +24,9 @@ from kbroker.protocol.request import ConnectionInfo
 _log = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64
+_BACKLOG_MIN = (
+    1_024  # one loop accepts between requests: a burst of clients needs more room than Kafka's 50
+)
 _RETRY_S = 1.0  # after running out of descriptors
 _FULL_RETRY_S = 0.1  # after reaching max.connections
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -110,7 +113,7 @@ class Acceptor:
                 # Before listen: the window scale of accepted connections is fixed in the handshake.
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
             sock.bind(address)
-            sock.listen(self._backlog)
+            sock.listen(max(self._backlog, _BACKLOG_MIN))
         except OSError:
             sock.close()
             raise

@@ -11,6 +11,7 @@ Law: bytes leave in the order of `write` calls; after an error nothing leaves an
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 from collections import deque
@@ -21,6 +22,10 @@ from kbroker.protocol.request import FileSlice, Piece
 
 _SIZE = Struct(">i")
 _JOIN_BYTES_MAX = 64 * 1024  # up to here one copy costs less than a second system call
+_COPY_BYTES_MAX = 256 * 1024
+_NO_SENDFILE = frozenset(
+    {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+)  # said by some file systems
 _MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 
 
@@ -169,7 +174,13 @@ class _SliceRest:
 
     def send_to(self, sock: socket.socket) -> int:
         """Send as much as the socket takes; returns bytes, raises BlockingIOError when it takes none."""
-        sent = os.sendfile(sock.fileno(), self._slice.fileno(), self._position, self._size)
+        try:
+            sent = os.sendfile(sock.fileno(), self._slice.fileno(), self._position, self._size)
+        except OSError as error:
+            if error.errno not in _NO_SENDFILE:
+                raise
+            count = min(self._size, _COPY_BYTES_MAX)
+            sent = sock.send(os.pread(self._slice.fileno(), count, self._position))
         if sent == 0:
             raise OSError("the log file ends before the slice that is to be sent")
         return sent

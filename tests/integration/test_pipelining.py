@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import struct
@@ -16,6 +17,7 @@ import pytest
 
 from kbroker.protocol.messages import heartbeat, metadata  # noqa: F401  declares the keys used here
 from kbroker.protocol.request import NoResponse, Request, Response
+from kbroker.server.event_loop import EventLoopKind
 from tests.fakes.small_server import LOOPS, RawConnection, SmallServer
 
 METADATA, HEARTBEAT = 3, 12  # here: Heartbeat waits, Metadata does not
@@ -173,7 +175,7 @@ def log_file() -> Iterator[tuple[int, bytes]]:
 
 @pytest.mark.parametrize("kind", LOOPS)
 def test_file_slices_leave_in_order_between_other_pieces(
-    kind: str, log_file: tuple[int, bytes]
+    kind: EventLoopKind, log_file: tuple[int, bytes]
 ) -> None:
     fd, data = log_file
 
@@ -191,8 +193,26 @@ def test_file_slices_leave_in_order_between_other_pieces(
 
 
 @pytest.mark.parametrize("kind", LOOPS)
+def test_a_file_system_without_sendfile_is_read_instead(
+    kind: EventLoopKind, log_file: tuple[int, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fd, data = log_file
+
+    def sendfile(*_: int) -> int:
+        raise OSError(errno.EINVAL, "not on this file system")
+
+    def fetch(request: Request) -> Response:
+        return Response([b"head", FileRange(fd, 7, 2_000_000)])
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
+    with SmallServer(fetch, kind) as server, server.connect() as connection:
+        connection.send(frame(1))
+        assert connection.read_frame() == b"head" + data[7:2_000_007]
+
+
+@pytest.mark.parametrize("kind", LOOPS)
 def test_a_file_that_ends_before_its_slice_closes_the_connection(
-    kind: str, log_file: tuple[int, bytes]
+    kind: EventLoopKind, log_file: tuple[int, bytes]
 ) -> None:
     fd, data = log_file
 
@@ -207,7 +227,7 @@ def test_a_file_that_ends_before_its_slice_closes_the_connection(
 
 @pytest.mark.parametrize("kind", LOOPS)
 @pytest.mark.parametrize("close", [True, False])
-def test_no_response_closes_or_goes_on(kind: str, close: bool) -> None:
+def test_no_response_closes_or_goes_on(kind: EventLoopKind, close: bool) -> None:
     def produce(request: Request) -> Response | NoResponse:
         if request.header.correlation_id == 1:
             return NoResponse(close=close)
@@ -222,7 +242,9 @@ def test_no_response_closes_or_goes_on(kind: str, close: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(kind: str) -> None:
+def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(
+    kind: EventLoopKind,
+) -> None:
     async def forever() -> Response:
         await asyncio.sleep(3600)
         return Response([b""])
@@ -242,7 +264,7 @@ def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-def test_more_connections_than_the_address_may_hold_are_closed(kind: str) -> None:
+def test_more_connections_than_the_address_may_hold_are_closed(kind: EventLoopKind) -> None:
     with SmallServer(echo, kind, max_connections_per_ip=2) as server:
         first, second, third = server.connect(), server.connect(), server.connect()
         with first, second, third:
@@ -252,7 +274,7 @@ def test_more_connections_than_the_address_may_hold_are_closed(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-def test_connections_beyond_the_maximum_wait_until_one_is_closed(kind: str) -> None:
+def test_connections_beyond_the_maximum_wait_until_one_is_closed(kind: EventLoopKind) -> None:
     with SmallServer(echo, kind, max_connections=1) as server:
         first, second = server.connect(), server.connect()
         with first, second:
@@ -265,7 +287,7 @@ def test_connections_beyond_the_maximum_wait_until_one_is_closed(kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", LOOPS)
-def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(kind: str) -> None:
+def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(kind: EventLoopKind) -> None:
     async def slowly() -> Response:
         await asyncio.sleep(0.8)
         return Response([b"done"])
