@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import gzip
+
+import cramjam
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
+
+CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
+MIXED = bytes(range(256)) * 1000
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("data", [b"a", b"abc" * 100_000, MIXED], ids=["one", "even", "mixed"])
+def test_what_goes_in_comes_out(codec: int, data: bytes) -> None:
+    assert bytes(decompress(codec, compress(codec, data))) == data
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_output_stops_at_the_cap(codec: int) -> None:
+    bomb = compress(codec, bytes(5_000_000))
+
+    assert len(decompress(codec, bomb, 5_000_000)) == 5_000_000
+    with pytest.raises(KafkaError) as refused:
+        decompress(codec, bomb, 4_999_999)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("keep", [3, 20, -2])
+def test_a_payload_cut_short_is_an_invalid_record(codec: int, keep: int) -> None:
+    with pytest.raises(KafkaError) as refused:
+        decompress(codec, compress(codec, MIXED)[:keep])
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_snappy_without_xerial_framing_is_read() -> None:
+    assert decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(MIXED))) == MIXED
+
+
+def test_snappy_is_written_with_the_header_java_writes() -> None:
+    assert bytes(compress(SNAPPY, b"x")[:16]).hex() == "82534e41505059000000000100000001"
+
+
+def test_a_snappy_block_that_claims_gigabytes_is_refused_unseen() -> None:
+    with pytest.raises(KafkaError) as refused:
+        decompress(SNAPPY, b"\xff\xff\xff\xff\x0f\x00")
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_gzip_members_are_joined() -> None:
+    assert bytes(decompress(GZIP, gzip.compress(b"one") + gzip.compress(b"two"))) == b"onetwo"
+
+
+def test_lz4_blocks_that_do_not_shrink_are_stored() -> None:
+    noise = bytes((index * 7919 + index // 251 * 31) % 251 for index in range(300))
+    frame = compress(LZ4, noise)
+
+    assert bytes(cramjam.lz4.decompress(frame)) == noise
