@@ -8,7 +8,7 @@ A partition without a committed offset, existing or not, is answered with offset
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
@@ -28,7 +28,9 @@ Fetched = list[tuple[TopicPartition, FetchedOffset]]
 
 
 @api(OffsetFetchRequest, serves="0-10")
-async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+def handle(
+    ctx: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Fetch the offsets of one group, or of several."""
     if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
         groups = [_group(ctx, group, request.require_stable) for group in request.groups]
@@ -41,7 +43,7 @@ async def handle(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetc
             for index in topic.partition_indexes
         ]
     if ctx.api_version == 0:
-        return _flat(await _read_from_tree(ctx, request.group_id, partitions or []))
+        return _read_from_tree(ctx, request.group_id, partitions or [])
     try:
         fetched = ctx.groups.offsets.fetch(request.group_id, partitions, request.require_stable)
     except KafkaError as error:
@@ -132,7 +134,7 @@ def _rows(fetched: Fetched) -> list[GroupRow]:
 
 async def _read_from_tree(
     ctx: RequestContext, group_id: str, partitions: Iterable[TopicPartition]
-) -> Fetched:
+) -> OffsetFetchResponse:
     fetched: Fetched = []
     for partition in partitions:
         try:
@@ -144,4 +146,4 @@ async def _read_from_tree(
             NOTHING_COMMITTED if offset is None else FetchedOffset(offset, -1, "", ErrorCode.NONE)
         )
         fetched.append((partition, value))
-    return fetched
+    return _flat(fetched)

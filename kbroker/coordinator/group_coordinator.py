@@ -155,6 +155,7 @@ class GroupCoordinator:
         step = self._store.step(coordinated)
         join(step, attempt)
         self._store.run(coordinated, step.effects)
+        self._store.drop_if_untouched(coordinated)
         return reply.outcome()
 
     def _allows_session_timeout(self, session_timeout_ms: int) -> bool:

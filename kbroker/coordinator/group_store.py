@@ -123,6 +123,14 @@ class GroupStore:
         close(step, code)
         self.run(coordinated, step.effects)
 
+    def drop_if_untouched(self, coordinated: CoordinatedGroup) -> None:
+        """A group made for a member that was refused would only take up room."""
+        group = coordinated.group
+        if not (
+            group.generation_id or group.members or group.pending_members or bool(group.offsets)
+        ):
+            self._groups.pop(group.group_id, None)
+
     # ---- drive
 
     def step(self, coordinated: CoordinatedGroup) -> Step:

@@ -155,8 +155,10 @@ def prepare_rebalance(step: Step) -> None:
     was_empty = group.state is GroupState.EMPTY
     group.transition_to(GroupState.PREPARING_REBALANCE, step.now.wall_ms)
     if not was_empty:
-        _wait_for_joins(step, group.rebalance_timeout_ms())
-        try_complete_join(step)
+        if group.has_all_members_joined():
+            complete_join(step)
+        else:
+            _wait_for_joins(step, group.rebalance_timeout_ms())
         return
     delay = step.config.group_initial_rebalance_delay_ms
     if delay <= 0:

@@ -1,0 +1,282 @@
+"""A broker around a group coordinator: partitions of __consumer_offsets in memory, time that stands still."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Iterable, Sequence
+
+from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.group_coordinator import (
+    Caller,
+    CoordinatorServices,
+    GroupCoordinator,
+)
+from kbroker.errors import ErrorCode
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.log_append_info import AppendOrigin
+from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.record.record_batch import Record, assign_offset, read_header, records
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.produce_result import PartitionProduceResult
+from tests.fakes.virtual_time import VirtualTime
+
+BROKER_ID = 0
+LISTENER = "PLAINTEXT"
+TOPIC_ID = uuid.UUID(int=7)
+
+
+class MemoryRecords:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self) -> bytes:
+        return self._data
+
+
+class MemoryInfo:
+    def __init__(self, data: bytes) -> None:
+        self.records = MemoryRecords(data)
+
+
+class OffsetsLog:
+    """A log of whole batches; `read` may cut the last one, as a real log does."""
+
+    def __init__(self, data: bytes = b"") -> None:
+        self.data = bytearray(data)
+        self.log_start_offset = 0
+        self.reads = 0
+
+    @property
+    def log_end_offset(self) -> int:
+        end, position = 0, 0
+        while position < len(self.data):
+            header = read_header(self.data, position)
+            end, position = header.next_offset, position + header.size_bytes
+        return end
+
+    def read(
+        self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+    ) -> MemoryInfo:
+        self.reads += 1
+        position = 0
+        while position < len(self.data):
+            header = read_header(self.data, position)
+            if header.next_offset > offset:
+                size = max(max_bytes, header.size_bytes) if min_one_message else max_bytes
+                return MemoryInfo(bytes(self.data[position : position + size]))
+            position += header.size_bytes
+        return MemoryInfo(b"")
+
+    def append(self, batch: memoryview) -> int:
+        base = self.log_end_offset
+        assign_offset(batch, 0, base, 0)
+        self.data += batch
+        return base
+
+    def batches(self) -> list[tuple[int, list[Record]]]:
+        found, position = [], 0
+        while position < len(self.data):
+            header = read_header(self.data, position)
+            found.append((header.base_sequence, list(records(self.data, position))))
+            position += header.size_bytes
+        return found
+
+
+class OffsetsPartition:
+    def __init__(self, topic_partition: TopicPartition, log: OffsetsLog, epoch: int = 0) -> None:
+        self.topic_partition = topic_partition
+        self.log = log
+        self.leader_epoch = epoch
+
+
+class OffsetsReplicas:
+    """Appends to the logs it has; with `holds` the replicas answer only when `release` is called."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, OffsetsLog] = {}
+        self.error = ErrorCode.NONE
+        self.holds = False
+        self.held: list[tuple[asyncio.Future[list[PartitionProduceResult]], list]] = []
+
+    def append_records(
+        self,
+        entries: Sequence[tuple[TopicPartition, memoryview | bytearray]],
+        required_acks: int,
+        timeout_ms: int,
+        origin: AppendOrigin,
+    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
+        assert origin is AppendOrigin.COORDINATOR
+        results = [self._append(partition, memoryview(batch)) for partition, batch in entries]
+        if not self.holds or required_acks == 0:
+            return results
+        future = asyncio.get_running_loop().create_future()
+        self.held.append((future, results))
+        return future
+
+    def _append(self, partition: TopicPartition, batch: memoryview) -> PartitionProduceResult:
+        if self.error is not ErrorCode.NONE:
+            return PartitionProduceResult(partition, self.error)
+        base = self.logs[partition].append(batch)
+        return PartitionProduceResult(partition, ErrorCode.NONE, base, base)
+
+    def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        held, self.held = self.held, []
+        for future, results in held:
+            for result in results:
+                result.error_code = error
+            future.set_result(results)
+
+
+class MemoryLegacyOffsets:
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, TopicPartition], int] = {}
+
+    async def get(self, group_id: str, partition: TopicPartition) -> int | None:
+        return self.stored.get((group_id, partition))
+
+    async def put(self, group_id: str, partition: TopicPartition, offset: int) -> None:
+        self.stored[group_id, partition] = offset
+
+
+def metadata_of(topics: dict[str, int], leader: int = BROKER_ID) -> UpdateMetadataRequest:
+    """Topics by their number of partitions; `t` has an id."""
+    broker = UpdateMetadataRequest.UpdateMetadataBroker(
+        id=BROKER_ID,
+        endpoints=[
+            UpdateMetadataRequest.UpdateMetadataEndpoint(
+                port=9092, host="broker.local", listener=LISTENER
+            )
+        ],
+    )
+    return UpdateMetadataRequest(
+        controller_id=BROKER_ID,
+        live_brokers=[broker],
+        topic_states=[
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=name,
+                topic_id=TOPIC_ID if name == "t" else uuid.uuid4(),
+                partition_states=[
+                    UpdateMetadataRequest.UpdateMetadataPartitionState(
+                        topic_name=name, partition_index=index, leader=leader
+                    )
+                    for index in range(count)
+                ],
+            )
+            for name, count in topics.items()
+        ],
+    )
+
+
+class GroupBroker:
+    """The coordinator, with everything it talks to. Creating __consumer_offsets makes this broker lead it."""
+
+    def __init__(self, *, partitions: int = 1, lead: bool = True, **settings: object) -> None:
+        values = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": partitions}
+        self.config = GroupConfig(**{**values, **settings})
+        self.time = VirtualTime()
+        self.replicas = OffsetsReplicas()
+        self.metadata = MetadataCache(BROKER_ID)
+        self.metadata.update(metadata_of({"t": 4}))
+        self.legacy_offsets = MemoryLegacyOffsets()
+        self.created: list[str] = []
+        self._partitions = partitions
+        self._ids = 0
+        self.groups = GroupCoordinator(
+            self.config,
+            CoordinatorServices(
+                replicas=self.replicas,
+                metadata=self.metadata,
+                topics=self,
+                legacy_offsets=self.legacy_offsets,
+                clock=self.time,
+                timer=self.time,
+                new_uuid=self._new_uuid,
+            ),
+        )
+        if lead:
+            self.lead()
+
+    def _new_uuid(self) -> uuid.UUID:
+        self._ids += 1
+        return uuid.UUID(int=self._ids)
+
+    async def auto_create(self, topics: Iterable[str]) -> None:
+        self.created.extend(topics)
+        self.lead()
+
+    def lead(self, *logs: OffsetsLog, epoch: int = 0) -> None:
+        """Lead all partitions of __consumer_offsets, with these logs or empty ones."""
+        self.metadata.update(metadata_of({GROUP_METADATA_TOPIC: self._partitions}))
+        partitions = []
+        for index in range(self._partitions):
+            name = TopicPartition(GROUP_METADATA_TOPIC, index)
+            log = logs[index] if logs else self.replicas.logs.get(name) or OffsetsLog()
+            self.replicas.logs[name] = log
+            partitions.append(OffsetsPartition(name, log, epoch))
+        self.groups.on_leadership_change(partitions, [])
+
+    def resign(self) -> None:
+        partitions = [OffsetsPartition(name, log) for name, log in self.replicas.logs.items()]
+        self.groups.on_leadership_change([], partitions)
+
+    def log(self, partition: int = 0) -> OffsetsLog:
+        return self.replicas.logs[TopicPartition(GROUP_METADATA_TOPIC, partition)]
+
+    def restarted(self, **settings: object) -> GroupBroker:
+        """Another broker with what this one's logs hold."""
+        other = GroupBroker(partitions=self._partitions, lead=False, **settings)
+        other.lead(*(OffsetsLog(bytes(log.data)) for log in self.replicas.logs.values()))
+        return other
+
+    # ---- requests
+
+    def join(
+        self, group_id: str = "g", member_id: str = "", *, version: int = 9, **fields: object
+    ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+        names = fields.pop("protocols", ("range",))
+        defaults = {
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [
+                JoinGroupRequest.JoinGroupRequestProtocol(name=name, metadata=SUBSCRIPTION)
+                for name in names
+            ],
+        }
+        request = JoinGroupRequest(
+            group_id=group_id, member_id=member_id, **{**defaults, **fields}
+        )
+        return self.groups.join_group(request, Caller(client_id="c", client_host="/127.0.0.1", api_version=version))
+
+    def sync(
+        self, member_id: str, generation_id: int, group_id: str = "g", **fields: object
+    ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+        given = fields.pop("assignments", {})
+        assignments = [
+            SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=assignment)
+            for member, assignment in given.items()
+        ]
+        return self.groups.sync_group(
+            SyncGroupRequest(
+                group_id=group_id,
+                member_id=member_id,
+                generation_id=generation_id,
+                assignments=assignments,
+                **fields,
+            )
+        )
+
+    def stable_member(self, group_id: str = "g", **fields: object) -> JoinGroupResponse:
+        """One member in a stable group of its own."""
+        joined = self.join(group_id, version=3, **fields)
+        assert isinstance(joined, JoinGroupResponse)
+        assignments = {joined.member_id: b"all"}
+        self.sync(joined.member_id, joined.generation_id, group_id, assignments=assignments)
+        return joined
+
+
+SUBSCRIPTION = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"  # topic t, no user data

@@ -1,0 +1,160 @@
+"""What Kafka wrote into __consumer_offsets, read and written again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from kbroker.coordinator.group.group import Group
+from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
+from kbroker.coordinator.group.records import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    group_metadata,
+    offset_commit_key,
+    offset_commit_value,
+    read_group_metadata,
+    read_key,
+    read_offset_commit_value,
+)
+from kbroker.coordinator.group.replay import GroupReplay
+from kbroker.coordinator.runtime import METADATA_BATCH, OFFSET_BATCH, CoordinatorRuntime
+from kbroker.record.record_batch import BatchOptions, Record, build, read_header, records
+from tests.fakes.group_broker import OffsetsLog, OffsetsReplicas
+from tests.fakes.virtual_time import VirtualTime
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "groups"
+VERSIONS = ("3.9.2", "4.3.1")
+
+
+def log_bytes(version: str, partition: int) -> bytes:
+    return gzip.decompress((GOLDEN / f"consumer-offsets-{version}-{partition}.log.gz").read_bytes())
+
+
+def replayed(version: str) -> tuple[dict[str, Group], GroupReplay]:
+    time = VirtualTime()
+    runtime = CoordinatorRuntime(OffsetsReplicas(), time, time)
+    replay = GroupReplay()
+    for partition in range(3):
+        log = OffsetsLog(log_bytes(version, partition))
+        runtime.load(log, replay, lambda: None)
+    return replay.groups(), replay
+
+
+def expected(version: str) -> list[dict]:
+    lines = (GOLDEN / f"consumer-offsets-{version}.expected.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def is_classic(group_id: str) -> bool:
+    return "848" not in group_id
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_replay_finds_the_groups_that_the_running_broker_listed(version: str) -> None:
+    groups, _ = replayed(version)
+
+    found = {
+        (group_id, group.state.value, group.is_simple)
+        for group_id, group in groups.items()
+        if is_classic(group_id)
+    }
+
+    # A transaction in the open keeps g-txn-open; g-gone was deleted.
+    assert found == {
+        (row["group"], row["state"], row["simple"])
+        for row in expected(version)
+        if row["kind"] == "group" and is_classic(row["group"])
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_replay_finds_the_offsets_that_the_running_broker_answered(version: str) -> None:
+    groups, _ = replayed(version)
+
+    found = {
+        (group_id, *partition, value.offset, value.leader_epoch, value.metadata)
+        for group_id, group in groups.items()
+        for partition, value in group.offsets.committed.items()
+    }
+
+    assert found == {
+        (
+            row["group"],
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            NO_LEADER_EPOCH if row["leader_epoch"] is None else row["leader_epoch"],
+            row["metadata"],
+        )
+        for row in expected(version)
+        if row["kind"] == "committed"
+    }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_open_transaction_leaves_its_offset_unstable(version: str) -> None:
+    groups, _ = replayed(version)
+
+    pending = groups["g-txn-open"].offsets.pending_transactional
+
+    assert [len(offsets) for offsets in pending.values()] == [1]
+
+
+def test_records_of_the_consumer_protocol_are_skipped_and_counted() -> None:
+    _, of_3_9 = replayed("3.9.2")
+    _, of_4_3 = replayed("4.3.1")
+
+    assert not of_3_9.skipped
+    assert list(of_4_3.skipped) == ["a kind of record other than offsets and classic groups"]
+
+
+@pytest.mark.parametrize("partition", range(3))
+def test_the_same_commits_and_groups_make_the_same_bytes(partition: int) -> None:
+    """Every batch of 3.9.2 that is no control batch: read into our objects, written from them."""
+    data = log_bytes("3.9.2", partition)
+    position = compared = 0
+
+    while position < len(data):
+        header = read_header(data, position)
+        batch = data[position : position + header.size_bytes]
+        position += header.size_bytes
+        if header.is_control:
+            continue
+        rewritten = [rewrite(record, header.base_offset) for record in records(batch)]
+        is_commit = header.base_sequence == 0
+        kind = OFFSET_BATCH if is_commit else METADATA_BATCH
+        options = BatchOptions(
+            base_sequence=kind.base_sequence,
+            flags=header.attributes & ~7,
+            partition_leader_epoch=header.partition_leader_epoch,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_timestamp=header.base_timestamp,
+            last_offset=header.last_offset,
+            max_timestamp=header.max_timestamp,
+        )
+        assert build(rewritten, base_offset=header.base_offset, options=options) == batch
+        compared += 1
+
+    assert compared > 0
+
+
+def rewrite(record: Record, base_offset: int) -> Record:
+    about = read_key(record.key or b"")
+    if isinstance(about, OffsetCommitKey):
+        key = offset_commit_key(about.group, about.topic, about.partition)
+        if record.value is None:
+            return record._replace(key=key)
+        value = offset_commit_value(read_offset_commit_value(record.value, base_offset))
+        return record._replace(key=key, value=value)
+    assert isinstance(about, GroupMetadataKey)
+    if record.value is None:
+        return record
+    group = read_group_metadata(about.group, record.value)
+    assignments = {each.member_id: each.assignment for each in group.members.values()}
+    key, value = group_metadata(group, assignments)
+    return record._replace(key=key, value=value)
