@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kbroker.clock import Clock
-from kbroker.config.config_view import DynamicConfigs
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.controller.config_admin import ConfigAdmin
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.producer_id_manager import ProducerIdManager
 from kbroker.controller.topic_admin import TopicAdmin
@@ -28,7 +28,7 @@ class Services:
     groups: GroupCoordinator
     metadata: MetadataCache
     topics: TopicAdmin
-    configs: DynamicConfigs
+    configs: ConfigAdmin
     producer_ids: ProducerIdManager
     controller: KafkaController
     config: KafkaConfig
@@ -78,7 +78,7 @@ class RequestContext:
         return self._services.topics
 
     @property
-    def configs(self) -> DynamicConfigs:
+    def configs(self) -> ConfigAdmin:
         """Dynamic configuration of topics and brokers."""
         return self._services.configs
 

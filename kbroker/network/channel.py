@@ -5,7 +5,7 @@ the only copy of it. One request is in work at a time, so answers keep the order
 the buffer, and when that is full the channel stops reading.
 
 Law: bytes that a request in work still views are never moved or overwritten. The buffer is compacted, replaced or
-given back only between requests.
+given back only while none does.
 
 Owned by the event loop.
 """
@@ -27,6 +27,7 @@ from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Respon
 
 _log = logging.getLogger(__name__)
 
+_COPIED_BYTES_MAX = 1_024
 _REQUESTS_PER_TURN = 32  # then other connections get the loop
 _SIZE_BYTES = 4
 
@@ -69,6 +70,7 @@ class Channel(asyncio.BufferedProtocol):
         "_socket",
         "_start",
         "_transport",
+        "_viewed",
         "_waiting_for_memory",
         "bytes_in",
         "connection",
@@ -90,6 +92,7 @@ class Channel(asyncio.BufferedProtocol):
         self._end = 0  # end of the received bytes
         self._size_hint = BASE_BYTES
         self._busy = False  # a request is in work or its answer has not left
+        self._viewed = False  # the request in work is a view of the buffer
         self._running = False
         self._closing = False
         self._eof = False
@@ -110,6 +113,11 @@ class Channel(asyncio.BufferedProtocol):
     def was_opened(self) -> bool:
         """True once the transport has been made."""
         return self._opened
+
+    @property
+    def holds_buffer(self) -> bool:
+        """True while a receive buffer is taken."""
+        return self._buffer is not None
 
     @property
     def awaits_rest_of_frame(self) -> bool:
@@ -164,7 +172,7 @@ class Channel(asyncio.BufferedProtocol):
         self.writer.close()
         self._transport = None
         buffers = self._owner.buffers
-        if self._buffer is not None and not self._busy:
+        if self._buffer is not None and not (self._busy and self._viewed):
             buffers.put_back(self, self._buffer)
         else:
             buffers.release(self)
@@ -258,7 +266,9 @@ class Channel(asyncio.BufferedProtocol):
             self._owner.request_channel.wait_for_room(self._run)
             return None
         start, end = frame
-        view = memoryview(buffer)[start:end]
+        # A small frame is copied, so that the buffer need not stay while the request waits (long polls, joins).
+        self._viewed = end - start > _COPIED_BYTES_MAX
+        view = memoryview(buffer)[start:end] if self._viewed else memoryview(buffer[start:end])
         header, body_offset = decode_request_header(view)
         self._start = end
         size = end - start + _SIZE_BYTES
@@ -278,7 +288,7 @@ class Channel(asyncio.BufferedProtocol):
     def _settle(self) -> None:
         """After received bytes or a finished request: make room, and read or do not."""
         buffer = self._buffer
-        if buffer is not None and not self._busy:
+        if buffer is not None and not (self._busy and self._viewed):
             if self._start == self._end:
                 self._give_back()
             else:
@@ -321,7 +331,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def _memory_released(self) -> None:
         self._waiting_for_memory = False
-        if not self._busy and not self._closing:
+        if not self._closing:
             self._settle()
 
     def _read(self, wanted: bool) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kbroker.clock import Clock
@@ -72,6 +73,11 @@ class Processor:
     def connections(self) -> int:
         """Connections that are open now."""
         return len(self._channels)
+
+    @property
+    def channels(self) -> Iterable[Channel]:
+        """The open connections."""
+        return self._channels.keys()
 
     @property
     def bytes_in(self) -> int:

@@ -264,6 +264,27 @@ def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(
 
 
 @pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize(("body_bytes", "buffers_held"), [(100, 0), (20_000, 5)])
+def test_waiting_requests_hold_a_buffer_only_when_they_are_large(
+    kind: EventLoopKind, body_bytes: int, buffers_held: int
+) -> None:
+    async def forever() -> Response:
+        await asyncio.sleep(3600)
+        return Response([b""])
+
+    with SmallServer(lambda request: forever(), kind) as server:
+        connections = [server.connect() for _ in range(5)]
+        for connection in connections:
+            connection.send(frame(1, b"x" * body_bytes))
+        time.sleep(0.1)
+        assert server.server is not None
+        channels = list(server.server.processor.channels)
+        assert sum(channel.holds_buffer for channel in channels) == buffers_held
+    for connection in connections:
+        connection.socket.close()
+
+
+@pytest.mark.parametrize("kind", LOOPS)
 def test_more_connections_than_the_address_may_hold_are_closed(kind: EventLoopKind) -> None:
     with SmallServer(echo, kind, max_connections_per_ip=2) as server:
         first, second, third = server.connect(), server.connect(), server.connect()
