@@ -79,7 +79,7 @@ class LogManager:
             for path in self._paths:
                 self._directories.append(open_log_directory(self._file_system, path))
         except LogDirectoryError:
-            self._release()
+            self.release()
             raise
         return next((d.meta for d in self._directories if d.meta is not None), None)
 
@@ -261,7 +261,7 @@ class LogManager:
                 directory.write_clean_shutdown()
             except StorageError as error:
                 self._directory_failed(directory.path, error)
-        self._release()
+        self.release()
 
     def _load_requests(self, directory: LogDirectory, now_ms: int) -> list[LoadRequest]:
         recovery_points = directory.recovery_points()
@@ -322,8 +322,9 @@ class LogManager:
         try:
             self._file_system.make_directory(path)
             log = load_log(request, self._environment)
-            log.segments.active.activate()
-            log.close_files()
+            active = log.segments.active
+            for part in (active.records, active.offset_index, active.time_index):
+                self._file_system.open(part.path, create=True).close()
         except StorageError as error:
             self._directory_failed(path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -393,7 +394,8 @@ class LogManager:
             log.failure = log.failure or error
         self._on_offline(directory.path, lost)
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """Let go of the locks of all data directories; nothing may be written afterwards."""
         for directory in self._directories:
             directory.lock.release()
         self._directories = []

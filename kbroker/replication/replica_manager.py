@@ -16,8 +16,8 @@ from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log_append_info import (
     AppendOrigin,
-    InvalidRecordSetError,
     InvalidRecordsError,
+    InvalidRecordSetError,
 )
 from kbroker.log.log_manager import LogManager
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
@@ -42,6 +42,7 @@ from kbroker.replication.produce_result import REQUIRED_ACKS_ALL, PartitionProdu
 from kbroker.replication.purgatory import DelayedOperationPurgatory
 
 LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
+DeletionListener = Callable[[Iterable[TopicPartition]], None]
 
 # Refused before the log's own checks were reached: such an answer holds no log start offset.
 _WITHOUT_LOG_START_OFFSET = frozenset(
@@ -88,6 +89,7 @@ class ReplicaManager:
             )
         )
         self._listeners: list[LeadershipListener] = []
+        self._deletion_listeners: list[DeletionListener] = []
 
     # Partitions
 
@@ -112,6 +114,10 @@ class ReplicaManager:
         """Call `listener(became_leader, became_follower)` after each change; stopped replicas count as followers."""
         self._listeners.append(listener)
 
+    def add_deletion_listener(self, listener: DeletionListener) -> None:
+        """Call `listener` with the partitions that have gone from the cluster."""
+        self._deletion_listeners.append(listener)
+
     def set_isr_change(self, isr_change: IsrChange) -> None:
         """How partitions ask for a new ISR; to be set before the first partition is made leader."""
         self._leadership.isr_change = isr_change
@@ -133,8 +139,17 @@ class ReplicaManager:
         if request.controller_epoch < self._leadership.controller_epoch:
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self._leadership.controller_epoch = request.controller_epoch
-        self._metadata.update(request)
+        deleted = self._metadata.update(request)
+        if deleted:
+            for listener in self._deletion_listeners:
+                listener(deleted)
         return UpdateMetadataResponse()
+
+    def partitions_offline(self, partitions: Iterable[TopicPartition]) -> None:
+        """The disk of these partitions has failed: they answer KAFKA_STORAGE_ERROR from now on."""
+        for topic_partition in partitions:
+            self._hosted.set_offline(topic_partition)
+            self.wake(topic_partition)
 
     def _announce(self, change: LeadershipChange) -> None:
         if change.became_leader or change.became_follower:

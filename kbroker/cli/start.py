@@ -1,0 +1,188 @@
+"""`kbroker start`: reads settings from file, environment and options, runs a broker, and stops it on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kbroker.cli.connection import EXIT_ITEM_FAILED, EXIT_USAGE, CommandError
+from kbroker.cli.output import say
+
+if TYPE_CHECKING:
+    from kbroker.server.settings import LoadedSettings
+
+_LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command()
+@click.argument("properties", required=False, metavar="[server.properties]")
+@click.option(
+    "--listen",
+    "listen",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="Address to listen on; may be repeated.",
+)
+@click.option(
+    "--data", metavar="DIR", help="Data directory (default: a temporary one that goes at the end)."
+)
+@click.option(
+    "--profile", type=click.Choice(["dev", "prod"]), help="Set of defaults (default: dev)."
+)
+@click.option(
+    "--override",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting by Kafka's name; may be repeated.",
+)
+@click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
+def start(
+    properties: str | None = None,
+    listen: Sequence[str] = (),
+    data: str | None = None,
+    profile: str | None = None,
+    overrides: Sequence[str] = (),
+    log_level: str = "warning",
+) -> None:
+    """Start a broker and run it until Ctrl-C or SIGTERM.
+
+    Settings come from, weakest first: the profile, the properties file, the environment (KAFKA_...), the options.
+    """
+    _set_up_logging(log_level)
+    temporary = None
+    chosen = _options(listen, data, overrides)
+    settings = _load(properties, profile, chosen)
+    if not _names_data_directory(settings):
+        temporary = tempfile.mkdtemp(prefix="kbroker-")
+        settings = _load(properties, profile, {**chosen, "log.dirs": temporary})
+    for warning in settings.warnings:
+        say(f"warning: {warning}")
+    try:
+        sys.exit(_run(settings, temporary))
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _run(settings: LoadedSettings, temporary: str | None) -> int:
+    from kbroker.errors import ConfigError
+    from kbroker.log.log_directory import LogDirectoryError
+    from kbroker.server.event_loop import EventLoopKind, run
+    from kbroker.server.kafka_healthcheck import BrokerIdInUseError
+    from kbroker.zk.tree import TreeUnavailableError
+    from kbroker.zk.tree_journal import CorruptTreeError
+
+    kind = EventLoopKind(settings.config.kbroker.kbroker_loop)
+    try:
+        run(_serve(settings, temporary), kind)
+    except (
+        ConfigError, LogDirectoryError, BrokerIdInUseError, TreeUnavailableError, CorruptTreeError,
+    ) as error:  # fmt: skip
+        say(f"Error: {error}")
+        return EXIT_ITEM_FAILED
+    return 0
+
+
+async def _serve(settings: LoadedSettings, temporary: str | None) -> None:
+    from kbroker.server.kafka_server import KafkaServer
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = KafkaServer(settings.config, cluster_id=settings.cluster_id)
+    starting = asyncio.create_task(server.startup(), name="startup")
+    stopping = asyncio.create_task(stop.wait(), name="stop signal")
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if starting.done():
+            starting.result()
+            _tell(server.end_points, temporary)
+            await stopping
+        else:
+            starting.cancel()  # asked to stop before the start was over
+            await asyncio.wait({starting})
+    finally:
+        stopping.cancel()
+        await server.shutdown()
+
+
+def _tell(end_points: Sequence[object], temporary: str | None) -> None:
+    """The lines of the contract: one per listener on standard output, the rest on standard error."""
+    for end_point in end_points:
+        click.echo(f"listening on {str(end_point).partition('://')[2]}")
+    sys.stdout.flush()
+    if temporary is not None:
+        say(f"data in {temporary}, removed at the end (keep it with --data DIR)")
+
+
+def _options(listen: Sequence[str], data: str | None, overrides: Sequence[str]) -> dict[str, str]:
+    from kbroker.errors import ConfigError
+    from kbroker.server.settings import parse_overrides
+
+    chosen = {}
+    if listen:
+        names = ["PLAINTEXT", *[f"PLAINTEXT{number}" for number in range(2, len(listen) + 1)]]
+        chosen["listeners"] = ",".join(
+            f"{name}://{address}" for name, address in zip(names, listen, strict=True)
+        )
+        if len(listen) > 1:
+            chosen["listener.security.protocol.map"] = ",".join(
+                f"{name}:PLAINTEXT" for name in names
+            )
+    if data is not None:
+        chosen["log.dirs"] = str(Path(data).expanduser().absolute())
+    try:
+        return chosen | parse_overrides(overrides)
+    except ConfigError as error:
+        raise CommandError(str(error), EXIT_USAGE) from error
+
+
+def _load(properties: str | None, profile: str | None, chosen: dict[str, str]) -> LoadedSettings:
+    from kbroker.errors import ConfigError
+    from kbroker.server.settings import SettingSources, load_settings, parse_properties
+
+    try:
+        from_file = (
+            {}
+            if properties is None
+            else parse_properties(Path(properties).read_text(encoding="utf-8"))
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise CommandError(f"cannot read {properties}: {reason}", EXIT_USAGE) from error
+    try:
+        return load_settings(
+            SettingSources(
+                profile=profile,
+                properties=from_file,
+                environment=dict(os.environ),
+                overrides=chosen,
+            )
+        )
+    except ConfigError as error:
+        raise CommandError(str(error), EXIT_USAGE) from error
+
+
+def _names_data_directory(settings: LoadedSettings) -> bool:
+    """Whether any source says where the data lives; the default of Kafka is nobody's wish."""
+    return bool({"log.dirs", "log.dir"} & set(settings.config.texts))
+
+
+def _set_up_logging(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )

@@ -1,0 +1,73 @@
+"""The states a broker goes through, and the moves between them (Kafka's BrokerStates)."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+_log = logging.getLogger(__name__)
+
+
+class BrokerState(Enum):
+    """Where a broker stands; the value is the number Kafka's BrokerState metric shows."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERING_FROM_UNCLEAN_SHUTDOWN = 2
+    RUNNING_AS_BROKER = 3
+    RUNNING_AS_CONTROLLER = 4
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    BROKER_SHUTTING_DOWN = 7
+
+
+_RUNNING = frozenset({BrokerState.RUNNING_AS_BROKER, BrokerState.RUNNING_AS_CONTROLLER})
+VALID_PREVIOUS: dict[BrokerState, frozenset[BrokerState]] = {
+    BrokerState.NOT_RUNNING: frozenset({BrokerState.BROKER_SHUTTING_DOWN}),
+    BrokerState.STARTING: frozenset({BrokerState.NOT_RUNNING}),
+    BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN: frozenset({BrokerState.STARTING}),
+    BrokerState.RUNNING_AS_BROKER: frozenset(
+        {
+            BrokerState.STARTING,
+            BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN,
+            BrokerState.RUNNING_AS_CONTROLLER,
+        }
+    ),
+    BrokerState.RUNNING_AS_CONTROLLER: frozenset({BrokerState.RUNNING_AS_BROKER}),
+    BrokerState.PENDING_CONTROLLED_SHUTDOWN: _RUNNING,
+    # A start that fails goes straight to its end.
+    BrokerState.BROKER_SHUTTING_DOWN: _RUNNING
+    | {
+        BrokerState.STARTING,
+        BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN,
+        BrokerState.PENDING_CONTROLLED_SHUTDOWN,
+    },
+}
+
+
+class BrokerLifecycle:
+    """The state of one broker."""
+
+    def __init__(self) -> None:
+        self.state = BrokerState.NOT_RUNNING
+
+    def transition_to(self, state: BrokerState) -> None:
+        """Move on; a move that is not in the table is a bug."""
+        assert self.state in VALID_PREVIOUS[state], f"{self.state.name} -> {state.name}"
+        _log.info("broker state %s -> %s", self.state.name, state.name)
+        self.state = state
+
+    @property
+    def is_running(self) -> bool:
+        """True while clients are served."""
+        return self.state in _RUNNING
+
+    def on_controller_activity(self, is_controller: bool) -> None:
+        """Note that this broker has become the controller, or is it no longer."""
+        if self.is_running:
+            wanted = (
+                BrokerState.RUNNING_AS_CONTROLLER
+                if is_controller
+                else BrokerState.RUNNING_AS_BROKER
+            )
+            if wanted is not self.state:
+                self.transition_to(wanted)

@@ -1,0 +1,83 @@
+"""The embedded tree's files inside a data directory, through the same door to the disk as the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kbroker.log.file_system import File, FileSystem, StorageError
+
+
+class TreeDirectory:
+    """Implements the tree's TreeFiles; the names get a prefix that no partition directory has."""
+
+    def __init__(self, file_system: FileSystem, directory: str) -> None:
+        self._file_system = file_system
+        self._directory = directory
+
+    def read(self, name: str) -> bytes | None:
+        """The whole file, or None when there is none."""
+        path = self._path(name)
+        with _os_errors():
+            return self._file_system.read_bytes(path) if self._file_system.exists(path) else None
+
+    def open_append(self, name: str) -> TreeFile:
+        """Open for appending, created when absent."""
+        with _os_errors():
+            return TreeFile(self._file_system.open(self._path(name), create=True))
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename, replacing what is there."""
+        with _os_errors():
+            self._file_system.rename(self._path(old), self._path(new))
+
+    def unlink(self, name: str) -> None:
+        """Remove a file; nothing happens when it is absent."""
+        with _os_errors():
+            self._file_system.unlink(self._path(name))
+
+    def fsync_directory(self) -> None:
+        """Return when new names and renames are on the device."""
+        with _os_errors():
+            self._file_system.sync_directory(self._directory)
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/kbroker-{name}"
+
+
+class TreeFile:
+    """Implements the tree's AppendFile."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._end = file.size()
+
+    def write(self, data: bytes) -> None:
+        """Append all of `data`."""
+        with _os_errors():
+            self._file.pwrite(data, self._end)
+        self._end += len(data)
+
+    def fsync(self) -> None:
+        """Return when what was written is on the device."""
+        with _os_errors():
+            self._file.sync()
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut the file; later writes append there."""
+        with _os_errors():
+            self._file.truncate(size_bytes)
+        self._end = size_bytes
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """The tree knows the system's errors, the log's file system its own."""
+    try:
+        yield
+    except StorageError as error:
+        raise OSError(error.errno, str(error)) from error
