@@ -172,7 +172,9 @@ class DataTree:
         parent_path, _, name = path.rpartition("/")
         assert path.startswith("/"), path
         assert name or op.sequential, path
-        parent = self.require(parent_path or "/")
+        parent = self.find(parent_path or "/")
+        if parent is None:
+            raise NoNodeError(path)
         if parent.owner != NO_OWNER:
             raise NoChildrenForEphemeralsError(path)
         if op.sequential:

@@ -1,0 +1,159 @@
+"""Several brokers around one tree in one process: each has a session, a controller, and a metadata cache it fills from
+the requests it gets. What the brokers are told is kept as text, one line per partition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.controller.config_admin import ConfigAdmin
+from kbroker.controller.controller_channel_manager import ControlResponse
+from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.controller.machines.request_batch import ControlRequest
+from kbroker.controller.metadata_waiter import MetadataWaiter
+from kbroker.controller.topic_admin import TopicAdmin
+from kbroker.errors import ErrorCode
+from kbroker.model import Broker, EndPoint
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.memory_tree_files import FixedClock
+
+
+class FakeBroker:
+    """One broker: no log, but the answers a real one gives."""
+
+    def __init__(self, cluster: ControllerCluster, broker_id: int, rack: str | None) -> None:
+        self.cluster = cluster
+        self.broker_id = broker_id
+        self.registration = Broker(
+            broker_id=broker_id,
+            end_points=(EndPoint(listener_name="PLAINTEXT", host=f"b{broker_id}", port=9092),),
+            rack=rack,
+        )
+        self.session = cluster.tree.session()
+        self.zk = ZkUtils(self.session, cluster.clock)
+        self.metadata = MetadataCache(broker_id)
+        self.waiter = MetadataWaiter()
+        self.refuse_deletion = False
+        self.controller = KafkaController(
+            ControllerSettings(broker_id=broker_id), self.zk, cluster.channel
+        )
+        self.topics = TopicAdmin(
+            self.zk, lambda: cluster.config, self.metadata, self.waiter, random.Random(1)
+        )
+        self.configs = ConfigAdmin(self.zk, lambda: cluster.config, self.metadata)
+
+    async def start(self) -> None:
+        await self.zk.create_persistent_paths()
+        await self.zk.register_broker(self.registration)
+        await self.controller.startup()
+
+    async def stop(self) -> None:
+        await self.topics.close()
+        await self.controller.shutdown()
+        await self.session.close()
+
+    def kill(self) -> None:
+        """The process dies: its session expires, and nothing it does counts any more."""
+        self.cluster.brokers.pop(self.broker_id)
+        self.cluster.dead.append(self)
+        self.session.expire()
+
+    async def send(self, request: ControlRequest) -> ControlResponse:
+        self.cluster.told.extend(describe(self.broker_id, request))
+        if isinstance(request, UpdateMetadataRequest):
+            self.metadata.update(request)
+            self.waiter.notify()
+            return UpdateMetadataResponse()
+        if isinstance(request, LeaderAndIsrRequest):
+            return LeaderAndIsrResponse()
+        error = ErrorCode.KAFKA_STORAGE_ERROR if self.refuse_deletion else ErrorCode.NONE
+        return StopReplicaResponse(error_code=error)
+
+
+class ControllerCluster:
+    """The tree and its brokers."""
+
+    def __init__(self, config: KafkaConfig | None = None) -> None:
+        self.clock = FixedClock()
+        self.tree = EmbeddedTree(self.clock)
+        self.config = config or KafkaConfig.for_profile("dev")
+        self.brokers: dict[int, FakeBroker] = {}
+        self.dead: list[FakeBroker] = []
+        self.told: list[str] = []
+
+    async def start(self, broker_id: int, rack: str | None = None) -> FakeBroker:
+        broker = self.brokers[broker_id] = FakeBroker(self, broker_id, rack)
+        await broker.start()
+        await self.settle()
+        return broker
+
+    def channel(self, broker: Broker) -> FakeBroker:
+        return self.brokers[broker.broker_id]
+
+    @property
+    def controller(self) -> FakeBroker:
+        return next(b for b in self.brokers.values() if b.controller.is_active)
+
+    async def settle(self) -> None:
+        """Run until nothing is left to do; everything here answers at once, so a number of turns is enough."""
+        for _ in range(400):
+            await asyncio.sleep(0)
+
+    async def stop(self) -> None:
+        for broker in [*self.brokers.values(), *self.dead]:
+            await broker.stop()
+
+    def state(self) -> list[str]:
+        """The leaders as the tree holds them."""
+        return [
+            f"{path.removeprefix('/brokers/topics/').replace('/partitions/', '-').removesuffix('/state')}"
+            f" {(data or b'').decode()}"
+            for path, data, _ in self.tree.dump()
+            if path.endswith("/state")
+        ]
+
+
+def describe(broker_id: int, request: ControlRequest) -> list[str]:
+    """A request as lines of text; metadata without partitions is left out."""
+    lines = []
+    for topic in request.topic_states:
+        for state in topic.partition_states:
+            name = f"{topic.topic_name}-{state.partition_index}"
+            lines.append(f"broker {broker_id} <- {_describe_partition(request, name, state)}")
+    return lines
+
+
+def _describe_partition(request: ControlRequest, name: str, state: object) -> str:
+    describer: Callable[[str, object], str] = {
+        LeaderAndIsrRequest: _leader_and_isr,
+        UpdateMetadataRequest: _update_metadata,
+        StopReplicaRequest: _stop_replica,
+    }[type(request)]
+    return describer(name, state)
+
+
+def _leader_and_isr(name: str, state: object) -> str:
+    assert isinstance(state, LeaderAndIsrRequest.LeaderAndIsrPartitionState)
+    new = " new" if state.is_new else ""
+    return (
+        f"LeaderAndIsr {name} leader={state.leader} epoch={state.leader_epoch} isr={state.isr}{new}"
+    )
+
+
+def _update_metadata(name: str, state: object) -> str:
+    assert isinstance(state, UpdateMetadataRequest.UpdateMetadataPartitionState)
+    offline = f" offline={state.offline_replicas}" if state.offline_replicas else ""
+    return f"UpdateMetadata {name} leader={state.leader} epoch={state.leader_epoch} isr={state.isr}{offline}"
+
+
+def _stop_replica(name: str, state: object) -> str:
+    assert isinstance(state, StopReplicaRequest.StopReplicaPartitionState)
+    return f"StopReplica {name} epoch={state.leader_epoch}{' delete' if state.delete_partition else ''}"

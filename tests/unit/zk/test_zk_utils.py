@@ -1,0 +1,146 @@
+"""ZkUtils writes what Kafka writes, fenced as Kafka fences it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import NodeExistsError
+from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment, decode_uuid
+from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
+from tests.fakes.memory_tree_files import FixedClock
+
+T0 = TopicPartition("t", 0)
+
+
+def run(scenario: Callable[[ZkUtils, EmbeddedTree], Awaitable[None]]) -> None:
+    async def main() -> None:
+        tree = EmbeddedTree(FixedClock())
+        zk = ZkUtils(tree.session(), FixedClock())
+        await zk.create_persistent_paths()
+        await scenario(zk, tree)
+
+    asyncio.run(main())
+
+
+def broker(broker_id: int) -> Broker:
+    end_point = EndPoint(listener_name="PLAINTEXT", host="h", port=9092)
+    return Broker(broker_id=broker_id, end_points=(end_point,))
+
+
+def state_write(leader: int, expected_version: int | None) -> PartitionStateWrite:
+    state = LeaderAndIsr(leader=leader, leader_epoch=0, isr=(leader,))
+    return PartitionStateWrite(
+        topic_partition=T0, leader_and_isr=state, expected_version=expected_version
+    )
+
+
+def test_the_cluster_id_is_made_once() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        assert await zk.get_or_create_cluster_id("first") == "first"
+        assert await zk.get_or_create_cluster_id("second") == "first"
+
+    run(scenario)
+
+
+def test_a_brokers_epoch_is_the_transaction_of_its_registration_and_rises() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        first = await zk.register_broker(broker(1))
+        assert [b.epoch for b in await zk.all_brokers()] == [first]
+        with pytest.raises(NodeExistsError):
+            await ZkUtils(tree.session(), FixedClock()).register_broker(broker(1))
+        await zk.tree.close()
+        again = await ZkUtils(tree.session(), FixedClock()).register_broker(broker(1))
+        assert again > first
+
+    run(scenario)
+
+
+def test_one_of_two_becomes_controller_and_the_epoch_rises_by_one() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        other = ZkUtils(tree.session(), FixedClock())
+        assert await zk.register_controller_and_raise_epoch(1) == (1, 1)
+        with pytest.raises(ControllerMovedError):
+            await other.register_controller_and_raise_epoch(2)
+        assert await other.controller_id() == 1
+        await zk.tree.close()
+        assert await other.controller_id() is None
+        assert await other.register_controller_and_raise_epoch(2) == (2, 2)
+
+    run(scenario)
+
+
+def test_a_controller_that_was_replaced_writes_nothing() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        _, old_version = await zk.register_controller_and_raise_epoch(1)
+        await zk.create_topic_assignment("t", assignment())
+        await zk.create_partition_paths([T0], old_version)
+        await zk.delete_controller(old_version)
+        await zk.register_controller_and_raise_epoch(2)
+        with pytest.raises(ControllerMovedError):
+            await zk.write_partition_states([state_write(1, None)], 1, old_version)
+        with pytest.raises(ControllerMovedError):
+            await zk.delete_topic("t", old_version)
+        assert await zk.partition_states([T0]) == {}
+        assert await zk.topic_exists("t")
+
+    run(scenario)
+
+
+def test_states_are_written_only_over_the_expected_version() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        epoch, version = await zk.register_controller_and_raise_epoch(1)
+        await zk.create_topic_assignment("t", assignment())
+        await zk.create_partition_paths([T0], version)
+        outcomes = [
+            (await zk.write_partition_states([write], epoch, version))[T0]
+            for write in (
+                state_write(1, None),
+                state_write(2, None),
+                state_write(2, 0),
+                state_write(3, 0),
+            )
+        ]
+        assert outcomes == [0, None, 1, None]
+        found = (await zk.partition_states([T0]))[T0].leader_and_isr
+        assert (found.leader, found.partition_epoch) == (2, 1)
+
+    run(scenario)
+
+
+def test_deleting_a_topic_leaves_no_node_of_it() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        epoch, version = await zk.register_controller_and_raise_epoch(1)
+        before = [path for path, _, _ in tree.dump()]
+        await zk.set_entity_config("topics", "t", {"retention.ms": "1"})
+        await zk.create_topic_assignment("t", assignment())
+        await zk.create_partition_paths([T0], version)
+        await zk.write_partition_states([state_write(1, None)], epoch, version)
+        await zk.create_delete_topic("t")
+        await zk.delete_topic("t", version)
+        assert [path for path, _, _ in tree.dump()] == before
+
+    run(scenario)
+
+
+def test_producer_id_blocks_follow_each_other_across_brokers() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        blocks = [await zk.allocate_producer_id_block(broker_id) for broker_id in (0, 1, 0)]
+        assert [(b.broker_id, b.first_id, b.last_id) for b in blocks] == [
+            (0, 0, 999),
+            (1, 1000, 1999),
+            (0, 2000, 2999),
+        ]
+
+    run(scenario)
+
+
+def assignment() -> TopicAssignment:
+    return TopicAssignment(
+        topic_id=decode_uuid("YtMWDdqcTLmj-sHRw0ceHg"),
+        partitions={0: ReplicaAssignment(replicas=(1, 2, 3))},
+    )
