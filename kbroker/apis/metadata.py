@@ -110,10 +110,10 @@ def _to_be_created(ctx: RequestContext, request: MetadataRequest) -> frozenset[s
 
 
 def _describe(ctx: RequestContext, name: str, operations: int) -> Topic:
-    described: Topic = ctx.metadata.describe_topic(
-        name, ctx.api_version, ctx.connection.listener_name, operations
-    )
-    return described
+    listener_name = ctx.connection.listener_name
+    found = ctx.metadata.describe_topic(name, ctx.api_version, listener_name, operations)
+    assert found is not None, f"{name} is in the cache"
+    return found
 
 
 def _describe_asked(

@@ -7,7 +7,7 @@ theirs; both are answered, never applied. The order within one partition: log fi
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -172,12 +172,8 @@ class Leadership:
             )
 
     def _create(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
-        log = self._log_manager.get_or_create_log(topic_partition, topic_id)
-        if log.topic_id not in (None, ZERO_UUID, topic_id) and topic_id != ZERO_UUID:
-            raise KafkaError(
-                ErrorCode.INCONSISTENT_TOPIC_ID,
-                f"its files have topic id {log.topic_id}, not {topic_id}",
-            )
+        known_id = None if topic_id == ZERO_UUID else topic_id
+        log = self._log_manager.get_or_create_log(topic_partition, known_id)
         checkpointed = self._checkpointed_high_watermarks().pop(topic_partition, 0)
         log.update_high_watermark(min(max(checkpointed, log.log_start_offset), log.log_end_offset))
         partition = Partition(
@@ -235,6 +231,18 @@ class Leadership:
             _log.warning("Log of %s not deleted: %s", topic_partition, error)
             return error.code
         return ErrorCode.NONE
+
+    def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> LeadershipChange:
+        """Their data directory has failed: refuse them until a restart."""
+        change = LeadershipChange()
+        for topic_partition in topic_partitions:
+            partition = self._hosted.find(topic_partition)
+            self._hosted.set_offline(topic_partition)
+            change.errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+            if partition is not None:
+                partition.stop()
+                change.became_follower.append(partition)
+        return change
 
     # High watermark checkpoint
 

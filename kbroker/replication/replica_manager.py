@@ -70,6 +70,7 @@ class ReplicaManager:
     ) -> None:
         self._metadata = metadata
         self._clock = clock
+        self._timer = timer
         self.config = config
         self._hosted = HostedPartitions(metadata)
         self._leadership = Leadership(
@@ -89,6 +90,7 @@ class ReplicaManager:
             )
         )
         self._listeners: list[LeadershipListener] = []
+        log_manager.on_directory_offline(self.on_directory_offline)
         self._deletion_listeners: list[DeletionListener] = []
 
     # Partitions
@@ -150,6 +152,14 @@ class ReplicaManager:
         for topic_partition in partitions:
             self._hosted.set_offline(topic_partition)
             self.wake(topic_partition)
+
+    def on_directory_offline(self, _path: str, topic_partitions: list[TopicPartition]) -> None:
+        """A data directory has failed: its partitions answer KAFKA_STORAGE_ERROR from now on.
+
+        Announced a moment later, because the failed append of a listener may be what has found it out.
+        """
+        change = self._leadership.take_offline(topic_partitions)
+        self._timer.call_later(0, lambda: self._announce(change))
 
     def _announce(self, change: LeadershipChange) -> None:
         if change.became_leader or change.became_follower:

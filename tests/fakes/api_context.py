@@ -64,5 +64,3 @@ class ApiCaller:
         if inspect.isawaitable(answer):
             return self.cluster.loop.run_until_complete(asyncio.wait_for(answer, 5))
         return answer
-
-

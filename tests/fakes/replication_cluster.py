@@ -34,7 +34,9 @@ def batch(*values: bytes, timestamp: int = 1000, **fields) -> memoryview:
     return memoryview(bytearray(build(rows, options=BatchOptions(**fields))))
 
 
-def update_metadata(*states, brokers=(0, 1, 2), epoch=CONTROLLER_EPOCH, controller_id=0, host="", type=1):
+def update_metadata(
+    *states, brokers=(0, 1, 2), epoch=CONTROLLER_EPOCH, controller_id=0, host="", type=1
+):
     """`states` are (topic, UpdateMetadataPartitionState)."""
     return UpdateMetadataRequest(
         controller_id=controller_id,
@@ -74,7 +76,15 @@ def partition_metadata(partition=0, leader=0, leader_epoch=0, isr=(0,), replicas
 
 
 def leader_and_isr(
-    topic, partition=0, *, leader=0, leader_epoch=0, isr=(0,), replicas=(0,), epoch=CONTROLLER_EPOCH, topic_id=None
+    topic,
+    partition=0,
+    *,
+    leader=0,
+    leader_epoch=0,
+    isr=(0,),
+    replicas=(0,),
+    epoch=CONTROLLER_EPOCH,
+    topic_id=None,
 ):
     return LeaderAndIsrRequest(
         controller_id=0,
@@ -137,7 +147,9 @@ class ReplicationCluster:
     def lead(self, topic, partition=0, *, leader=0, leader_epoch=0, isr=(0,), replicas=(0,)):
         where = {"leader": leader, "leader_epoch": leader_epoch, "isr": isr, "replicas": replicas}
         self.hear_of(topic, partition, **where)
-        response = self.replicas.become_leader_or_follower(leader_and_isr(topic, partition, **where))
+        response = self.replicas.become_leader_or_follower(
+            leader_and_isr(topic, partition, **where)
+        )
         assert not response.partition_errors[0].error_code
         return self.replicas.get_partition(TopicPartition(topic, partition))
 

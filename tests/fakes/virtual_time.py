@@ -32,9 +32,7 @@ class VirtualTime:
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> VirtualTimerHandle:
         handle = VirtualTimerHandle()
         self._sequence += 1
-        heapq.heappush(
-            self._due, (self._elapsed_ms + delay_ms, self._sequence, handle, callback)
-        )
+        heapq.heappush(self._due, (self._elapsed_ms + delay_ms, self._sequence, handle, callback))
         return handle
 
     def advance(self, delta_ms: float) -> None:

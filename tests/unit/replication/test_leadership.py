@@ -203,3 +203,17 @@ def test_metadata_that_is_not_stale_is_taken_over(cluster):
 
     assert response.error_code == 0
     assert cluster.metadata.contains(TP)
+
+
+def test_a_failed_data_directory_takes_its_partitions_offline(cluster):
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    answer = cluster.append(partition, b"v", acks=-1)
+    heard = []
+    cluster.replicas.add_leadership_listener(lambda led, followed: heard.append((led, followed)))
+
+    cluster.log_manager.directory_offline("/data", [TP])
+    heard_at_once = list(heard)
+    cluster.time.advance(0)
+
+    assert answer.result()[0].error_code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (heard_at_once, heard) == ([], [([], [partition])])

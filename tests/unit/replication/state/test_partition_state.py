@@ -103,9 +103,7 @@ def test_a_lagging_follower_leaves_the_isr():
     state = leader(now_ms=0).follower_fetched(1, 7, 0, 0, 12)
 
     assert state.shrunk_isr(leader_end_offset=12, now_ms=LAG_MS, lag_time_max_ms=LAG_MS) is None
-    assert state.shrunk_isr(
-        leader_end_offset=12, now_ms=LAG_MS + 1, lag_time_max_ms=LAG_MS
-    ) == (0,)
+    assert state.shrunk_isr(leader_end_offset=12, now_ms=LAG_MS + 1, lag_time_max_ms=LAG_MS) == (0,)
 
 
 def test_a_follower_at_the_log_end_stays_however_long_ago_it_fetched():

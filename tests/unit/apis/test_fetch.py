@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import pytest
+
+from kbroker.apis.fetch import handle
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.codec import encode
+from kbroker.protocol.messages.fetch import FetchRequest
+from tests.fakes.api_context import ApiCaller
+from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
+
+BATCH_SIZE = len(batch(b"v"))
+
+
+def fetch(topic="t", *, offset=0, max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, **values):
+    partition = {
+        name: values.pop(name)
+        for name in ("current_leader_epoch", "last_fetched_epoch")
+        if name in values
+    }
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        topics=[
+            FetchRequest.FetchTopic(
+                topic=topic,
+                topic_id=topic_id_of(topic),
+                partitions=[
+                    FetchRequest.FetchPartition(
+                        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **partition
+                    )
+                ],
+            )
+        ],
+        **values,
+    )
+
+
+def only(response):
+    (topic,) = response.responses
+    (partition,) = topic.partitions
+    return partition
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version_reads_and_answers(cluster, call, version):
+    cluster.append(cluster.lead("t"), b"v")
+
+    response = call(handle, fetch(), version)
+
+    assert len(only(response).records) == BATCH_SIZE
+    assert only(response).preferred_read_replica == -1
+    assert encode(response, version)
+
+
+@pytest.mark.parametrize(
+    ("isolation_level", "size", "aborted"), [(0, BATCH_SIZE, None), (1, 0, [])]
+)
+def test_isolation_levels_see_open_transactions_or_not(
+    cluster, call, isolation_level, size, aborted
+):
+    partition = cluster.lead("t")
+    cluster.append(partition, b"v")
+    partition.log.first_unstable_offset = 0
+
+    data = only(call(handle, fetch(isolation_level=isolation_level), 11))
+
+    assert (len(data.records), data.high_watermark, data.last_stable_offset) == (size, 1, 0)
+    assert data.aborted_transactions == aborted
+
+
+def test_an_isolation_level_that_does_not_exist_is_refused(cluster, call):
+    with pytest.raises(KafkaError) as refused:
+        call(handle, fetch(isolation_level=7), 11)
+
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_waiting_fetch_is_answered_by_the_next_append(cluster, call):
+    partition = cluster.lead("t")
+    answer = call.start(handle, fetch(max_wait_ms=500), 11)
+
+    cluster.append(partition, b"v")
+    response = cluster.loop.run_until_complete(answer)
+
+    assert len(only(response).records) == BATCH_SIZE
+
+
+def test_min_bytes_above_max_bytes_do_not_wait_for_ever(cluster, call):
+    cluster.append(cluster.lead("t"), b"v")
+
+    response = call(handle, fetch(max_wait_ms=500, min_bytes=1 << 30, max_bytes=10), 11)
+
+    assert len(only(response).records) == BATCH_SIZE
+
+
+def test_sessions_leave_out_what_is_not_new(cluster, call):
+    cluster.append(cluster.lead("t"), b"v")
+    session_id = call(handle, fetch(offset=1, session_epoch=0), 11).session_id
+
+    response = call(handle, FetchRequest(session_id=session_id, session_epoch=1), 11)
+
+    assert session_id > 0
+    assert (response.error_code, response.responses) == (0, [])
+
+
+def test_an_unknown_session_is_refused(call):
+    with pytest.raises(KafkaError) as refused:
+        call(handle, FetchRequest(session_id=12345, session_epoch=1), 11)
+
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("session_epoch", [-1, 0])
+def test_an_unknown_topic_id_is_an_error_of_its_partition(call, session_epoch):
+    data = only(call(handle, fetch("x", session_epoch=session_epoch), 13))
+
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
+
+
+def test_a_missing_topic_is_an_error_of_its_partition(call):
+    assert only(call(handle, fetch("x"), 11)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [11, 15])
+def test_a_broker_without_replica_gets_nothing(cluster, call, version):
+    cluster.lead("t")
+    state = FetchRequest.ReplicaState(replica_id=55)
+
+    data = only(call(handle, fetch(replica_id=55, replica_state=state), version))
+
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("version", "hints"), [(15, 0), (16, 1), (18, 1)])
+def test_a_client_at_the_wrong_broker_learns_who_leads(cluster, call, version, hints):
+    cluster.hear_of("t", leader=1, leader_epoch=4, isr=(1,), replicas=(1,))
+
+    response = call(handle, fetch(), version)
+
+    leader = only(response).current_leader
+    assert only(response).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (leader.leader_id, leader.leader_epoch) == ((1, 4) if hints else (-1, -1))
+    assert [(n.node_id, n.port) for n in response.node_endpoints] == [(1, 9093)] * hints
+
+
+def test_consumers_cannot_ask_for_more_than_fetch_max_bytes():
+    cluster = ReplicationCluster(fetch_max_bytes=1024)
+    partition = cluster.lead("t")
+    for _ in range(2):
+        cluster.append(partition, b"v" * 900)
+
+    data = only(ApiCaller(cluster)(handle, fetch(), 11))
+    cluster.close()
+
+    assert len(data.records) == 1024
+
+
+def test_an_epoch_that_diverged_beyond_the_leader_is_out_of_range(cluster, call):
+    cluster.append(cluster.lead("t"), b"v")
+
+    data = only(call(handle, fetch(last_fetched_epoch=9), 12))
+
+    assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert data.diverging_epoch.epoch == -1
