@@ -247,10 +247,10 @@ class GroupBroker:
                 for name in names
             ],
         }
-        request = JoinGroupRequest(
-            group_id=group_id, member_id=member_id, **{**defaults, **fields}
+        request = JoinGroupRequest(group_id=group_id, member_id=member_id, **{**defaults, **fields})
+        return self.groups.join_group(
+            request, Caller(client_id="c", client_host="/127.0.0.1", api_version=version)
         )
-        return self.groups.join_group(request, Caller(client_id="c", client_host="/127.0.0.1", api_version=version))
 
     def sync(
         self, member_id: str, generation_id: int, group_id: str = "g", **fields: object

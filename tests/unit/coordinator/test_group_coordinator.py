@@ -70,9 +70,7 @@ def test_a_single_member_joins_and_syncs_without_waiting() -> None:
     member_id = at_once(broker.join(version=9)).member_id
 
     joined = at_once(broker.join(member_id=member_id))
-    synced = at_once(
-        broker.sync(member_id, joined.generation_id, assignments={member_id: b"mine"})
-    )
+    synced = at_once(broker.sync(member_id, joined.generation_id, assignments={member_id: b"mine"}))
 
     assert (joined.error_code, joined.generation_id, joined.leader) == (0, 1, member_id)
     assert [member.member_id for member in joined.members] == [member_id]
@@ -196,9 +194,7 @@ def test_static_member_comes_back_without_a_rebalance_and_fences_the_old_process
     assert second.member_id.startswith("i-")
     assert second.member_id != first.member_id
     assert broker.groups.heartbeat(old) is ErrorCode.FENCED_INSTANCE_ID
-    fenced = commit(
-        broker, 1, member_id=first.member_id, generation_id=1, group_instance_id="i"
-    )
+    fenced = commit(broker, 1, member_id=first.member_id, generation_id=1, group_instance_id="i")
     assert fenced == [ErrorCode.FENCED_INSTANCE_ID]
     assert at_once(broker.sync(second.member_id, 1)).assignment == b"all"
 
@@ -510,7 +506,9 @@ def test_unreadable_batch_ends_the_loading_but_not_the_coordinator() -> None:
     broken = bytes(writer.log().data) + b"\0" * 100
     log = OffsetsLog(bytes(writer.log().data))
     broker = GroupBroker(lead=False)
-    log.read = lambda *_args: type("Info", (), {"records": type("R", (), {"read": lambda _s: broken})()})()  # type: ignore[method-assign]
+    log.read = lambda *_args: type(
+        "Info", (), {"records": type("R", (), {"read": lambda _s: broken})()}
+    )()  # type: ignore[method-assign]
 
     broker.lead(log)
 

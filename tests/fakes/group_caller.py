@@ -1,0 +1,58 @@
+"""Sends requests to the group handlers the way they arrive: encoded in a version, and answered in it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+from kbroker.apis.context import RequestContext, Services
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.header import RequestHeader
+from kbroker.protocol.request import ConnectionInfo
+from kbroker.protocol.schema import Message, response_class
+from tests.fakes.group_broker import LISTENER, GroupBroker
+
+
+class GroupCaller:
+    def __init__(self, broker: GroupBroker | None = None) -> None:
+        self.broker = broker or GroupBroker()
+        self.services = Services(
+            replicas=None,
+            groups=self.broker.groups,
+            metadata=self.broker.metadata,
+            topics=None,
+            configs=None,
+            producer_ids=None,
+            controller=None,
+            config=SimpleNamespace(group=self.broker.config),
+            clock=self.broker.time,
+        )
+        self.connection = ConnectionInfo(
+            connection_id="1",
+            listener_name=LISTENER,
+            security_protocol="PLAINTEXT",
+            local_host="127.0.0.1",
+            local_port=9092,
+            peer_host="127.0.0.1",
+            peer_port=50000,
+        )
+
+    def __call__(self, request: Message, version: int) -> Any:
+        """The answer as a client of that version reads it. Must be called outside of a running loop."""
+        module = type(request).__module__.rpartition(".")[2]
+        handle = importlib.import_module(f"kbroker.apis.{module}").handle
+        arrived, _ = decode(type(request), version, encode(request, version))
+        context = RequestContext(
+            RequestHeader(0, version, 1, "raw"), self.connection, self.services
+        )
+
+        async def run() -> Any:
+            answer = handle(context, arrived)
+            return await asyncio.wait_for(answer, 5) if inspect.isawaitable(answer) else answer
+
+        answer = asyncio.run(run())
+        cls = response_class(type(request))
+        return decode(cls, version, encode(answer, version))[0]

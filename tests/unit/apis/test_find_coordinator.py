@@ -1,0 +1,64 @@
+"""FindCoordinator in all its versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import GROUP_METADATA_TOPIC
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tests.fakes.group_broker import BROKER_ID, GroupBroker
+from tests.fakes.group_caller import GroupCaller
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_one_group(version: int) -> None:
+    response = GroupCaller()(FindCoordinatorRequest(key="g"), version)
+
+    assert (response.error_code, response.node_id) == (0, BROKER_ID)
+    assert (response.host, response.port) == ("broker.local", 9092)
+    assert response.error_message == ("NONE" if version else "")
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+def test_several_groups(version: int) -> None:
+    response = GroupCaller()(FindCoordinatorRequest(coordinator_keys=["a", ""]), version)
+
+    assert [
+        (each.key, each.error_code, each.node_id, each.host, each.port, each.error_message)
+        for each in response.coordinators
+    ] == [(key, 0, BROKER_ID, "broker.local", 9092, "") for key in ("a", "")]
+
+
+@pytest.mark.parametrize("version", [1, 6])
+def test_first_question_makes_the_topic_and_is_answered_well(version: int) -> None:
+    broker = GroupBroker(lead=False)
+
+    response = GroupCaller(broker)(FindCoordinatorRequest(key="g", coordinator_keys=["g"]), version)
+
+    assert broker.created == [GROUP_METADATA_TOPIC]
+    found = response.coordinators[0] if version == 6 else response
+    assert (found.error_code, found.node_id) == (0, BROKER_ID)
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_transactions_are_refused_with_a_text(version: int) -> None:
+    request = FindCoordinatorRequest(key="x", key_type=1, coordinator_keys=["x"])
+
+    response = GroupCaller()(request, version)
+
+    found = response.coordinators[0] if version == 4 else response
+    assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert found.error_message == "transactions are not served yet"
+    assert (found.node_id, found.port) == (-1, -1)
+
+
+def test_share_groups_have_no_coordinator_and_other_key_types_no_meaning() -> None:
+    call = GroupCaller()
+
+    share = call(FindCoordinatorRequest(key_type=2, coordinator_keys=["x"]), 6)
+    with pytest.raises(KafkaError) as refused:
+        call(FindCoordinatorRequest(key_type=7, key="x"), 1)
+
+    assert share.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert refused.value.code is ErrorCode.INVALID_REQUEST

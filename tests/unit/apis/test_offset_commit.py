@@ -1,0 +1,119 @@
+"""OffsetCommit in all its versions."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+from tests.fakes.group_broker import TOPIC_ID
+from tests.fakes.group_caller import GroupCaller
+
+T0 = TopicPartition("t", 0)
+
+
+def request(partition: int = 0, name: str = "t", **fields: object) -> OffsetCommitRequest:
+    of_partition = {
+        key: fields.pop(key)
+        for key in ("committed_metadata", "commit_timestamp", "committed_leader_epoch")
+        if key in fields
+    }
+    topic_id = fields.pop("topic_id", TOPIC_ID)
+    return OffsetCommitRequest(
+        group_id="g",
+        topics=[
+            OffsetCommitRequest.OffsetCommitRequestTopic(
+                name=name,
+                topic_id=topic_id,
+                partitions=[
+                    OffsetCommitRequest.OffsetCommitRequestPartition(
+                        partition_index=partition, committed_offset=42, **of_partition
+                    )
+                ],
+            )
+        ],
+        **fields,
+    )
+
+
+def codes(response: object) -> list[int]:
+    return [each.error_code for topic in response.topics for each in topic.partitions]
+
+
+def stored(call: GroupCaller) -> object:
+    return call.broker.groups._store.find("g").group.offsets.committed[T0]
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_commit_is_stored(version: int) -> None:
+    call = GroupCaller()
+
+    response = call(request(), version)
+
+    assert codes(response) == [0]
+    assert stored(call).offset == 42
+    assert stored(call).commit_timestamp_ms == call.broker.time.now_ms()
+
+
+def test_version_0_is_kept_in_the_tree() -> None:
+    call = GroupCaller()
+
+    assert codes(call(request(), 0)) == [0]
+    assert call.broker.legacy_offsets.stored == {("g", T0): 42}
+    assert call.broker.groups.list_groups([], [])[1] == []
+
+
+def test_version_0_refuses_too_long_metadata() -> None:
+    call = GroupCaller()
+
+    response = call(request(committed_metadata="x" * 4097), 0)
+
+    assert codes(response) == [ErrorCode.OFFSET_METADATA_TOO_LARGE]
+
+
+def test_missing_topic_and_partition_are_refused_by_themselves() -> None:
+    call = GroupCaller()
+    both = request()
+    both.topics += [request(name="missing").topics[0], request(partition=9).topics[0]]
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(call(both, 7)) == [0, unknown, unknown]
+    assert stored(call).offset == 42
+
+
+def test_unknown_topic_id_is_refused() -> None:
+    call = GroupCaller()
+
+    response = call(request(topic_id=uuid.UUID(int=99)), 10)
+
+    assert codes(response) == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert response.topics[0].topic_id == uuid.UUID(int=99)
+
+
+def test_version_1_may_name_the_time_and_version_2_a_retention() -> None:
+    call = GroupCaller()
+    call(request(commit_timestamp=5), 1)
+    timestamp = stored(call).commit_timestamp_ms
+    call(request(retention_time_ms=1000), 2)
+
+    assert timestamp == 5
+    assert stored(call).expire_timestamp_ms == call.broker.time.now_ms() + 1000
+
+
+def test_leader_epoch_and_missing_metadata_are_kept() -> None:
+    call = GroupCaller()
+
+    call(request(committed_leader_epoch=3, committed_metadata=None), 6)
+
+    assert (stored(call).leader_epoch, stored(call).metadata) == (3, "")
+
+
+def test_generation_without_a_group_is_refused() -> None:
+    call = GroupCaller()
+
+    response = call(request(generation_id_or_member_epoch=5), 7)
+
+    assert codes(response) == [ErrorCode.ILLEGAL_GENERATION]

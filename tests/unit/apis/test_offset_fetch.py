@@ -1,0 +1,138 @@
+"""OffsetFetch in all its versions."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+import pytest
+
+from kbroker.coordinator.group.offsets import CommittedOffset
+from kbroker.coordinator.offset_commits import Committer
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
+from tests.fakes.group_broker import TOPIC_ID, GroupBroker
+from tests.fakes.group_caller import GroupCaller
+
+T0 = TopicPartition("t", 0)
+
+
+def caller() -> GroupCaller:
+    call = GroupCaller()
+    value = CommittedOffset(offset=42, leader_epoch=3, metadata="here", commit_timestamp_ms=0)
+    call.broker.groups.offsets.commit(Committer("g"), [(T0, value)])
+    return call
+
+
+def of_one(group_id: str = "g", *partitions: int) -> OffsetFetchRequest:
+    topic = OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=list(partitions))
+    return OffsetFetchRequest(group_id=group_id, topics=[topic])
+
+
+def of_groups(*groups: OffsetFetchRequest.OffsetFetchRequestGroup) -> OffsetFetchRequest:
+    return OffsetFetchRequest(groups=list(groups))
+
+
+def group(
+    group_id: str = "g", topic_id: uuid.UUID = TOPIC_ID, *partitions: int
+) -> OffsetFetchRequest.OffsetFetchRequestGroup:
+    topics = [
+        OffsetFetchRequest.OffsetFetchRequestTopics(
+            name="t", topic_id=topic_id, partition_indexes=list(partitions)
+        )
+    ]
+    return OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group_id, topics=topics)
+
+
+def rows(topics: list) -> list[tuple[int, int, str | None, int]]:
+    return [
+        (row.partition_index, row.committed_offset, row.metadata, row.error_code)
+        for topic in topics
+        for row in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_committed_and_missing_offsets_of_one_group(version: int) -> None:
+    response = caller()(of_one("g", 0, 1), version)
+
+    assert rows(response.topics) == [(0, 42, "here", 0), (1, -1, "", 0)]
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_unknown_group_has_no_offsets_and_no_error(version: int) -> None:
+    response = caller()(of_one("nobody", 0), version)
+
+    assert (response.error_code, rows(response.topics)) == (0, [(0, -1, "", 0)])
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_null_topics_mean_all(version: int) -> None:
+    response = caller()(OffsetFetchRequest(group_id="g", topics=None), version)
+
+    assert rows(response.topics) == [(0, 42, "here", 0)]
+
+
+@pytest.mark.parametrize("version", range(8, 11))
+def test_several_groups_at_once(version: int) -> None:
+    response = caller()(
+        of_groups(group("g", TOPIC_ID, 0, 1), group("nobody", TOPIC_ID, 0)), version
+    )
+
+    assert [(each.group_id, rows(each.topics)) for each in response.groups] == [
+        ("g", [(0, 42, "here", 0), (1, -1, "", 0)]),
+        ("nobody", [(0, -1, "", 0)]),
+    ]
+
+
+@pytest.mark.parametrize("version", range(8, 11))
+def test_null_topics_of_a_group_mean_all(version: int) -> None:
+    asked = OffsetFetchRequest.OffsetFetchRequestGroup(group_id="g", topics=None)
+
+    response = caller()(of_groups(asked), version)
+
+    assert rows(response.groups[0].topics) == [(0, 42, "here", 0)]
+
+
+def test_unknown_topic_id_is_refused_by_itself() -> None:
+    asked = group("g", TOPIC_ID, 0)
+    asked.topics += group("g", uuid.UUID(int=99), 0).topics
+
+    response = caller()(of_groups(asked), 10)
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    assert rows(response.groups[0].topics) == [(0, 42, "here", 0), (0, -1, "", unknown)]
+
+
+def test_version_0_reads_the_tree() -> None:
+    call = caller()
+    asyncio.run(call.broker.legacy_offsets.put("g", T0, 7))
+
+    response = call(of_one("g", 0, 1), 0)
+
+    assert rows(response.topics) == [(0, 7, "", 0), (1, -1, "", 0)]
+
+
+def test_wrong_coordinator_is_said_where_the_version_has_room_for_it() -> None:
+    call = GroupCaller(GroupBroker(lead=False))
+
+    per_partition = call(of_one("g", 0), 1)
+    per_request = call(of_one("g", 0), 7)
+    per_group = call(of_groups(group("g", TOPIC_ID, 0)), 8)
+
+    code = ErrorCode.NOT_COORDINATOR
+    assert rows(per_partition.topics) == [(0, -1, "", code)]
+    assert (per_request.error_code, per_request.topics) == (code, [])
+    assert (per_group.groups[0].error_code, per_group.groups[0].topics) == (code, [])
+
+
+def test_stable_reads_are_told_to_wait_for_a_commit_on_its_way() -> None:
+    call = caller()
+    offsets = call.broker.groups._store.find("g").group.offsets
+    offsets.prepare(T0, CommittedOffset(offset=43, commit_timestamp_ms=0))
+    asked = of_one("g", 0)
+    asked.require_stable = True
+
+    assert rows(call(asked, 7).topics) == [(0, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)]
+    assert rows(call(of_one("g", 0), 7).topics) == [(0, 42, "here", 0)]
