@@ -1,0 +1,46 @@
+"""Producer ids are given once in a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kbroker.controller.producer_id_manager import ProducerIdManager
+from kbroker.errors import KafkaError
+from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.memory_tree_files import FixedClock
+
+
+def test_ids_of_two_brokers_never_meet_and_blocks_follow_each_other() -> None:
+    async def main() -> None:
+        tree = EmbeddedTree(FixedClock())
+        managers = [ProducerIdManager(ZkUtils(tree.session(), FixedClock()), b) for b in (0, 1)]
+        first = [await managers[0].generate() for _ in range(1001)]
+        second = [await managers[1].generate() for _ in range(2)]
+        assert first == [*range(1000), 1000]
+        assert second == [2000, 2001]
+
+    asyncio.run(main())
+
+
+def test_callers_at_the_same_time_share_a_block() -> None:
+    async def main() -> None:
+        manager = ProducerIdManager(ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock()), 0)
+        ids = await asyncio.gather(*(manager.generate() for _ in range(20)))
+        assert sorted(ids) == list(range(20))
+
+    asyncio.run(main())
+
+
+def test_no_tree_is_a_code_the_client_tries_again_on() -> None:
+    async def main() -> None:
+        session = EmbeddedTree(FixedClock()).session()
+        session.expire()
+        manager = ProducerIdManager(ZkUtils(session, FixedClock()), 0)
+        with pytest.raises(KafkaError) as refusal:
+            await manager.generate()
+        assert refusal.value.code.retriable
+
+    asyncio.run(main())
