@@ -91,11 +91,6 @@ class Log:
             return self.high_watermark
         return max(first_unstable, self.log_start_offset)
 
-    @property
-    def size_bytes(self) -> int:
-        """Size of all segments, without indexes."""
-        return self.segments.size_bytes
-
     def append_as_leader(
         self,
         records: memoryview | bytearray,
@@ -357,7 +352,7 @@ class Log:
         self.close_files()
 
     def close_files(self) -> None:
-        """Give all descriptors back without touching a file; the next use opens them again."""
+        """Give all descriptors back; the next use opens the files again."""
         for segment in self.segments:
             segment.records.close()
 

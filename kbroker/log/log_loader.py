@@ -106,6 +106,8 @@ class LogLoader:
         if not len(self._segments):
             self._segments.add(self._segment(start_offset))
         self._load_producers(start_offset, end_offset)
+        for segment in self._segments:
+            segment.records.close()  # an idle log holds no descriptor
         return LogState(
             segments=self._segments,
             log_start_offset=start_offset,

@@ -325,6 +325,8 @@ class LogManager:
             active = log.segments.active
             for part in (active.records, active.offset_index, active.time_index):
                 self._file_system.open(part.path, create=True).close()
+        except CheckpointError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except StorageError as error:
             self._directory_failed(path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error

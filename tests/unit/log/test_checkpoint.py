@@ -90,7 +90,8 @@ def test_partition_metadata_has_the_bytes_of_kafka(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "version: 0", "version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "version: 0\ntopic_id: !"]
+    "text",
+    ["", "version: 0", "version: 1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "version: 0\ntopic_id: !"],
 )
 def test_malformed_partition_metadata_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "partition.metadata").write_text(text)

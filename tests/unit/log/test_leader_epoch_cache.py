@@ -82,9 +82,7 @@ def test_end_offset_of_an_epoch_in_an_empty_log_is_unknown() -> None:
     assert epochs.end_offset_for(0, 0) == (-1, -1)
 
 
-@pytest.mark.parametrize(
-    ("offset", "epoch"), [(4, None), (5, 2), (9, 2), (10, 4), (1000, 4)]
-)
+@pytest.mark.parametrize(("offset", "epoch"), [(4, None), (5, 2), (9, 2), (10, 4), (1000, 4)])
 def test_epoch_of_an_offset(offset: int, epoch: int | None) -> None:
     epochs, _ = cache((2, 5), (4, 10))
 

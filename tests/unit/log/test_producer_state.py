@@ -263,7 +263,8 @@ def test_clearing_forgets_transactions_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sequence", "increment", "result"), [(0, 0, 0), (5, 3, 8), (MAX_INT, 1, 0), (MAX_INT - 1, 4, 2)]
+    ("sequence", "increment", "result"),
+    [(0, 0, 0), (5, 3, 8), (MAX_INT, 1, 0), (MAX_INT - 1, 4, 2)],
 )
 def test_sequences_advance_around_the_end(sequence: int, increment: int, result: int) -> None:
     assert advance_sequence(sequence, increment) == result

@@ -1,0 +1,272 @@
+"""Opening a partition directory: leftovers, missing and broken indexes, recovery after an unclean stop."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.log import Log
+from kbroker.record.record_batch import TRANSACTIONAL_BIT
+from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
+
+FIRST = "00000000000000000000"
+SECOND = "00000000000000000002"
+
+
+def values(log: Log) -> list[bytes | None]:
+    found: list[bytes | None] = []
+    for segment in log.segments:
+        found += read_values(segment.records.read(0, segment.size_bytes))
+    return found
+
+
+def written(directory: Path, **settings: Any) -> Log:
+    """Two segments of two batches each, epochs 0 and 1, one idempotent producer; still open."""
+    log = open_log(directory, segment_bytes=360, **settings)
+    for index in range(4):
+        data = batch(b"%d" % index * 90, producer_id=5, producer_epoch=0, base_sequence=index)
+        log.append_as_leader(data, index // 2, NOW_MS)
+    assert log.segments.base_offsets == [0, 2]
+    return log
+
+
+def crashed(directory: Path, copy: Path) -> Path:
+    """The directory of a broker that was killed: what it wrote, as it lay there."""
+    written(directory)
+    shutil.copytree(directory, copy)
+    return copy
+
+
+ALL = [b"0" * 90, b"1" * 90, b"2" * 90, b"3" * 90]
+
+
+def test_a_cleanly_closed_log_opens_as_it_was(tmp_path: Path) -> None:
+    written(tmp_path).close()
+
+    log = open_log(tmp_path)
+
+    assert values(log) == ALL
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 4, 4)
+    assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
+    assert log.producer_state.producers[5].last_sequence == 3
+
+
+def test_a_log_that_was_killed_opens_with_all_it_wrote(tmp_path: Path) -> None:
+    log = open_log(crashed(tmp_path / "a", tmp_path / "b"), was_clean=False)
+
+    assert values(log) == ALL
+    assert (log.log_end_offset, log.recovery_point) == (4, 0)
+    assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
+    assert [b.first_sequence for b in log.producer_state.producers[5].batches] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("cut", [1, 60, 100, 158])
+def test_a_torn_last_batch_is_cut_off(tmp_path: Path, cut: int) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    data = directory / f"{SECOND}.log"
+    data.write_bytes(data.read_bytes()[:-cut])
+
+    log = open_log(directory, was_clean=False)
+
+    assert values(log) == ALL[:3]
+    assert log.log_end_offset == 3
+    assert log.append_as_leader(batch(b"new"), 1, NOW_MS).first_offset == 3
+    assert open_log(directory, was_clean=False).log_end_offset == 4
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 40, b"\0" * 5000, b"\xff" * 99, b"garbage"])
+def test_what_is_behind_the_last_batch_is_cut_off(tmp_path: Path, tail: bytes) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    with (directory / f"{SECOND}.log").open("ab") as data:
+        data.write(tail)
+
+    assert values(open_log(directory, was_clean=False)) == ALL
+
+
+def test_segments_behind_a_broken_batch_are_removed(tmp_path: Path) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    data = directory / f"{FIRST}.log"
+    content = bytearray(data.read_bytes())
+    content[-1] ^= 1
+    data.write_bytes(content)
+
+    log = open_log(directory, was_clean=False)
+
+    assert values(log) == ALL[:1]
+    assert not (directory / f"{SECOND}.log").exists()
+    assert log.leader_epoch_cache.entries == [(0, 0)]
+    assert log.producer_state.producers[5].last_sequence == 0
+
+
+def test_batches_below_the_recovery_point_are_taken_at_their_word(tmp_path: Path) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    data = directory / f"{FIRST}.log"
+    content = bytearray(data.read_bytes())
+    content[-1] ^= 1
+    data.write_bytes(content)
+
+    assert open_log(directory, was_clean=False, recovery_point=2).log_end_offset == 4
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+@pytest.mark.parametrize("stem", [FIRST, SECOND])
+def test_missing_indexes_are_rebuilt(tmp_path: Path, stem: str, suffix: str) -> None:
+    written(tmp_path, index_interval_bytes=1).close()
+    index = tmp_path / f"{stem}.{suffix}"
+    content = index.read_bytes()
+    index.unlink()
+
+    log = open_log(tmp_path, index_interval_bytes=1)
+
+    assert index.read_bytes() == content
+    assert values(log) == ALL
+    assert log.producer_state.producers[5].last_sequence == 3
+
+
+@pytest.mark.parametrize("spoiled", [b"\xff" * 16, b"\0" * 7])
+def test_broken_indexes_are_rebuilt(tmp_path: Path, spoiled: bytes) -> None:
+    written(tmp_path, index_interval_bytes=1).close()
+    index = tmp_path / f"{FIRST}.index"
+    content = index.read_bytes()
+    index.write_bytes(spoiled)
+
+    open_log(tmp_path, index_interval_bytes=1)
+
+    assert index.read_bytes() == content
+
+
+def test_an_index_without_a_segment_is_removed(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    stray = tmp_path / "00000000000000000099.index"
+    stray.write_bytes(b"")
+
+    open_log(tmp_path)
+
+    assert not stray.exists()
+
+
+def test_deleted_and_cleaned_leftovers_go(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    (tmp_path / f"{FIRST}.log.cleaned").write_bytes(b"half")
+    (tmp_path / f"{FIRST}.index.deleted").write_bytes(b"")
+
+    assert values(open_log(tmp_path)) == ALL
+    assert not list(tmp_path.glob("*.cleaned")) + list(tmp_path.glob("*.deleted"))
+
+
+def test_a_swap_takes_the_place_of_the_segments_it_was_made_from(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    compacted = batch(b"kept", base_offset=1) + batch(b"last", base_offset=3)
+    (tmp_path / f"{FIRST}.log.swap").write_bytes(compacted)
+    (tmp_path / f"{FIRST}.index.swap").write_bytes(b"")
+    (tmp_path / f"{FIRST}.timeindex.swap").write_bytes(b"")
+
+    log = open_log(tmp_path)
+
+    assert values(log) == [b"kept", b"last"]
+    assert (log.segments.base_offsets, log.log_end_offset) == ([0], 4)
+    assert not list(tmp_path.glob("*.swap"))
+
+
+def test_a_swap_of_an_unfinished_split_is_dropped(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    (tmp_path / f"{FIRST}.log.cleaned").write_bytes(b"")
+    (tmp_path / f"{SECOND}.log.swap").write_bytes(batch(b"half", base_offset=2))
+
+    assert values(open_log(tmp_path)) == ALL
+
+
+def test_missing_snapshots_are_made_again_from_the_log(tmp_path: Path) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    snapshots = list(directory.glob("*.snapshot"))
+    assert snapshots
+    for snapshot in snapshots:
+        snapshot.unlink()
+
+    log = open_log(directory, was_clean=False)
+
+    assert log.producer_state.producers[5].last_sequence == 3
+    assert sorted(p.name for p in directory.glob("*.snapshot")) == [
+        f"{SECOND}.snapshot",
+        "00000000000000000004.snapshot",
+    ]
+
+
+def test_a_broken_snapshot_is_passed_over(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    newest = tmp_path / "00000000000000000004.snapshot"
+    newest.write_bytes(newest.read_bytes()[:-1] + b"\x07")
+
+    log = open_log(tmp_path)
+
+    assert log.producer_state.producers[5].last_sequence == 3
+
+
+def test_a_broken_epoch_file_is_made_again_from_the_log(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n7\n")
+
+    log = open_log(tmp_path)
+
+    assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == "0\n2\n0 0\n1 2\n"
+
+
+def test_an_open_transaction_is_open_again_after_a_crash(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    options: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    log.append_as_leader(batch(b"plain"), 0, NOW_MS)
+    log.append_as_leader(batch(b"txn", flags=TRANSACTIONAL_BIT, **options), 0, NOW_MS)
+
+    again = open_log(tmp_path, was_clean=False)
+    again.update_high_watermark(2)
+
+    assert again.last_stable_offset == 1
+    assert len(again.read(1, 1000, FetchIsolation.TXN_COMMITTED).records) == 0
+
+
+def test_the_log_start_of_the_checkpoint_counts(tmp_path: Path) -> None:
+    written(tmp_path).close()
+
+    log = open_log(tmp_path, start=3)
+
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (3, 3, 4)
+
+
+def test_a_log_that_ends_before_its_start_is_started_anew(tmp_path: Path) -> None:
+    written(tmp_path).close()
+
+    log = open_log(tmp_path, start=10)
+
+    assert (log.log_start_offset, log.log_end_offset) == (10, 10)
+    assert log.append_as_leader(batch(b"x"), 2, NOW_MS).first_offset == 10
+    assert [path.name for path in tmp_path.glob("*.log")] == ["00000000000000000010.log"]
+
+
+def test_expired_producers_are_not_loaded(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    old = NOW_MS - 86_400_000
+    data = batch(b"x", timestamp=old, producer_id=5, producer_epoch=0, base_sequence=0)
+    log.append_as_leader(data, 0, NOW_MS)
+    log.close()
+
+    assert open_log(tmp_path).producer_state.producers == {}
+
+
+def test_closing_writes_a_snapshot_and_trims_indexes(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append_as_leader(batch(b"x"), 0, NOW_MS)
+    log.close()
+
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes == {
+        f"{FIRST}.log": len(batch(b"x")),
+        f"{FIRST}.index": 0,
+        f"{FIRST}.timeindex": 12,
+        "00000000000000000001.snapshot": 10,
+        "leader-epoch-checkpoint": 8,
+    }
