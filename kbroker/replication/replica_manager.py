@@ -90,7 +90,6 @@ class ReplicaManager:
             )
         )
         self._listeners: list[LeadershipListener] = []
-        log_manager.on_directory_offline(self.on_directory_offline)
         self._deletion_listeners: list[DeletionListener] = []
 
     # Partitions
@@ -148,17 +147,11 @@ class ReplicaManager:
         return UpdateMetadataResponse()
 
     def partitions_offline(self, partitions: Iterable[TopicPartition]) -> None:
-        """The disk of these partitions has failed: they answer KAFKA_STORAGE_ERROR from now on."""
-        for topic_partition in partitions:
-            self._hosted.set_offline(topic_partition)
-            self.wake(topic_partition)
-
-    def on_directory_offline(self, _path: str, topic_partitions: list[TopicPartition]) -> None:
-        """A data directory has failed: its partitions answer KAFKA_STORAGE_ERROR from now on.
+        """The disk of these partitions has failed: they answer KAFKA_STORAGE_ERROR from now on.
 
         Announced a moment later, because the failed append of a listener may be what has found it out.
         """
-        change = self._leadership.take_offline(topic_partitions)
+        change = self._leadership.take_offline(partitions)
         self._timer.call_later(0, lambda: self._announce(change))
 
     def _announce(self, change: LeadershipChange) -> None:

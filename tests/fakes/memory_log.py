@@ -123,9 +123,6 @@ class MemoryLogManager:
     def get_log(self, topic_partition):
         return self.logs.get(topic_partition)
 
-    def on_directory_offline(self, callback):
-        self.directory_offline = callback
-
     def get_or_create_log(self, topic_partition, topic_id):
         if self.refuse is not None:
             raise self.refuse

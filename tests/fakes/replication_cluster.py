@@ -35,13 +35,13 @@ def batch(*values: bytes, timestamp: int = 1000, **fields) -> memoryview:
 
 
 def update_metadata(
-    *states, brokers=(0, 1, 2), epoch=CONTROLLER_EPOCH, controller_id=0, host="", type=1
+    *states, brokers=(0, 1, 2), epoch=CONTROLLER_EPOCH, controller_id=0, host="", kind=1
 ):
     """`states` are (topic, UpdateMetadataPartitionState)."""
     return UpdateMetadataRequest(
         controller_id=controller_id,
         controller_epoch=epoch,
-        type=type,
+        type=kind,
         topic_states=[
             UpdateMetadataRequest.UpdateMetadataTopicState(
                 topic_name=topic, topic_id=topic_id_of(topic), partition_states=[state]
@@ -123,10 +123,10 @@ def stop_replica(topic, partition=0, *, leader_epoch=-2, delete=True, epoch=CONT
 class ReplicationCluster:
     """Broker 0 as seen by its own parts. `lead` makes it the leader of a partition, `hear_of` only tells it of one."""
 
-    def __init__(self, **config) -> None:
+    def __init__(self, log_manager=None, **config) -> None:
         self.time = VirtualTime()
         self.loop = asyncio.new_event_loop()
-        self.log_manager = MemoryLogManager()
+        self.log_manager = log_manager or MemoryLogManager()
         self.metadata = MetadataCache(BROKER_ID, "cluster")
         self.config = ReplicationConfig(**config)
         clock: Clock = self.time

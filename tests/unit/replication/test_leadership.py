@@ -211,9 +211,19 @@ def test_a_failed_data_directory_takes_its_partitions_offline(cluster):
     heard = []
     cluster.replicas.add_leadership_listener(lambda led, followed: heard.append((led, followed)))
 
-    cluster.log_manager.directory_offline("/data", [TP])
+    cluster.replicas.partitions_offline([TP])
     heard_at_once = list(heard)
     cluster.time.advance(0)
 
     assert answer.result()[0].error_code is ErrorCode.KAFKA_STORAGE_ERROR
     assert (heard_at_once, heard) == ([], [([], [partition])])
+
+
+def test_listeners_hear_which_partitions_have_gone_from_the_cluster(cluster):
+    cluster.hear_of("t")
+    heard = []
+    cluster.replicas.add_deletion_listener(lambda gone: heard.extend(gone))
+
+    cluster.replicas.update_metadata(update_metadata(("t", partition_metadata(leader=-2))))
+
+    assert heard == [TP]

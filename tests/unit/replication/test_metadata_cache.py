@@ -53,7 +53,7 @@ def test_leader_minus_two_deletes_a_partition(cache):
 
 
 def test_a_full_update_drops_what_it_does_not_name(cache):
-    gone = cache.update(update_metadata(("u", partition_metadata()), type=FULL_UPDATE))
+    gone = cache.update(update_metadata(("u", partition_metadata()), kind=FULL_UPDATE))
 
     assert (gone, cache.topics()) == ([TopicPartition("t", 0)], ["u"])
 
