@@ -6,13 +6,16 @@ instead of asking again and again; `COORDINATOR_NOT_AVAILABLE` comes after `FIND
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from typing import Any, Protocol
+import logging
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Protocol
 
 from kbroker.coordinator.group_store import GroupStore
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
+
+_log = logging.getLogger(__name__)
 
 FIND_TIMEOUT_MS = 5000.0
 _FIRST_WAIT_MS = 1.0
@@ -22,8 +25,8 @@ _LONGEST_WAIT_MS = 50.0
 class TopicCreator(Protocol):
     """The part of TopicAdmin that is needed here."""
 
-    def auto_create(self, topics: Iterable[str]) -> Awaitable[Any]:
-        """Create topics that do not exist, internal ones with their own settings."""
+    def auto_create(self, topics: Iterable[str]) -> Awaitable[Mapping[str, ErrorCode]]:
+        """Create topics that do not exist, internal ones with their own settings; a code for each."""
         ...
 
 
@@ -35,6 +38,7 @@ class CoordinatorFinder:
         self._metadata = metadata
         self._topics = topics
         self._is_creating = False
+        self._creation_error = ErrorCode.NONE
 
     def find(self, group_id: str) -> int | Awaitable[int]:
         """The id of the broker; plain when it is known and ready. KafkaError COORDINATOR_NOT_AVAILABLE when there is none in time."""
@@ -61,9 +65,7 @@ class CoordinatorFinder:
             if broker_id is not None:
                 return broker_id
             if runtime.monotonic_ms() >= deadline:
-                raise KafkaError(
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available."
-                )
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._reason())
             await runtime.sleep(wait_ms)
             wait_ms = min(2 * wait_ms, _LONGEST_WAIT_MS)
 
@@ -73,8 +75,18 @@ class CoordinatorFinder:
             return
         self._is_creating = True
         try:
-            await self._topics.auto_create([GROUP_METADATA_TOPIC])
-        except KafkaError:
-            pass  # for example no brokers yet: asked again until the time is up
+            codes = await self._topics.auto_create([GROUP_METADATA_TOPIC])
+            error = codes[GROUP_METADATA_TOPIC]
+        except KafkaError as refusal:
+            error = refusal.code
         finally:
             self._is_creating = False
+        if error not in (ErrorCode.NONE, self._creation_error):
+            # For example too few brokers yet for offsets.topic.replication.factor: asked again until the time is up.
+            _log.warning("%s cannot be created: %s", GROUP_METADATA_TOPIC, error.name)
+        self._creation_error = error
+
+    def _reason(self) -> str:
+        if self._creation_error is ErrorCode.NONE:
+            return "The coordinator is not available."
+        return f"{GROUP_METADATA_TOPIC} cannot be created: {self._creation_error.name}"

@@ -8,7 +8,6 @@ Law: these offsets belong to clients from before the group coordinator; the two 
 from __future__ import annotations
 
 from typing import Protocol
-from urllib.parse import quote
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
@@ -56,6 +55,6 @@ class ZkLegacyOffsets:
 
 
 def _path(group_id: str, partition: TopicPartition) -> str:
-    if not group_id or group_id in (".", "..") or quote(group_id, safe="") != group_id:
+    if group_id in ("", ".", "..") or "/" in group_id or not group_id.isprintable():
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"{group_id!r} cannot be part of a path")
     return f"{CONSUMERS}/{group_id}/offsets/{partition.topic}/{partition.partition}"

@@ -183,6 +183,7 @@ class GroupBroker:
         self.metadata.update(metadata_of({"t": 4}))
         self.legacy_offsets = MemoryLegacyOffsets()
         self.created: list[str] = []
+        self.creation_error = ErrorCode.NONE
         self._partitions = partitions
         self._ids = 0
         self.groups = GroupCoordinator(
@@ -204,9 +205,12 @@ class GroupBroker:
         self._ids += 1
         return uuid.UUID(int=self._ids)
 
-    async def auto_create(self, topics: Iterable[str]) -> None:
-        self.created.extend(topics)
-        self.lead()
+    async def auto_create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:
+        codes = dict.fromkeys(topics, self.creation_error)
+        self.created.extend(codes)
+        if self.creation_error is ErrorCode.NONE:
+            self.lead()
+        return codes
 
     def lead(self, *logs: OffsetsLog, epoch: int = 0) -> None:
         """Lead all partitions of __consumer_offsets, with these logs or empty ones."""

@@ -123,7 +123,7 @@ class GroupMachine(RuleBasedStateMachine):
         assignments = {}
         if client.is_leader and client.members:
             owner = client.members[generation_id % len(client.members)]
-            assignments = {member: b"" for member in client.members} | {owner: b"t-0"}
+            assignments = dict.fromkeys(client.members, b"") | {owner: b"t-0"}
         outcome = self.request(
             lambda: self.broker.sync(
                 client.member_id,

@@ -531,6 +531,25 @@ def test_finding_a_coordinator_makes_the_topic_once_and_waits_for_it() -> None:
     asyncio.run(scenario())
 
 
+def test_topic_that_cannot_be_made_is_tried_for_five_seconds_and_then_named() -> None:
+    async def scenario() -> None:
+        broker = GroupBroker(lead=False)
+        broker.creation_error = ErrorCode.INVALID_REPLICATION_FACTOR
+        finding = asyncio.ensure_future(broker.groups.find_coordinator("g"))
+
+        while not finding.done():
+            await asyncio.sleep(0)
+            broker.time.advance(10)
+
+        with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR") as refused:
+            await finding
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert 5000 <= broker.time.monotonic_ms() < 5200
+        assert len(broker.created) > 10
+
+    asyncio.run(scenario())
+
+
 def test_group_is_kept_where_its_java_hash_code_says() -> None:
     broker = GroupBroker(partitions=50)
 
