@@ -1,8 +1,8 @@
 """StateChanges: carries out what the partition and replica machines decide.
 
 Law: each method is one step: it asks the machine, writes to the tree with expected versions and fenced by the
-controller epoch, hands the outcome back to the machine, and sends one batch of requests. A state node that has another
-version than expected is read again and the step repeated for it, a bounded number of times.
+controller epoch, hands the outcome back to the machine, and sends one batch of requests. State nodes are read before
+they are replaced; one that has changed since is read again and the step repeated for it, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -117,12 +117,12 @@ class StateChanges:
         unclean = await self._topics_with_unclean_election(partitions, strategy)
         pending = partitions
         for _ in range(MAX_CONFLICT_RETRIES):
+            await self._read_again(pending)
             writes = self.partitions.election_writes(pending, strategy, unclean.__contains__)
             versions = await self._write(writes)
             pending = self.partitions.written(writes, versions, batch)
             if not pending:
                 return
-            await self._read_again(pending)
         log.error("no leader elected, state nodes keep changing: %s", pending)
 
     async def _topics_with_unclean_election(
@@ -178,12 +178,12 @@ class StateChanges:
         self.replicas.stop(replicas, batch)
         pending = replicas
         for _ in range(MAX_CONFLICT_RETRIES):
+            await self._read_again(replica.topic_partition for replica in pending)
             writes = self.replicas.isr_writes(broker_id, pending)
             versions = await self._write(writes)
             conflicts = self.replicas.shrunk(broker_id, writes, versions, batch)
             if not conflicts:
                 break
-            await self._read_again(conflicts)
             pending = [Replica(p, broker_id) for p in conflicts]
         self.replicas.offline(replicas, batch)
 

@@ -45,11 +45,8 @@ class TopicDeletionManager:
         self.enabled = enabled
 
     def enqueue(self, topics: Iterable[str]) -> None:
-        """Queue topics; one with a replica on a dead broker waits."""
-        for topic in topics:
-            self._context.topics_to_delete.add(topic)
-            if self.dead_replicas(topic):
-                self._context.topics_ineligible_for_deletion.add(topic)
+        """Queue topics. One with a replica on a dead broker starts as well, and then waits for that broker."""
+        self._context.topics_to_delete.update(topics)
 
     def dead_replicas(self, topic: str) -> list[Replica]:
         """Replicas of a topic that nobody can be asked to delete now."""

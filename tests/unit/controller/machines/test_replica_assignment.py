@@ -1,0 +1,68 @@
+"""New partitions are spread as Kafka spreads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbroker.controller.machines.replica_assignment import (
+    Spread,
+    alternate_racks,
+    assign_replicas,
+)
+from kbroker.errors import ErrorCode, KafkaError
+
+
+def test_without_racks_the_example_of_kafkas_documentation_comes_out() -> None:
+    brokers = dict.fromkeys(range(5))
+    assignment = assign_replicas(brokers, 10, 3, Spread(0, 0))
+    assert list(assignment.values()) == [
+        [0, 1, 2],
+        [1, 2, 3],
+        [2, 3, 4],
+        [3, 4, 0],
+        [4, 0, 1],
+        [0, 2, 3],
+        [1, 3, 4],
+        [2, 4, 0],
+        [3, 0, 1],
+        [4, 1, 2],
+    ]
+
+
+def test_brokers_are_ordered_with_alternating_racks() -> None:
+    racks = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+    assert alternate_racks(racks) == [0, 3, 1, 5, 4, 2]
+
+
+@given(st.integers(1, 40), st.integers(0, 5), st.integers(0, 5))
+def test_with_racks_every_partition_is_in_every_rack_and_leaders_are_even(
+    partitions: int, start: int, shift: int
+) -> None:
+    brokers = {0: "a", 1: "c", 2: "c", 3: "b", 4: "b", 5: "a"}
+    assignment = assign_replicas(brokers, partitions, 3, Spread(start, shift))
+    assert all({brokers[b] for b in r} == {"a", "b", "c"} for r in assignment.values())
+    leaders = Counter(replicas[0] for replicas in assignment.values())
+    assert max(leaders.values()) - min(leaders.get(b, 0) for b in brokers) <= 1
+
+
+@given(st.integers(1, 7), st.integers(1, 30), st.integers(0, 9), st.data())
+def test_replicas_of_a_partition_are_on_different_brokers(
+    brokers: int, partitions: int, first: int, data: st.DataObject
+) -> None:
+    factor = data.draw(st.integers(1, brokers))
+    racks = data.draw(st.sampled_from([[None], ["a"], ["a", "b"]]))
+    known = {b: racks[b % len(racks)] for b in range(brokers)}
+    spread = Spread(data.draw(st.integers(0, brokers - 1)), data.draw(st.integers(0, 5)))
+    assignment = assign_replicas(known, partitions, factor, spread, first)
+    assert list(assignment) == list(range(first, first + partitions))
+    assert all(len(set(replicas)) == factor for replicas in assignment.values())
+
+
+def test_racks_on_some_brokers_only_are_refused_as_kafka_does() -> None:
+    with pytest.raises(KafkaError) as refusal:
+        assign_replicas({0: "a", 1: None}, 1, 1, Spread(0, 0))
+    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR

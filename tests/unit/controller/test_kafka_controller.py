@@ -1,0 +1,147 @@
+"""Who is controller, and what becomes of it when sessions end or brokers fail to answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kbroker.controller.event_queue import EventQueue
+from kbroker.controller.machines import events
+from kbroker.controller.machines.events import Event
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.zk import zk_paths
+from tests.fakes.controller_cluster import ControllerCluster
+
+
+def run(scenario: Callable[[ControllerCluster], Awaitable[None]]) -> None:
+    async def main() -> None:
+        cluster = ControllerCluster()
+        try:
+            await scenario(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())
+
+
+async def create(cluster: ControllerCluster, name: str, partitions: int = 1) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=1
+    )
+    (result,) = await cluster.controller.topics.create_topics([topic], 1000, False)
+    assert result.error == ErrorCode.NONE
+
+
+def test_the_first_broker_is_controller_and_all_know_it() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        await cluster.start(3)
+        await cluster.start(1)
+        assert [b.controller.is_active for b in cluster.brokers.values()] == [True, False]
+        assert [b.controller.controller_id for b in cluster.brokers.values()] == [3, 3]
+        assert [b.metadata.controller_id for b in cluster.brokers.values()] == [3, 3]
+        assert cluster.brokers[3].controller.epoch == 1
+
+    run(scenario)
+
+
+def test_a_clean_stop_gives_the_seat_to_another_broker_with_a_higher_epoch() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        await cluster.start(0)
+        await cluster.start(1)
+        await cluster.brokers[0].controller.shutdown()
+        await cluster.settle()
+        assert cluster.brokers[1].controller.is_active
+        assert cluster.brokers[1].controller.epoch == 2
+
+    run(scenario)
+
+
+def test_an_expired_session_ends_the_reign() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        old = await cluster.start(0)
+        await cluster.start(1)
+        old.kill()
+        await cluster.settle()
+        assert not old.controller.is_active
+        assert cluster.brokers[1].controller.is_active
+
+    run(scenario)
+
+
+def test_a_controller_that_missed_its_replacement_steps_down_at_its_first_write() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = await cluster.start(0)
+        stolen = zk_paths.encode_controller_epoch(9)
+        await broker.session.set(zk_paths.CONTROLLER_EPOCH, stolen)
+        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        await broker.topics.create_topics([topic], 0, False)
+        await cluster.settle()
+        assert not broker.controller.is_active
+        assert cluster.state() == []
+
+    run(scenario)
+
+
+def test_a_broker_that_cannot_delete_keeps_the_topic_queued() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = await cluster.start(0)
+        broker.refuse_deletion = True
+        await create(cluster, "t")
+        await broker.topics.delete_topics(["t"], 1000)
+        await cluster.settle()
+        assert await broker.zk.topic_deletions() == ["t"]
+        assert await broker.zk.topic_exists("t")
+
+    run(scenario)
+
+
+def test_a_wish_to_delete_an_unknown_topic_is_cleared_away() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = await cluster.start(0)
+        await broker.zk.create_delete_topic("no-such")
+        await cluster.settle()
+        assert await broker.zk.topic_deletions() == []
+
+    run(scenario)
+
+
+def test_a_new_controller_finishes_what_the_old_one_began() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        await cluster.start(0)
+        await cluster.start(1)
+        await create(cluster, "t", 2)
+        cluster.brokers[1].refuse_deletion = True
+        await cluster.brokers[0].topics.delete_topics(["t"], 1000)
+        await cluster.settle()
+        cluster.brokers[1].refuse_deletion = False
+        await cluster.brokers[0].controller.shutdown()
+        await cluster.settle()
+        assert await cluster.brokers[1].zk.topics() == []
+
+    run(scenario)
+
+
+def test_events_are_worked_in_order_and_one_that_fails_stops_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        worked: list[Event] = []
+
+        async def process(event: Event) -> None:
+            worked.append(event)
+            if isinstance(event, events.TopicChange):
+                raise ValueError("planted")
+
+        queue = EventQueue(process)
+        queue.start()
+        done = [queue.put(event) for event in (events.TopicChange(), events.BrokerChange())]
+        await asyncio.gather(*done)
+        await queue.stop()
+        assert worked == [events.TopicChange(), events.BrokerChange()]
+
+    with caplog.at_level(logging.CRITICAL):
+        asyncio.run(main())
