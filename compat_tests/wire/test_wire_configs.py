@@ -1,0 +1,165 @@
+"""DescribeConfigs and IncrementalAlterConfigs of topics and of the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compat_tests.wire.wire_client import (
+    DESCRIBE_CONFIGS,
+    INCREMENTAL_ALTER_CONFIGS,
+    WireClient,
+    code,
+)
+
+Either = Callable[[str, str], str]
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
+
+
+def alter(
+    wire: WireClient, kind: int, name: str, *changes: tuple[str, int, str | None]
+) -> str:
+    configs = [{"name": key, "config_operation": op, "value": value} for key, op, value in changes]
+    resource = {"resource_type": kind, "resource_name": name, "configs": configs}
+    answer = wire.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses[0]
+    return code(answer.error_code, answer.error_message)
+
+
+def describe(wire: WireClient, topic: str, keys: list[str] | None) -> Any:
+    resource = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": keys}
+    return wire.call(DESCRIBE_CONFIGS, 4, resources=[resource]).results[0]
+
+
+def value_of(wire: WireClient, topic: str, key: str) -> tuple[str, int]:
+    """Value and source of a setting."""
+    (found,) = describe(wire, topic, [key]).configs
+    return found.value, found.config_source
+
+
+@pytest.mark.row(206)
+def test_a_missing_topic_cannot_be_altered(wire: WireClient, topic: str) -> None:
+    refused = alter(wire, TOPIC, topic, ("retention.ms", SET, "1000"))
+    assert refused == f"3 UNKNOWN_TOPIC_OR_PARTITION (The topic '{topic}' does not exist.)"
+
+
+@pytest.mark.row(206)
+def test_an_unknown_setting_is_refused(wire: WireClient) -> None:
+    refused = alter(wire, TOPIC, wire.create_topic(), ("no.such", SET, "1"))
+    assert refused == "40 INVALID_CONFIG (Unknown topic config name: no.such)"
+
+
+@pytest.mark.row(206)
+def test_a_bad_value_is_refused(wire: WireClient, either: Either) -> None:
+    topic = wire.create_topic()
+    place = f"Invalid config value for resource ConfigResource(type=TOPIC, name='{topic}'): "
+    reason = "Invalid value abc for configuration retention.ms: Not a number of type LONG"
+    refused = alter(wire, TOPIC, topic, ("retention.ms", SET, "abc"))
+    assert refused == f"40 INVALID_CONFIG ({either(place, '')}{reason})"
+    assert value_of(wire, topic, "retention.ms")[1] == DEFAULT_SOURCE
+
+
+@pytest.mark.row(207)
+@pytest.mark.parametrize(
+    ("changes", "refused"),
+    [
+        (
+            [("retention.ms", SET, "1"), ("retention.ms", SET, "2")],
+            "42 INVALID_REQUEST (Error due to duplicate config keys)",
+        ),
+        (
+            [("retention.ms", SET, None)],
+            "42 INVALID_REQUEST (Null value not supported for : retention.ms)",
+        ),
+        ([("retention.ms", 9, "1")], "-1 UNKNOWN_SERVER_ERROR"),
+    ],
+    ids=["twice", "null", "unknown operation"],
+)
+def test_a_change_that_makes_no_sense_is_refused(
+    wire: WireClient, changes: list[tuple[str, int, str | None]], refused: str
+) -> None:
+    assert alter(wire, TOPIC, wire.create_topic(), *changes) == refused
+
+
+@pytest.mark.row(208)
+def test_lists_are_appended_to_and_subtracted_from(wire: WireClient) -> None:
+    topic = wire.create_topic()
+    assert alter(wire, TOPIC, topic, ("cleanup.policy", APPEND, "compact")) == "0"
+    assert value_of(wire, topic, "cleanup.policy") == ("delete,compact", TOPIC_SOURCE)
+    assert alter(wire, TOPIC, topic, ("cleanup.policy", SUBTRACT, "delete")) == "0"
+    assert value_of(wire, topic, "cleanup.policy") == ("compact", TOPIC_SOURCE)
+
+
+@pytest.mark.row(208)
+def test_a_number_is_no_list(wire: WireClient, either: Either) -> None:
+    reason = either(
+        "Config value append is not allowed for config key: retention.ms",
+        "Can't APPEND to key retention.ms because its type is not LIST.",
+    )
+    refused = alter(wire, TOPIC, wire.create_topic(), ("retention.ms", APPEND, "1"))
+    assert refused == f"40 INVALID_CONFIG ({reason})"
+
+
+@pytest.mark.row(209)
+def test_a_setting_that_is_not_set_may_be_deleted(wire: WireClient) -> None:
+    assert alter(wire, TOPIC, wire.create_topic(), ("retention.ms", DELETE, None)) == "0"
+
+
+def test_a_deleted_setting_goes_back_to_its_default(wire: WireClient) -> None:
+    topic = wire.create_topic(configs={"retention.ms": "1000"})
+    assert value_of(wire, topic, "retention.ms") == ("1000", TOPIC_SOURCE)
+    assert alter(wire, TOPIC, topic, ("retention.ms", DELETE, None)) == "0"
+    assert value_of(wire, topic, "retention.ms") == ("604800000", DEFAULT_SOURCE)
+
+
+@pytest.mark.row(210)
+def test_a_setting_that_is_read_at_start_cannot_be_altered(wire: WireClient) -> None:
+    refused = alter(wire, BROKER, str(wire.node_id()), ("log.dirs", SET, "/nowhere"))
+    assert refused.startswith("42 INVALID_REQUEST (Cannot update these configs dynamically: ")
+    assert "log.dirs" in refused
+
+
+@pytest.mark.row(210)
+def test_a_setting_of_one_broker_cannot_be_set_for_all(wire: WireClient) -> None:
+    refused = alter(wire, BROKER, "", ("listeners", SET, "PLAINTEXT://:1"))
+    reason = "Cannot update these configs at default cluster level, broker id must be specified: "
+    assert refused.startswith(f"42 INVALID_REQUEST ({reason}")
+    assert "listeners" in refused
+
+
+@pytest.mark.row(210)
+def test_an_unknown_setting_of_a_broker_is_kept_for_plugins(wire: WireClient) -> None:
+    broker = str(wire.node_id())
+    assert alter(wire, BROKER, broker, ("no.such", SET, "1")) == "0"
+    assert alter(wire, BROKER, broker, ("no.such", DELETE, None)) == "0"
+
+
+@pytest.mark.row(210)
+def test_another_broker_cannot_be_altered_here(wire: WireClient) -> None:
+    refused = alter(wire, BROKER, "99", ("log.cleaner.threads", SET, "1"))
+    expected = f"Unexpected broker id, expected {wire.node_id()}, but received 99"
+    assert refused == f"42 INVALID_REQUEST ({expected})"
+
+
+@pytest.mark.row(213)
+def test_a_missing_topic_has_no_settings(wire: WireClient, topic: str) -> None:
+    answer = describe(wire, topic, None)
+    assert (code(answer.error_code), answer.configs) == ("3 UNKNOWN_TOPIC_OR_PARTITION", ())
+
+
+@pytest.mark.row(213)
+def test_an_unknown_setting_is_left_out(wire: WireClient) -> None:
+    answer = describe(wire, wire.create_topic(), ["no.such"])
+    assert (code(answer.error_code), answer.configs) == ("0", ())
+
+
+@pytest.mark.row(214)
+@pytest.mark.parametrize("keys", [[], None])
+def test_an_empty_list_of_keys_asks_for_all(
+    wire: WireClient, either: Callable[[int, int], int], keys: list[str] | None
+) -> None:
+    assert len(describe(wire, wire.create_topic(), keys).configs) == either(36, 33)
