@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class LogManager:
-    """The logs of this broker by partition. Call `open`, then `load`, before anything else."""
+    """The logs of this broker by partition. Call `open_directories`, then `load`, before anything else."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class LogManager:
             on_failure=self._directory_failed,
         )
 
-    def open(self) -> MetaProperties | None:
+    def open_directories(self) -> MetaProperties | None:
         """Lock all data directories; whose they are, None while nobody has used them. Raises LogDirectoryError."""
         try:
             for path in self._paths:

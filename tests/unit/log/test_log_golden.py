@@ -68,7 +68,7 @@ def opened(root: Path) -> LogManager:
         RealFileSystem(),
         ClockThen(),
     )
-    meta = logs.open()
+    meta = logs.open_directories()
     assert meta is not None
     assert meta.cluster_id is not None
     assert meta.broker_id is not None

@@ -23,7 +23,7 @@ TOPIC_ID = UUID(int=77)
 
 def started(*directories: Path, **settings: object) -> LogManager:
     logs = manager(*directories, **settings)
-    logs.open()
+    logs.open_directories()
     logs.load("cluster", 1)
     return logs
 
@@ -38,7 +38,7 @@ def logs(tmp_path: Path) -> Iterator[LogManager]:
 def test_a_new_directory_gets_an_identity(tmp_path: Path) -> None:
     logs = manager(tmp_path / "a" / "b")
 
-    assert logs.open() is None
+    assert logs.open_directories() is None
     logs.load("cluster", 7)
 
     text = (tmp_path / "a" / "b" / "meta.properties").read_text()
@@ -48,7 +48,7 @@ def test_a_new_directory_gets_an_identity(tmp_path: Path) -> None:
 def test_the_cluster_of_a_used_directory_is_known_after_open(tmp_path: Path) -> None:
     started(tmp_path).shutdown()
 
-    meta = manager(tmp_path).open()
+    meta = manager(tmp_path).open_directories()
 
     assert meta is not None
     assert (meta.cluster_id, meta.broker_id) == ("cluster", 1)
@@ -63,7 +63,7 @@ def test_a_directory_of_another_broker_is_refused(
 ) -> None:
     started(tmp_path).shutdown()
     logs = manager(tmp_path)
-    logs.open()
+    logs.open_directories()
 
     with pytest.raises(LogDirectoryError, match=reason):
         logs.load(cluster, broker)
@@ -71,15 +71,15 @@ def test_a_directory_of_another_broker_is_refused(
 
 def test_a_directory_in_use_is_refused(tmp_path: Path, logs: LogManager) -> None:
     with pytest.raises(LogDirectoryError, match="in use by another broker"):
-        manager(tmp_path).open()
+        manager(tmp_path).open_directories()
 
 
 def test_directories_are_let_go_when_one_of_them_is_in_use(tmp_path: Path) -> None:
     used = started(tmp_path / "used")
     with pytest.raises(LogDirectoryError):
-        manager(tmp_path / "free", tmp_path / "used").open()
+        manager(tmp_path / "free", tmp_path / "used").open_directories()
 
-    manager(tmp_path / "free").open()
+    manager(tmp_path / "free").open_directories()
     used.shutdown()
 
 
@@ -124,7 +124,7 @@ def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
     again = manager(tmp_path)
-    again.open()
+    again.open_directories()
     with ThreadPoolExecutor(2) as executor:
         recovered = again.load("cluster", 1, executor)
 
@@ -143,7 +143,7 @@ def test_a_killed_broker_recovers(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "a", tmp_path / "b")
 
     again = manager(tmp_path / "b")
-    again.open()
+    again.open_directories()
     recovered = again.load("cluster", 1)
 
     assert recovered == [PARTITION]
