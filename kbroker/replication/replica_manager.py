@@ -33,6 +33,7 @@ from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.fetch_session import FetchSessions
+from kbroker.replication.group_commit import GroupCommit, RunInThread
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.leadership import Leadership, LeadershipChange
 from kbroker.replication.metadata_cache import MetadataCache
@@ -91,6 +92,7 @@ class ReplicaManager:
         )
         self._listeners: list[LeadershipListener] = []
         self._deletion_listeners: list[DeletionListener] = []
+        self._group_commit: GroupCommit | None = None
 
     # Partitions
 
@@ -122,6 +124,10 @@ class ReplicaManager:
     def set_isr_change(self, isr_change: IsrChange) -> None:
         """How partitions ask for a new ISR; to be set before the first partition is made leader."""
         self._leadership.isr_change = isr_change
+
+    def set_group_commit(self, run_in_thread: RunInThread) -> None:
+        """Answer acks=all only after an fsync where one replica holds the records (`kbroker.flush=commit`)."""
+        self._group_commit = GroupCommit(run_in_thread, self.wake, self.partitions_offline)
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead and follow as ordered; the response has an error code per partition."""
@@ -206,6 +212,7 @@ class ReplicaManager:
             results.append(result)
             if required_acks == REQUIRED_ACKS_ALL and (
                 partition.log.high_watermark <= info.last_offset
+                or (self._group_commit is not None and self._must_flush(partition, result))
             ):
                 pending.append(result)
         for result in results:
@@ -232,9 +239,23 @@ class ReplicaManager:
         self, topic_partition: TopicPartition, end_offset: int
     ) -> ErrorCode | None:
         try:
-            return self._hosted.get(topic_partition).check_committed(end_offset)
+            partition = self._hosted.get(topic_partition)
         except KafkaError as error:
             return error.code
+        outcome = partition.check_committed(end_offset)
+        commit = self._group_commit
+        if outcome is ErrorCode.NONE and commit and not commit.is_durable(partition, end_offset):
+            commit.flush(partition, end_offset)
+            return None
+        return outcome
+
+    def _must_flush(self, partition: Partition, result: PartitionProduceResult) -> bool:
+        commit = self._group_commit
+        end_offset = result.last_offset + 1
+        if commit is None or commit.is_durable(partition, end_offset):
+            return False
+        commit.flush(partition, end_offset)
+        return not commit.is_durable(partition, end_offset)
 
     def _refused(
         self, topic_partition: TopicPartition, error: KafkaError

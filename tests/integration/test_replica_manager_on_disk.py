@@ -39,7 +39,7 @@ class BrokerOnDisk:
             RealFileSystem(),
             VirtualTime(),
         )
-        self.logs.open()
+        self.logs.open_directories()
         self.logs.load("cluster", 0)
         self.cluster = ReplicationCluster(log_manager=self.logs)
         self.call = ApiCaller(self.cluster)

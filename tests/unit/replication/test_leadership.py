@@ -222,7 +222,7 @@ def test_a_failed_data_directory_takes_its_partitions_offline(cluster):
 def test_listeners_hear_which_partitions_have_gone_from_the_cluster(cluster):
     cluster.hear_of("t")
     heard = []
-    cluster.replicas.add_deletion_listener(lambda gone: heard.extend(gone))
+    cluster.replicas.add_deletion_listener(heard.extend)
 
     cluster.replicas.update_metadata(update_metadata(("t", partition_metadata(leader=-2))))
 
