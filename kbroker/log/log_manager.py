@@ -83,6 +83,8 @@ class LogManager:
             raise
         return next((d.meta for d in self._directories if d.meta is not None), None)
 
+    open = open_directories
+
     def load(
         self, cluster_id: str, broker_id: int, executor: Executor | None = None
     ) -> list[TopicPartition]:
@@ -397,6 +399,7 @@ class LogManager:
         self._on_offline(directory.path, lost)
 
     def release(self) -> None:
+        """Let the directories go without writing anything; after `shutdown` there is nothing left to do."""
         """Let go of the locks of all data directories; nothing may be written afterwards."""
         for directory in self._directories:
             directory.lock.release()
