@@ -6,10 +6,9 @@ the topic's layout and settings. v7: its id. Only the controller creates topics;
 
 from __future__ import annotations
 
-from typing import Any
-
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.controller.topic_admin import TopicResult
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
@@ -32,7 +31,7 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     return CreateTopicsResponse(topics=[_answer(result) for result in results])
 
 
-def _answer(result: Any) -> CreateTopicsResponse.CreatableTopicResult:
+def _answer(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:
     if result.error != ErrorCode.NONE:
         return CreateTopicsResponse.CreatableTopicResult(
             name=result.name,

@@ -25,7 +25,7 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
     asked = _asked(ctx, request)
     refusal = _refusal(ctx)
     answers = []
-    known = []
+    known: list[tuple[str, DeletableTopicResult]] = []
     for name, topic_id in asked:
         answer = DeletableTopicResult(name=name, topic_id=topic_id)
         answers.append(answer)
@@ -37,11 +37,11 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
         if name is None:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            known.append(answer)
+            known.append((name, answer))
             if topic_id == ZERO_UUID:
                 answer.topic_id = ctx.metadata.topic_id(name)
-    results = await ctx.topics.delete_topics([a.name for a in known], request.timeout_ms)
-    for answer, result in zip(known, results, strict=True):
+    results = await ctx.topics.delete_topics([name for name, _ in known], request.timeout_ms)
+    for (_, answer), result in zip(known, results, strict=True):
         answer.error_code = result.error
     return DeleteTopicsResponse(responses=answers)
 

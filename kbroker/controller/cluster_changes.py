@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from uuid import uuid4
 
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import (
@@ -19,7 +21,7 @@ from kbroker.controller.machines.events import Event
 from kbroker.controller.machines.partition_state_machine import ElectionStrategy
 from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.topic_deletions import TopicDeletions
-from kbroker.model import Broker, ReplicaAssignment, TopicPartition
+from kbroker.model import ZERO_UUID, Broker, ReplicaAssignment, TopicPartition
 from kbroker.zk.tree import EventType, WatchEvent
 
 log = logging.getLogger(__name__)
@@ -107,6 +109,9 @@ class ClusterChanges:
         assignment = await self._zk.topic_assignment(topic, self._on_topic_event)
         if assignment is None:
             return False
+        if assignment.topic_id == ZERO_UUID:  # made by a Kafka older than 2.8 (KIP-516)
+            assignment = replace(assignment, topic_id=uuid4())
+            await self._zk.set_topic_assignment(topic, assignment, self.context.epoch_version)
         self.context.set_assignment(topic, assignment)
         return True
 

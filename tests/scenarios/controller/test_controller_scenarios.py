@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -115,7 +116,7 @@ async def join_isr(cluster: ControllerCluster, name: str, isr: str) -> None:
     await cluster.controller.session.set(path, f'{head}"isr":[{isr}]}}'.encode())
 
 
-COMMANDS = {
+COMMANDS: dict[str, Callable[..., Awaitable[None]]] = {
     "start": start,
     "kill": kill,
     "shut-down": shut_down,

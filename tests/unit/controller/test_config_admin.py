@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
-from kbroker.controller.topic_admin import CreateTopicsRequest
 from kbroker.errors import KafkaError
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 

@@ -12,6 +12,7 @@ from kbroker.controller.event_queue import EventQueue
 from kbroker.controller.machines import events
 from kbroker.controller.machines.events import Event
 from kbroker.errors import ErrorCode
+from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
 from tests.fakes.controller_cluster import ControllerCluster
@@ -121,6 +122,20 @@ def test_a_new_controller_finishes_what_the_old_one_began() -> None:
         await cluster.brokers[0].controller.shutdown()
         await cluster.settle()
         assert await cluster.brokers[1].zk.topics() == []
+
+    run(scenario)
+
+
+def test_a_topic_from_before_topic_ids_gets_one() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = await cluster.start(0)
+        old = b'{"version":1,"partitions":{"0":[0]}}'
+        await broker.session.create("/brokers/topics/old", old)
+        await cluster.settle()
+        assignment = await broker.zk.topic_assignment("old")
+        assert assignment is not None
+        assert assignment.topic_id == broker.metadata.topic_id("old")
+        assert assignment.topic_id != ZERO_UUID
 
     run(scenario)
 

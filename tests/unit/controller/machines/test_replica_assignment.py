@@ -54,7 +54,8 @@ def test_replicas_of_a_partition_are_on_different_brokers(
     brokers: int, partitions: int, first: int, data: st.DataObject
 ) -> None:
     factor = data.draw(st.integers(1, brokers))
-    racks = data.draw(st.sampled_from([[None], ["a"], ["a", "b"]]))
+    choices: list[list[str | None]] = [[None], ["a"], ["a", "b"]]
+    racks = data.draw(st.sampled_from(choices))
     known = {b: racks[b % len(racks)] for b in range(brokers)}
     spread = Spread(data.draw(st.integers(0, brokers - 1)), data.draw(st.integers(0, 5)))
     assignment = assign_replicas(known, partitions, factor, spread, first)
