@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import time
 from collections.abc import Callable, Iterable, Mapping
-from email.utils import formatdate
 from typing import NamedTuple, TypeVar
 from uuid import UUID
-
-import msgspec
 
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import (
@@ -143,7 +141,8 @@ def write_meta_properties(
         "cluster.id": meta.cluster_id,
     }
     lines = [f"{name}={value}\n" for name, value in pairs.items() if value is not None]
-    text = f"#\n#{formatdate(now_ms / 1000)}\n{''.join(lines)}"
+    written = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime(now_ms / 1000))
+    text = f"#\n#{written}\n{''.join(lines)}"
     write_atomically(file_system, f"{log_dir}/{META_PROPERTIES_FILE}", text)
 
 
@@ -156,7 +155,7 @@ def write_clean_shutdown(
     file_system: FileSystem, log_dir: str, broker_epoch: int = NO_BROKER_EPOCH
 ) -> None:
     """Say that every log of this directory is whole on disk."""
-    text = msgspec.json.encode({"version": 0, "brokerEpoch": broker_epoch}).decode()
+    text = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
     write_atomically(file_system, f"{log_dir}/{CLEAN_SHUTDOWN_FILE}", text)
 
 
