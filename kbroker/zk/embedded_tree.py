@@ -32,7 +32,9 @@ from kbroker.zk.tree import (
 )
 from kbroker.zk.tree_journal import JournalEntry, TreeFiles, TreeJournal
 
-_COMPACT_AT_CLOSE_BYTES = 1 << 20  # above this, a snapshot at close makes the next start quicker
+_COMPACT_IDLE_BYTES = (
+    1 << 20
+)  # above this, a snapshot at open or close makes the next start quicker
 _Watches = dict[str, dict[tuple["TreeSession", Watch], None]]
 _DATA_EVENTS = frozenset({EventType.CREATED, EventType.DELETED, EventType.DATA_CHANGED})
 _CHILD_EVENTS = frozenset({EventType.CHILDREN_CHANGED, EventType.DELETED})
@@ -51,7 +53,7 @@ class EmbeddedTree:
         files: TreeFiles | None = None,
         *,
         fsync: bool = False,
-        compact_bytes: int = 16 << 20,
+        compact_bytes: int = 4 << 20,
     ) -> None:
         self._clock = clock
         self._journal = (
@@ -65,6 +67,7 @@ class EmbeddedTree:
         self._child_watches: _Watches = {}
         for session_id in list(self._tree.ephemerals):
             self._drop_ephemerals(session_id)
+        self._compact_when_idle()
 
     @property
     def zxid(self) -> int:
@@ -83,8 +86,7 @@ class EmbeddedTree:
         for session in list(self._sessions.values()):
             session.expire()
         if self._journal:
-            if self._journal.size_bytes > _COMPACT_AT_CLOSE_BYTES:
-                self._journal.compact(self._tree, self._zxid)
+            self._compact_when_idle()
             self._journal.close()
             self._journal = None
 
@@ -108,6 +110,10 @@ class EmbeddedTree:
         if self._journal and self._journal.wants_compaction:
             self._journal.compact(self._tree, zxid)
         return done.results
+
+    def _compact_when_idle(self) -> None:
+        if self._journal and self._journal.size_bytes > _COMPACT_IDLE_BYTES:
+            self._journal.compact(self._tree, self._zxid)
 
     def _drop_ephemerals(self, session_id: int) -> None:
         paths = self._tree.ephemerals.get(session_id)

@@ -102,7 +102,7 @@ class TreeJournal:
     """The files of one tree. Owned by the event loop. With `fsync`, every transaction is on the device before it counts."""
 
     def __init__(
-        self, files: TreeFiles, *, fsync: bool = False, compact_bytes: int = 16 << 20
+        self, files: TreeFiles, *, fsync: bool = False, compact_bytes: int = 4 << 20
     ) -> None:
         self._files = files
         self._fsync = fsync
