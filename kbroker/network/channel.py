@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from contextlib import suppress
 from typing import Protocol, cast
 
 from kbroker.errors import ProtocolError
@@ -28,7 +29,10 @@ from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Respon
 _log = logging.getLogger(__name__)
 
 _COPIED_BYTES_MAX = 1_024
-_REQUESTS_PER_TURN = 32  # then other connections get the loop
+_REQUESTS_PER_TURN = 8  # then their answers leave, and other connections get the loop
+_PIPELINED_BYTES_MAX = (
+    256 * 1024
+)  # a buffer grows up to here for a client that fills it with requests
 _SIZE_BYTES = 4
 
 
@@ -61,6 +65,7 @@ class Channel(asyncio.BufferedProtocol):
         "_closing",
         "_end",
         "_eof",
+        "_in_work",
         "_loop",
         "_opened",
         "_owner",
@@ -92,6 +97,7 @@ class Channel(asyncio.BufferedProtocol):
         self._end = 0  # end of the received bytes
         self._size_hint = BASE_BYTES
         self._busy = False  # a request is in work or its answer has not left
+        self._in_work = False  # the handler of a request has not answered yet
         self._viewed = False  # the request in work is a view of the buffer
         self._running = False
         self._closing = False
@@ -153,6 +159,10 @@ class Channel(asyncio.BufferedProtocol):
         """`nbytes` more were received."""
         self.bytes_in += nbytes
         self._end += nbytes
+        buffer = self._buffer
+        if buffer is not None and self._end == len(buffer) < _PIPELINED_BYTES_MAX:
+            # There was more than fitted: fewer, larger reads serve a client that sends ahead.
+            self._size_hint = max(self._size_hint, 2 * self._end)
         if self._closing:
             self._end = 0
         elif self._busy:
@@ -185,6 +195,7 @@ class Channel(asyncio.BufferedProtocol):
         """Send the answer of the request in work; then the next request may start."""
         if self._closing:
             return
+        self._in_work = self._viewed = False
         if isinstance(result, Response):
             try:
                 if not self.writer.write(result.pieces):
@@ -220,6 +231,8 @@ class Channel(asyncio.BufferedProtocol):
         if self._closing:
             return
         self._closing = True
+        with suppress(OSError):
+            self.writer.release()
         self.writer.close()
         if self._transport is not None:
             self._transport.close()
@@ -231,6 +244,7 @@ class Channel(asyncio.BufferedProtocol):
         if self._running or self._closing:
             return
         self._running = True
+        self.writer.hold()
         left = _REQUESTS_PER_TURN
         try:
             while not self._busy and not self._closing:
@@ -243,7 +257,7 @@ class Channel(asyncio.BufferedProtocol):
                     if self._eof and not self._owner.request_channel.is_full:
                         self.close()
                     break
-                self._busy = True
+                self._busy = self._in_work = True
                 self.requests += 1
                 self._owner.request_channel.send(self, request)
         except ProtocolError as error:
@@ -252,7 +266,16 @@ class Channel(asyncio.BufferedProtocol):
         finally:
             self._running = False
         if not self._closing:
+            self._release()
             self._settle()
+
+    def _release(self) -> None:
+        """Let the answers of this turn leave; the next request waits until the client has taken them."""
+        try:
+            if not self.writer.release():
+                self._busy = True
+        except OSError as error:
+            self._write_failed(error)
 
     def _next_request(self) -> Request | None:
         """The next whole frame as a request; None when there is none, or no room for it in the queue."""
@@ -272,12 +295,14 @@ class Channel(asyncio.BufferedProtocol):
         header, body_offset = decode_request_header(view)
         self._start = end
         size = end - start + _SIZE_BYTES
-        self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
+        if size > self._size_hint:
+            self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
         return Request(header, view, body_offset, self.connection)
 
     def _answer_left(self) -> None:
-        self._busy = False
-        self._run()
+        if not self._in_work:
+            self._busy = False
+            self._run()
 
     def _write_failed(self, error: OSError) -> None:
         _log.debug("connection %s: answer not sent: %s", self.connection.connection_id, error)
@@ -298,6 +323,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def _give_back(self) -> None:
         assert self._buffer is not None
+        size = len(self._buffer)
+        if 4 * self._end < size:
+            self._size_hint = max(BASE_BYTES, size // 2)  # it asks for less than it used to
         self._owner.buffers.put_back(self, self._buffer)
         self._buffer = None
         self._start = self._end = 0
@@ -309,19 +337,21 @@ class Channel(asyncio.BufferedProtocol):
         needed = frame_size(buffer, start, end)
         if start + needed <= len(buffer):
             return
-        if needed <= len(buffer):
-            view = memoryview(buffer)
-            view[:received] = view[start:end]
-        elif end < len(buffer):
+        grows = needed > len(buffer) or self._size_hint > len(buffer)
+        if grows and end < len(buffer):
             return  # no memory for a claim: first the buffer fills
-        else:
-            larger = self._owner.buffers.take(self, min(needed, 2 * len(buffer)))
-            if larger is None:
-                self._wait_for_memory()
-                return
-            larger[:received] = memoryview(buffer)[start:end]
+        size = min(max(needed, self._size_hint), 2 * len(buffer))
+        larger = self._owner.buffers.take(self, size) if grows else None
+        view = memoryview(buffer)
+        if larger is not None:
+            larger[:received] = view[start:end]
             self._owner.buffers.recycle(buffer)
             self._buffer = larger
+        elif needed <= len(buffer):
+            view[:received] = view[start:end]
+        else:
+            self._wait_for_memory()
+            return
         self._start, self._end = 0, received
 
     def _wait_for_memory(self) -> None:

@@ -2,8 +2,8 @@
 
 The writer works on the non-blocking socket itself, beside the transport that reads from it: `send` for what is in
 memory, `sendfile` for slices of files. Nothing is copied into a write buffer; when the socket is full the rest of
-the pieces waits here for writability. There is at most one answer in it, because a connection has one request in
-work: that bounds what a client can hold by not reading.
+the pieces waits here for writability. A connection has one request in work, so there is at most one answer in it, and
+the small ones before it that were held back to leave together: that bounds what a client can hold by not reading.
 
 Law: bytes leave in the order of `write` calls; after an error nothing leaves any more.
 """
@@ -32,7 +32,17 @@ _MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 class ResponseWriter:
     """The sending half of a connection. Raises OSError when the peer is gone."""
 
-    __slots__ = ("_drained", "_failed", "_loop", "_pending", "_poll_fd", "_socket", "bytes_out")
+    __slots__ = (
+        "_drained",
+        "_failed",
+        "_held",
+        "_holding",
+        "_loop",
+        "_pending",
+        "_poll_fd",
+        "_socket",
+        "bytes_out",
+    )
 
     def __init__(
         self,
@@ -47,6 +57,8 @@ class ResponseWriter:
         self._drained = drained
         self._failed = failed
         self._pending: deque[memoryview | _SliceRest] = deque()
+        self._held: list[bytes] = []
+        self._holding = False
         self._poll_fd = -1
         self.bytes_out = 0
 
@@ -56,11 +68,10 @@ class ResponseWriter:
         return bool(self._pending)
 
     def write(self, pieces: list[Piece]) -> bool:
-        """Send one frame made of `pieces`; True when all of it has left."""
-        assert not self._pending, "an answer was written before the last one had left"
+        """Send one frame made of `pieces`, or hold it; True when all of it has left, or will with `release`."""
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
             body = pieces[0]
-            return self._send_at_once(_SIZE.pack(len(body)) + body)
+            return self._send_small(_SIZE.pack(len(body)) + body)
         size = 0
         joined: list[bytes | bytearray | memoryview] = []
         for piece in pieces:
@@ -69,19 +80,44 @@ class ResponseWriter:
                 joined.append(piece)
         prefix = _SIZE.pack(size)
         if len(joined) == len(pieces) and size <= _JOIN_BYTES_MAX:
-            return self._send_at_once(b"".join((prefix, *joined)))
+            return self._send_small(b"".join((prefix, *joined)))
+        was_blocked = not self.release()
         self._queue(prefix, pieces)
-        return self._flush()
+        return not was_blocked and self._flush()
+
+    def hold(self) -> None:
+        """Keep small answers back until `release`: several of one connection then cost one system call."""
+        self._holding = True
+
+    def release(self) -> bool:
+        """Send what was held; True when all that was ever written has left."""
+        self._holding = False
+        held = self._held
+        if held:
+            frames = held[0] if len(held) == 1 else b"".join(held)
+            held.clear()
+            return self._send_at_once(frames)
+        return not self._pending
 
     def close(self) -> None:
         """Drop what has not left and stop watching the socket. The socket itself belongs to the transport."""
         self._pending.clear()
+        self._held.clear()
         if self._poll_fd >= 0:
             self._loop.remove_writer(self._poll_fd)
             os.close(self._poll_fd)
             self._poll_fd = -1
 
+    def _send_small(self, frame: bytes) -> bool:
+        if self._holding:
+            self._held.append(frame)
+            return True
+        return self._send_at_once(frame)
+
     def _send_at_once(self, frame: bytes) -> bool:
+        if self._pending:
+            self._pending.append(memoryview(frame))
+            return False
         try:
             sent = self._socket.send(frame)
         except BlockingIOError:

@@ -321,3 +321,31 @@ def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(kind: EventLoopKi
         waiting.send(frame(1))
         assert idle.is_closed_by_peer()
         assert waiting.read_frame() == b"done"
+
+
+def test_a_request_that_waits_is_finished_before_the_next_starts_though_answers_are_stuck(
+    tmp_path: Path,
+) -> None:
+    in_work: list[int] = []
+    overlaps: list[int] = []
+
+    async def slow(correlation_id: int) -> Response:
+        in_work.append(correlation_id)
+        overlaps.append(len(in_work))
+        await asyncio.sleep(0.1)
+        in_work.remove(correlation_id)
+        return Response([struct.pack(">i", correlation_id)])
+
+    def handle(request: Request) -> Response | Awaitable[Response]:
+        correlation_id = request.header.correlation_id
+        if request.header.api_key == HEARTBEAT:
+            return slow(correlation_id)
+        # Small enough to be held back, large enough in number to fill the socket.
+        return Response([struct.pack(">i", correlation_id), bytes(60_000)])
+
+    with SmallServer(handle, EventLoopKind.ASYNCIO) as server, server.connect() as raw:
+        raw.send(b"".join(frame(n, key=METADATA if n % 8 else HEARTBEAT) for n in range(1, 400)))
+        answers = [raw.read_frame()[:4] for _ in range(1, 400)]
+
+    assert answers == [struct.pack(">i", n) for n in range(1, 400)]
+    assert max(overlaps) == 1
