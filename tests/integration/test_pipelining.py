@@ -332,7 +332,7 @@ def test_a_request_that_waits_is_finished_before_the_next_starts_though_answers_
     async def slow(correlation_id: int) -> Response:
         in_work.append(correlation_id)
         overlaps.append(len(in_work))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.005)
         in_work.remove(correlation_id)
         return Response([struct.pack(">i", correlation_id)])
 
