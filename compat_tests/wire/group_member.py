@@ -83,7 +83,9 @@ class Member:
     def commit(self, topic: str, **values: Any) -> str:
         """OffsetCommit v7 as this member."""
         identity = {"generation": self.generation, "member_id": self.member_id}
-        return commit(self.wire, self.group, topic, **{**identity, "instance": self.instance, **values})
+        return commit(
+            self.wire, self.group, topic, **{**identity, "instance": self.instance, **values}
+        )
 
     def describe(self) -> str:
         """State, protocol and number of members, from DescribeGroups v5."""

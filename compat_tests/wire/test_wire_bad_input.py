@@ -13,6 +13,7 @@ from compat_tests.wire.hand_packed import CORRELATION_ID, int16, int32, request,
 from compat_tests.wire.record_bytes import batch, unsigned_varint
 from compat_tests.wire.wire_client import (
     API_VERSIONS,
+    CREATE_PARTITIONS,
     CREATE_TOPICS,
     FETCH,
     JOIN_GROUP,
@@ -21,6 +22,7 @@ from compat_tests.wire.wire_client import (
     OFFSET_COMMIT,
     PRODUCE,
     WireClient,
+    code,
     fetch_fields,
     produce_fields,
 )
@@ -101,7 +103,9 @@ def test_millions_of_tagged_fields_are_refused_at_once(
     assert time.monotonic() - before < 2
 
 
-@pytest.mark.parametrize("tags", [b"\2\x64\0\x64\0", b"\2\x65\0\x64\0"], ids=["twice", "descending"])
+@pytest.mark.parametrize(
+    "tags", [b"\2\x64\0\x64\0", b"\2\x65\0\x64\0"], ids=["twice", "descending"]
+)
 def test_tags_in_a_wrong_order_close_the_connection(
     wire: WireClient, only_kbroker: None, tags: bytes
 ) -> None:
@@ -109,7 +113,9 @@ def test_tags_in_a_wrong_order_close_the_connection(
     assert wire.what_comes() == "closed"
 
 
-@pytest.mark.parametrize("records", [b"", b"\xff" * 30, batch()[:-1]], ids=["none", "garbage", "cut"])
+@pytest.mark.parametrize(
+    "records", [b"", b"\xff" * 30, batch()[:-1]], ids=["none", "garbage", "cut"]
+)
 def test_an_error_that_acks_0_cannot_hear_closes_the_connection(
     wire: WireClient, records: bytes
 ) -> None:
@@ -132,6 +138,36 @@ def test_many_connections_that_say_nothing_do_not_hinder_others(
     before = time.monotonic()
     assert connect().call(API_VERSIONS, 0).error_code == 0
     assert time.monotonic() - before < 2
+
+
+@pytest.mark.parametrize("count", [10_001, 2_000_000])
+def test_an_excessive_number_of_partitions_is_refused_at_once(
+    wire: WireClient, connect: Callable[[], WireClient], topic: str, count: int
+) -> None:
+    other = connect()
+    before = time.monotonic()
+    wanted = {"name": topic, "num_partitions": count, "replication_factor": 1}
+    fields = {"topics": [wanted], "timeout": 1_000, "validate_only": True}
+    correlation_id = wire.send(CREATE_TOPICS, 5, **fields)
+    assert other.call(API_VERSIONS, 0).error_code == 0
+    assert time.monotonic() - before < 1, "one request kept the broker from serving another"
+    refused = wire.receive(CREATE_TOPICS, 5, correlation_id).topics[0]
+    assert code(refused.error_code, refused.error_message) == (
+        "44 POLICY_VIOLATION (Excessively large number of partitions per request.)"
+    )
+
+
+def test_an_excessive_number_of_new_partitions_is_refused_at_once(
+    wire: WireClient, connect: Callable[[], WireClient]
+) -> None:
+    wanted = {"name": wire.create_topic(), "count": 2_000_000, "assignments": None}
+    other = connect()
+    before = time.monotonic()
+    fields = {"topics": [wanted], "timeout": 1_000, "validate_only": True}
+    correlation_id = wire.send(CREATE_PARTITIONS, 1, **fields)
+    assert other.call(API_VERSIONS, 0).error_code == 0
+    assert time.monotonic() - before < 1, "one request kept the broker from serving another"
+    assert wire.receive(CREATE_PARTITIONS, 1, correlation_id).results[0].error_code != 0
 
 
 def valid_requests(topic: str, group: str) -> list[bytes]:

@@ -21,9 +21,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
 
 
-def alter(
-    wire: WireClient, kind: int, name: str, *changes: tuple[str, int, str | None]
-) -> str:
+def alter(wire: WireClient, kind: int, name: str, *changes: tuple[str, int, str | None]) -> str:
     configs = [{"name": key, "config_operation": op, "value": value} for key, op, value in changes]
     resource = {"resource_type": kind, "resource_name": name, "configs": configs}
     answer = wire.call(INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource]).responses[0]

@@ -179,7 +179,10 @@ def test_an_unknown_group_is_dead(wire: WireClient, group: str) -> None:
     old = wire.call(DESCRIBE_GROUPS, 5, groups=[group]).groups[0]
     assert (code(old.error_code), old.group_state, old.protocol_type) == ("0", "Dead", "")
     new = wire.call(DESCRIBE_GROUPS, 6, groups=[group]).groups[0]
-    assert code(new.error_code, new.error_message) == f"69 GROUP_ID_NOT_FOUND (Group {group} not found.)"
+    assert (
+        code(new.error_code, new.error_message)
+        == f"69 GROUP_ID_NOT_FOUND (Group {group} not found.)"
+    )
     assert new.group_state == "Dead"
 
 

@@ -60,9 +60,7 @@ def test_latest_gives_the_end(wire: WireClient, timed: str) -> None:
 
 @pytest.mark.row(124, 126)
 @pytest.mark.parametrize(("special", "version"), [(EARLIEST, 7), (EARLIEST_LOCAL, 8)])
-def test_earliest_gives_the_start(
-    wire: WireClient, timed: str, special: int, version: int
-) -> None:
+def test_earliest_gives_the_start(wire: WireClient, timed: str, special: int, version: int) -> None:
     assert wire.list_offsets(timed, special, version) == "0 offset=0 ts=-1 epoch=0"
 
 

@@ -107,7 +107,9 @@ def test_version_0_keeps_offsets_aside(
     answered = int32(7) + int32(1) + text(made) + int32(1) + int32(0)
     assert wire.receive_frame() == answered + b"\0\0"
 
-    wire.send_frame(request(OFFSET_FETCH, 0, text(group) + int32(1) + text(made) + int32(1) + int32(0)))
+    wire.send_frame(
+        request(OFFSET_FETCH, 0, text(group) + int32(1) + text(made) + int32(1) + int32(0))
+    )
     found = wire.receive_frame()
     assert found.startswith(answered + int64(17))
     assert found.endswith(b"\0\0")

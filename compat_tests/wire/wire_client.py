@@ -64,9 +64,7 @@ class WireClient(RawConnection):
     def create_topics(self, *topics: dict[str, Any], version: int = 5, **values: Any) -> list[str]:
         """Code and message of each topic in the answer of CreateTopics; one partition, one replica if not said."""
         wanted = [{"num_partitions": 1, "replication_factor": 1, **topic} for topic in topics]
-        answer = self.call(
-            CREATE_TOPICS, version, topics=wanted, **{"timeout": 10_000, **values}
-        )
+        answer = self.call(CREATE_TOPICS, version, topics=wanted, **{"timeout": 10_000, **values})
         return [code(t.error_code, t.error_message) for t in answer.topics]
 
     def produce(
