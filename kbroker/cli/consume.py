@@ -83,11 +83,11 @@ def consume(  # one parameter per option
                 printer.print(record)
                 if number == count:
                     break
-            if group is not None:
-                consumer.commit()
         except KeyboardInterrupt:
             pass  # Ctrl-C is how --follow ends
         finally:
+            if group is not None:
+                consumer.commit(printer.positions())
             printer.end()
             consumer.close()
 
@@ -167,6 +167,7 @@ class _Printer:
     def __init__(self, output: str) -> None:
         self._output = output
         self._printed = 0
+        self._last: dict[tuple[str, int], int] = {}
         if output == "csv":
             click.echo("topic,partition,offset,timestamp_ms,key,value,headers")
 
@@ -181,6 +182,16 @@ class _Printer:
             lead = "" if self._output == "jsonl" else "[\n  " if self._printed == 0 else ",\n  "
             click.echo(lead + json.dumps(_as_row(record)), nl=self._output == "jsonl")
         self._printed += 1
+        self._last[record.topic, record.partition] = record.offset
+
+    def positions(self) -> dict[Any, Any]:
+        """What a group commits: the offset after the last printed record of each partition, not the last polled."""
+        from kafka.structs import OffsetAndMetadata, TopicPartition
+
+        return {
+            TopicPartition(topic, number): OffsetAndMetadata(offset + 1, "", -1)
+            for (topic, number), offset in self._last.items()
+        }
 
     def end(self) -> None:
         """Close what `print` opened."""

@@ -88,7 +88,7 @@ def _finish(topic: str, sent: int, failures: Sequence[Any]) -> None:
             f"{len(failures)} of {sent} records were not written: {sentence_of(failures[0])}",
             EXIT_ITEM_FAILED,
         )
-    say(f"{sent} records written to {topic}")
+    say(f"{sent} record{'' if sent == 1 else 's'} written to {topic}")
 
 
 def _header(text: str) -> tuple[str, bytes]:

@@ -31,7 +31,7 @@ _LEVELS = ("debug", "info", "warning", "error")
     "listen",
     multiple=True,
     metavar="HOST:PORT",
-    help="Address to listen on; may be repeated.",
+    help="Address to listen on, port 0 picks a free one; may be repeated (default: 127.0.0.1:9092).",
 )
 @click.option(
     "--data", metavar="DIR", help="Data directory (default: a temporary one that goes at the end)."
@@ -58,6 +58,7 @@ def start(
     """Start a broker and run it until Ctrl-C or SIGTERM.
 
     Settings come from, weakest first: the profile, the properties file, the environment (KAFKA_...), the options.
+    Prints `listening on HOST:PORT` for each listener once clients can use it.
     """
     _set_up_logging(log_level)
     temporary = None
@@ -132,6 +133,9 @@ def _options(listen: Sequence[str], data: str | None, overrides: Sequence[str]) 
     from kbroker.server.settings import parse_overrides
 
     chosen = {}
+    for address in listen:
+        if not address.rpartition(":")[2].isdecimal() or ":" not in address:
+            raise CommandError(f"--listen '{address}' is no HOST:PORT", EXIT_USAGE)
     if listen:
         names = ["PLAINTEXT", *[f"PLAINTEXT{number}" for number in range(2, len(listen) + 1)]]
         chosen["listeners"] = ",".join(

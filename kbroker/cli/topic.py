@@ -185,10 +185,15 @@ def alter(
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
     with admin_client(bootstrap) as client:
         if partitions is not None:
-            client.create_partitions({name: partitions})
-            say(f"{name}: {partitions} partitions")
+            answer = client.create_partitions({name: partitions}, raise_errors=False)
+            results = [entry.to_dict() for entry in answer.results]
+            _report(results, f"{partitions} partitions", set())
         if changes:
-            client.alter_configs([ConfigResource("TOPIC", name, configs=changes)])
+            resource = ConfigResource("TOPIC", name, configs=changes)
+            # The client would look the names up first, and blame them when the topic is unknown.
+            outcome = client.alter_configs([resource], raise_on_unknown=False)["topic"][name]
+            if outcome != "OK":
+                raise CommandError(f"{name}: {outcome}", EXIT_ITEM_FAILED)
             say(f"{name}: {', '.join(sorted(changes))} altered")
 
 
