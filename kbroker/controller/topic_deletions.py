@@ -53,7 +53,7 @@ class TopicDeletions:
         if event.failed:
             await self.fail([Replica(p, event.broker_id) for p in event.failed])
         else:
-            await self._resume()
+            await self._resume({partition.topic for partition in event.deleted})
 
     async def fail(self, replicas: Iterable[Replica]) -> None:
         """Replicas cannot be deleted now: their topics wait."""
@@ -67,9 +67,9 @@ class TopicDeletions:
         self._manager.make_eligible(topics)
         await self._resume()
 
-    async def _resume(self) -> None:
+    async def _resume(self, topics: Iterable[str] | None = None) -> None:
         before: list[DeletionStep] = []
-        while steps := self._manager.resume():
+        while steps := self._manager.resume(topics):
             if steps == before:
                 log.error("deletion does not get on: %s", steps)
                 return

@@ -7,6 +7,7 @@ overwrite the new one's state (it gets ControllerMovedError).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
@@ -35,6 +36,8 @@ from kbroker.zk.zk_paths import (
     TopicAssignment,
 )
 
+_TURN_MS = 4.0  # so long may writes follow each other before others get a turn of the loop
+
 
 class ControllerMovedError(Exception):
     """Another broker became controller; what was to be written was not."""
@@ -46,6 +49,7 @@ class ZkUtils:
     def __init__(self, tree: Tree, clock: Clock) -> None:
         self.tree = tree
         self._clock = clock
+        self._gave_way_ms = 0.0
 
     # --- cluster and brokers -----------------------------------------------------------------------------------
 
@@ -134,11 +138,13 @@ class ZkUtils:
         """Do all of `ops` if this is still the controller. Raises ControllerMovedError, or the error of the operation."""
         check = CheckOp(zk_paths.CONTROLLER_EPOCH, epoch_version)
         try:
-            return (await self.tree.multi((check, *ops)))[1:]
+            results = (await self.tree.multi((check, *ops)))[1:]
         except TreeError as error:
             if error.op_index == 0 and isinstance(error, (BadVersionError, NoNodeError)):
                 raise ControllerMovedError("the controller epoch has been raised") from error
             raise
+        await self._give_way()
+        return results
 
     # --- topics ------------------------------------------------------------------------------------------------
 
@@ -299,6 +305,12 @@ class ZkUtils:
             except BadVersionError:
                 continue  # another broker took this block
             return block
+
+    async def _give_way(self) -> None:
+        """Let clients be answered during a long row of writes: a tree in this process never suspends by itself."""
+        if self._clock.monotonic_ms() - self._gave_way_ms >= _TURN_MS:
+            await asyncio.sleep(0)
+            self._gave_way_ms = self._clock.monotonic_ms()
 
     # --- inside ------------------------------------------------------------------------------------------------
 

@@ -65,9 +65,11 @@ class TopicDeletionManager:
             if not self.dead_replicas(topic):
                 self._context.topics_ineligible_for_deletion.discard(topic)
 
-    def resume(self) -> list[DeletionStep]:
-        """The steps that are due now, at most one per topic."""
-        steps = (self._next_step(topic) for topic in sorted(self._context.topics_to_delete))
+    def resume(self, topics: Iterable[str] | None = None) -> list[DeletionStep]:
+        """The steps that are due now, at most one per topic; of `topics` only, where something changed for no other."""
+        queued = self._context.topics_to_delete
+        looked_at = sorted(queued if topics is None else queued.intersection(topics))
+        steps = (self._next_step(topic) for topic in looked_at)
         return [step for step in steps if step is not None]
 
     def _next_step(self, topic: str) -> DeletionStep | None:
