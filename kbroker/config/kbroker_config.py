@@ -21,12 +21,11 @@ class KbrokerConfig(ConfigGroup):
         one_of=("header", "full"),
     )
     kbroker_flush: str = define(
-        "os",
-        "When records reach the disk: as the system decides (os), or before an acks=all answer "
-        "of a partition with fewer than two in-sync replicas (commit).",
-        one_of=("os", "commit"),
+        "never",
+        "When records are forced to the disk: never, as in Kafka, or before an acks=all answer "
+        "of a partition with fewer than two in-sync replicas (acks-all).",
+        one_of=("never", "acks-all"),
         importance="high",
-        support="not yet",
     )
     kbroker_advertise: str | None = define(
         None,

@@ -8,8 +8,9 @@ Owned by the event loop.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbroker.clock import Clock
-from kbroker.config.listeners import parse_end_points, parse_security_protocol_map
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
@@ -27,11 +28,17 @@ _DEFAULT_BUDGET_BYTES = (
 
 
 class SocketServer:
-    """Serves `handle` on every listener of the configuration."""
+    """Serves `handle` on every one of `listeners`."""
 
-    def __init__(self, config: SocketServerConfig, handle: Handle, clock: Clock) -> None:
-        """Nothing is bound yet. Raises ConfigError for listeners that cannot be read."""
-        listeners = _plaintext_listeners(config)
+    def __init__(
+        self,
+        config: SocketServerConfig,
+        listeners: Sequence[EndPoint],
+        handle: Handle,
+        clock: Clock,
+    ) -> None:
+        """Nothing is bound yet. Raises ConfigError for listeners that cannot be served."""
+        _check_plaintext(listeners)
         self.quotas = ConnectionQuotas(
             config.max_connections,
             config.max_connections_per_ip,
@@ -90,17 +97,11 @@ class SocketServer:
         await self.pool.shutdown()
 
 
-def _plaintext_listeners(config: SocketServerConfig) -> tuple[EndPoint, ...]:
-    protocols = parse_security_protocol_map(
-        "listener.security.protocol.map", config.listener_security_protocol_map
-    )
-    listeners = parse_end_points("listeners", config.listeners, protocols)
+def _check_plaintext(listeners: Sequence[EndPoint]) -> None:
     if not listeners:
         raise ConfigError("listeners is empty: at least one address is needed")
     for listener in listeners:
         if listener.security_protocol != "PLAINTEXT":
             raise ConfigError(
-                f"listeners={config.listeners}: {listener.listener_name} asks for"
-                f" {listener.security_protocol}; only PLAINTEXT is served"
+                f"listener {listener} asks for {listener.security_protocol}; only PLAINTEXT is served"
             )
-    return listeners

@@ -1,4 +1,4 @@
-"""fsync before an acks=all answer, where fewer than two replicas hold the records (`kbroker.flush=commit`).
+"""fsync before an acks=all answer, where fewer than two replicas hold the records (`kbroker.flush=acks-all`).
 
 Law: owned by the event loop; only the fsync itself runs on a worker thread. While one is under way for a partition,
 appends gather behind it and share the next one. A failed fsync is never repeated: the kernel may have dropped the
@@ -16,9 +16,8 @@ from kbroker.log.log_state import PendingFlush
 from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
 
-SAFE_REPLICAS = (
-    2  # so many in-sync replicas do not lose their memory at the same time, as Kafka assumes
-)
+# So many in-sync replicas do not lose their memory at the same time, as Kafka assumes.
+SAFE_REPLICAS = 2
 
 RunInThread = Callable[[Callable[[], None]], asyncio.Future[None]]
 

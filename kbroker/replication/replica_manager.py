@@ -126,7 +126,7 @@ class ReplicaManager:
         self._leadership.isr_change = isr_change
 
     def set_group_commit(self, run_in_thread: RunInThread) -> None:
-        """Answer acks=all only after an fsync where one replica holds the records (`kbroker.flush=commit`)."""
+        """Answer acks=all only after an fsync where one replica holds the records (`kbroker.flush=acks-all`)."""
         self._group_commit = GroupCommit(run_in_thread, self.wake, self.partitions_offline)
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:

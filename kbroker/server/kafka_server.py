@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 
 from kbroker.apis import registry
@@ -143,6 +143,8 @@ class KafkaServer:
             self._logs, self._metadata, clock, clock, config.replication
         )
         self._logs.on_directory_offline(self._on_directory_offline)
+        if config.kbroker.kbroker_flush == "acks-all":
+            self._replicas.set_group_commit(self._run_in_flush_thread)
         self._topics = TopicAdmin(zk, self._current_config, self._metadata, self._waiter)
         self._groups = self._make_groups()
         channel = LocalChannel(self._replicas, self._waiter, self._load_topic_settings)
@@ -158,7 +160,9 @@ class KafkaServer:
         )
         self._work = BackgroundWork(broker_duties(config, self._logs, self._replicas, clock))
         apis = KafkaApis(registry.load(), self._services())
-        self._socket_server = SocketServer(config.socket_server, apis.handle, clock)
+        self._socket_server = SocketServer(
+            config.socket_server, config.end_points(), apis.handle, clock
+        )
 
     def _make_groups(self) -> GroupCoordinator:
         groups = GroupCoordinator(
@@ -246,6 +250,9 @@ class KafkaServer:
         self._settings.broker_changed(entity, overrides)
         for topic in {log.topic_partition.topic for log in self._logs.all_logs()}:
             self._logs.update_topic_config(topic, self._settings.of_topic(topic))
+
+    def _run_in_flush_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().run_in_executor(None, work)
 
     def _on_directory_offline(self, _path: str, partitions: list[TopicPartition]) -> None:
         self._replicas.partitions_offline(partitions)

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from kbroker.config.socket_server_config import SocketServerConfig
+from kbroker.model import EndPoint
 from kbroker.network.request_handler_pool import Handle
 from kbroker.network.socket_server import SocketServer
 from kbroker.server.event_loop import EventLoopKind, run
@@ -24,7 +25,7 @@ class SmallServer:
     def __init__(self, handle: Handle, kind: EventLoopKind, **settings: object) -> None:
         self._handle = handle
         self._kind = kind
-        self._settings = {"listeners": "PLAINTEXT://127.0.0.1:0", **settings}
+        self._settings = settings
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -36,7 +37,8 @@ class SmallServer:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         config = SocketServerConfig(**self._settings)  # type: ignore[arg-type]
-        self.server = SocketServer(config, self._handle, SystemClock())
+        listener = EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=0)
+        self.server = SocketServer(config, [listener], self._handle, SystemClock())
         (bound,) = await self.server.start()
         self.server.enable_request_processing()
         self.port = bound.port
