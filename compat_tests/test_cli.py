@@ -472,7 +472,9 @@ def test_an_unknown_setting_warns_with_the_nearest_name(
     broker = start("--data", str(tmp_path / "data"), "--override", "log.segment.byte=1000000")
     stopped = broker.stop(signal.SIGTERM)
     assert stopped.code == FINE
-    (warning,) = [line for line in stopped.err.splitlines() if "log.segment.byte " in f"{line} "]
+    (warning,) = [
+        line for line in stopped.err.splitlines() if re.search(r"log\.segment\.byte\b", line)
+    ]
     assert "log.segment.bytes" in warning
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from kio.schema.index import api_key_map, schema_name_map
 
 from compat_tests.raw_connection import ClosedError, SilenceError, encode_request
 from compat_tests.wire.hand_packed import CORRELATION_ID, int16, int32, request, text
@@ -140,7 +141,7 @@ def test_many_connections_that_say_nothing_do_not_hinder_others(
     assert time.monotonic() - before < 2
 
 
-@pytest.mark.parametrize("count", [10_001, 2_000_000])
+@pytest.mark.parametrize("count", [10_001, 200_000])
 def test_an_excessive_number_of_partitions_is_refused_at_once(
     wire: WireClient, connect: Callable[[], WireClient], topic: str, count: int
 ) -> None:
@@ -160,7 +161,7 @@ def test_an_excessive_number_of_partitions_is_refused_at_once(
 def test_an_excessive_number_of_new_partitions_is_refused_at_once(
     wire: WireClient, connect: Callable[[], WireClient]
 ) -> None:
-    wanted = {"name": wire.create_topic(), "count": 2_000_000, "assignments": None}
+    wanted = {"name": wire.create_topic(), "count": 200_000, "assignments": None}
     other = connect()
     before = time.monotonic()
     fields = {"topics": [wanted], "timeout": 1_000, "validate_only": True}
@@ -168,6 +169,23 @@ def test_an_excessive_number_of_new_partitions_is_refused_at_once(
     assert other.call(API_VERSIONS, 0).error_code == 0
     assert time.monotonic() - before < 1, "one request kept the broker from serving another"
     assert wire.receive(CREATE_PARTITIONS, 1, correlation_id).results[0].error_code != 0
+
+
+def served_versions(wire: WireClient, key: int) -> list[int]:
+    """Versions of a key that the broker lists and kio can read."""
+    (listed,) = [e for e in wire.call(API_VERSIONS, 0).api_keys if e.api_key == key]
+    readable = schema_name_map[api_key_map[key]]
+    return [v for v in range(listed.min_version, listed.max_version + 1) if v in readable]
+
+
+@pytest.mark.parametrize("key", [0, 1, 2, 3, *range(8, 17), 18, 19, 20, 22, 32, 37, 42, 44, 60])
+def test_every_version_of_every_key_answers_a_request_without_content(
+    wire: WireClient, key: int
+) -> None:
+    acks = {"acks": 1} if key == PRODUCE else {}  # acks=0 would not be answered
+    versions = served_versions(wire, key)
+    answers = [wire.call(key, version, **acks) for version in versions]
+    assert len(answers) == len(versions) > 0
 
 
 def valid_requests(topic: str, group: str) -> list[bytes]:
