@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 from kbroker.errors import ErrorCode, KafkaError
 
+# As in Kafka 4: one topic of 2^31 partitions would take all memory and all time of the cluster.
+MAX_PARTITIONS_AT_ONCE = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -32,12 +35,15 @@ def assign_replicas(
 ) -> dict[int, list[int]]:
     """Replicas by partition number; `brokers` maps ids to racks.
 
-    Raises KafkaError INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, or UNKNOWN_SERVER_ERROR when only some brokers
-    have a rack.
+    Raises KafkaError INVALID_PARTITIONS, POLICY_VIOLATION for more than `MAX_PARTITIONS_AT_ONCE`,
+    INVALID_REPLICATION_FACTOR, or UNKNOWN_SERVER_ERROR when only some brokers have a rack.
     """
     if partitions <= 0:
         message = "Number of partitions must be larger than 0."
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
+    if partitions > MAX_PARTITIONS_AT_ONCE:
+        message = "Excessively large number of partitions per request."
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, message)
     if replication_factor <= 0:
         message = "Replication factor must be larger than 0."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)

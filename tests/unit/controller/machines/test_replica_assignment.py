@@ -67,3 +67,9 @@ def test_racks_on_some_brokers_only_are_refused_as_kafka_does() -> None:
     with pytest.raises(KafkaError) as refusal:
         assign_replicas({0: "a", 1: None}, 1, 1, Spread(0, 0))
     assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_topic_too_large_for_any_cluster_is_refused_before_it_is_spread() -> None:
+    with pytest.raises(KafkaError) as raised:
+        assign_replicas({1: None}, 2**31 - 1, 1, Spread(0, 0))
+    assert raised.value.code is ErrorCode.POLICY_VIOLATION
