@@ -1,0 +1,293 @@
+"""The README does what it says: its commands and snippets are run, its tables and names compared with the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+from kbroker.apis import registry
+from kbroker.cli.__main__ import cli
+from kbroker.config.kafka_config import config_key
+from kbroker.config.topic_config import topic_config_key
+from tests.compatibility_table import README, table, table_in
+
+ROOT = README.parent
+TEXT = README.read_text(encoding="utf-8")
+DEFAULT_ADDRESS = "127.0.0.1:9092"
+NOT_YET = TEXT.partition("\n## What is not there yet\n")[2].partition("\n## ")[0]
+CODE_WORDS = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
+# What looks like a setting and is none of the broker's: files, and a client's own setting.
+NO_SETTINGS = {"server.properties", "meta.properties", "partition.metadata", "transactional.id"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A command of a console block and the lines below it."""
+
+    command: str
+    output: str
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+
+
+def shown_commands() -> list[Shown]:
+    pieces = [
+        piece for block in blocks("console") for piece in re.split(r"^\$ ", block, flags=re.M)
+    ]
+    return [Shown(*piece.split("\n", 1)) for piece in pieces if piece]
+
+
+def starts_a_broker(command: str) -> bool:
+    return command == "make run" or "kbroker start" in command
+
+
+def environment(**more: str) -> dict[str, str]:
+    plain = {k: v for k, v in os.environ.items() if not k.startswith(("KAFKA_", "KBROKER_"))}
+    return {**plain, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **more}
+
+
+def settled(text: str) -> str:
+    """The text without what is different each time: times, ports, names of temporary directories."""
+    text = re.sub(r'"timestamp_ms": \d+', '"timestamp_ms": N', text)
+    text = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", text)
+    return re.sub(r"\S+/kbroker-\w+,", "DIRECTORY,", text).rstrip("\n")
+
+
+def run(command: list[str], directory: Path, timeout_s: float = 30, **more: str) -> str:
+    """Standard output and error together; the command must succeed."""
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=environment(**more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def first_lines() -> Iterator[list[str]]:
+    """What `make run` prints, while its broker runs on a port of its own."""
+    with subprocess.Popen(
+        ["make", "--no-print-directory", "run", "ARGS=--listen 127.0.0.1:0"],
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as make:
+        assert make.stdout is not None
+        lines: list[str] = []
+        for line in iter(make.stdout.readline, ""):
+            if lines or "listening on" in line:
+                lines.append(line)
+            if len(lines) == 2:
+                break
+        yield lines
+        os.killpg(make.pid, signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def address(first_lines: list[str]) -> str:
+    return first_lines[0].removeprefix("listening on ").strip()
+
+
+def check_commands(commands: list[Shown], address: str) -> None:
+    for shown in commands:
+        command = shown.command.replace(DEFAULT_ADDRESS, address)
+        output = run(["bash", "-c", command], ROOT, KBROKER_BOOTSTRAP=address)
+        assert (shown.command, settled(output)) == (shown.command, settled(shown.output))
+
+
+def test_make_run_prints_what_is_shown(first_lines: list[str]) -> None:
+    (shown,) = [shown for shown in shown_commands() if shown.command == "make run"]
+
+    assert settled("".join(first_lines)) == settled(shown.output)
+
+
+def test_commands_print_what_is_shown(address: str) -> None:
+    commands = [
+        shown
+        for shown in shown_commands()
+        if not starts_a_broker(shown.command) and "kcat" not in shown.command
+    ]
+
+    assert len(commands) >= 8
+    check_commands(commands, address)
+
+
+def test_kcat_prints_what_is_shown(address: str) -> None:
+    if shutil.which("kcat") is None:
+        pytest.skip("no kcat on PATH (Debian package kcat)")
+
+    check_commands([shown for shown in shown_commands() if "kcat" in shown.command], address)
+
+
+def snippet(word: str) -> str:
+    (found,) = [block for block in blocks("python") if word in block]
+    return found
+
+
+@pytest.mark.parametrize("client", ["from kafka import KafkaConsumer", "from confluent_kafka"])
+def test_a_client_snippet_prints_what_its_comment_says(
+    client: str, address: str, tmp_path: Path
+) -> None:
+    code = snippet(client).replace(DEFAULT_ADDRESS, address)
+
+    output = run([sys.executable, "-c", code], tmp_path)
+
+    assert output.splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", code, re.MULTILINE)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_spark_snippet_shows_what_it_wrote(address: str, tmp_path: Path) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("no java on PATH (Spark needs Java 17 or 21)")
+    code = snippet("SparkSession").replace(DEFAULT_ADDRESS, address)
+
+    output = run([sys.executable, "-c", code], tmp_path, 280, PYSPARK_PYTHON=sys.executable)
+
+    assert "| k1|   v1|     0|" in output
+    assert "| k2|   v2|     1|" in output
+
+
+def test_the_pytest_fixture_works(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(snippet("pytest.fixture"))
+
+    output = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], tmp_path)
+
+    assert "1 passed" in output
+
+
+def test_the_shell_script_works(tmp_path: Path) -> None:
+    (script,) = blocks("sh")
+
+    output = run(["bash", "-euc", script + "wait $broker\n"], tmp_path)
+
+    assert "orders: created\npayments: created\n" in output
+    assert "is healthy" in output
+
+
+@pytest.mark.parametrize(
+    "command", [s.command for s in shown_commands() if "kbroker start" in s.command]
+)
+def test_a_shown_start_starts_a_broker_without_warnings(command: str, tmp_path: Path) -> None:
+    (properties,) = blocks("properties")
+    (tmp_path / "server.properties").write_text(properties.replace(":9092", ":0"))
+
+    with subprocess.Popen(
+        ["bash", "-c", re.sub(r"(?=kbroker start)", "exec ", command)],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        assert broker.stdout is not None
+        line = broker.stdout.readline()
+        broker.terminate()
+        _, errors = broker.communicate(timeout=20)
+
+    assert (line[:13], errors, broker.returncode) == ("listening on ", "", 0)
+    assert (tmp_path / "kbroker-data" / "meta.properties").exists()
+
+
+def test_the_compatibility_table_is_that_of_the_registry() -> None:
+    assert table_in(TEXT) == table(), "run `python -m tests.compatibility_table`"
+
+
+def test_apis_named_as_missing_are_missing() -> None:
+    served = {api.name for api in registry.load().values()}
+    named = set(re.findall(r"\b(?:[A-Z][a-z]+){2,}\b", NOT_YET))
+
+    assert {"DeleteRecords", "AlterConfigs"} <= named
+    assert not named & served
+
+
+def found_command(words: list[str]) -> click.Command | None:
+    command: click.Command | None = cli
+    for word in words:
+        if not isinstance(command, click.Group):
+            return command
+        command = command.get_command(click.Context(command), word)
+    return command
+
+
+@pytest.mark.parametrize(
+    "words", sorted({word for word in CODE_WORDS if re.match(r"kbroker [a-z]", word)})
+)
+def test_a_named_command_exists(words: str) -> None:
+    names = [word for word in words.split()[1:] if re.fullmatch(r"[a-z]+", word)]
+
+    assert found_command(names) is not None
+
+
+def test_commands_named_as_missing_are_missing() -> None:
+    sentence = NOT_YET.partition("* The commands ")[2].partition("; a web console")[0]
+    named = re.findall(r"`([a-z ]+)`", sentence)
+
+    assert len(named) >= 5
+    assert [name for name in named if found_command(name.split()) is not None] == []
+
+
+def test_every_named_option_exists() -> None:
+    groups = [cli, *[found_command([name]) for name in cli.list_commands(click.Context(cli))]]
+    commands = [
+        command
+        for group in groups
+        for command in (group.commands.values() if type(group) is click.Group else [group])
+    ]
+    known = {option for command in commands if command for p in command.params for option in p.opts}
+    of_the_test_suite = {"--target"}
+
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) - of_the_test_suite - known == set()
+
+
+def named_settings() -> set[str]:
+    words = {word.partition("=")[0] for word in CODE_WORDS}
+    named = {word for word in words if re.fullmatch(r"[a-z]+(\.[a-z]+)+", word)}
+    named |= set(re.findall(r"--(?:override|config) ([a-z.]+)=", TEXT))
+    named |= set(re.findall(r"^([a-z.]+)=", "".join(blocks("properties")), re.MULTILINE))
+    return named - NO_SETTINGS
+
+
+@pytest.mark.parametrize("name", sorted(named_settings()))
+def test_a_named_setting_is_known(name: str) -> None:
+    assert config_key(name) is not None or topic_config_key(name) is not None
+
+
+def test_every_named_make_target_is_there() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    named = set(re.findall(r"(?:`|^\$ |^)make ([a-z-]+)", TEXT, re.MULTILINE))
+
+    assert {"run", "test"} <= named
+    assert named - targets == set()
+
+
+def test_every_path_of_the_structure_is_there() -> None:
+    structure = TEXT.partition("\n## Structure\n")[2].partition("\n## ")[0]
+    paths = re.findall(r"^([a-z_/]+/|kbroker/[a-z_]+\.py)(?=[ ,])", structure, re.MULTILINE)
+    packages = {path.parent.name for path in (ROOT / "kbroker").glob("*/__init__.py")}
+
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert packages - {Path(path).name for path in paths} == {"client"}
