@@ -1,9 +1,10 @@
 """ApiVersions (18): what this broker serves, computed from the registry.
 
-v3: names the client's software; a name or version that does not fit the pattern gets INVALID_REQUEST and no keys
-(KIP-511). v5: names the cluster and node the client believes to speak to; taken and not used, as in ZooKeeper mode.
-A version that is not served is answered by KafkaApis with `unsupported_version_response`.
-The list holds exactly what works: no version is listed for the sake of old clients (KAFKA-18659).
+v3: names the client's software; a name or version that does not fit the pattern gets
+INVALID_REQUEST and no keys (KIP-511). v5: names the cluster and node the client believes to speak
+to; taken and not used, as in ZooKeeper mode. A version that is not served is answered by KafkaApis
+with `unsupported_version_response`. The list holds exactly what works: no version is listed for the
+sake of old clients (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
 
 
 def unsupported_version_response(own: Api) -> ApiVersionsResponse:
-    """The answer to a version of ApiVersions that is not served: error 35 and the range of this key alone."""
+    """The answer to a version of ApiVersions that is not served: error 35 and the range of this key
+    alone.
+    """
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own)])
 
 

@@ -1,6 +1,7 @@
 """What a handler sees: who asks, in which version, and the services it may call.
 
-`Services` is put together once, in `server`; a `RequestContext` is made for every request and holds nothing else.
+`Services` is put together once, in `server`; a `RequestContext` is made for every request and holds
+nothing else.
 """
 
 from __future__ import annotations

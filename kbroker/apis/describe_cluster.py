@@ -1,7 +1,7 @@
 """DescribeCluster (key 60), versions 0 to 2: cluster id, controller and brokers.
 
-v1: endpoint type; brokers know brokers only, so controllers (2) get MISMATCHED_ENDPOINT_TYPE. v2: fenced brokers, of
-which there are none where ZooKeeper keeps the registrations.
+v1: endpoint type; brokers know brokers only, so controllers (2) get MISMATCHED_ENDPOINT_TYPE. v2:
+fenced brokers, of which there are none where ZooKeeper keeps the registrations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
     if request.endpoint_type == CONTROLLERS:
         raise KafkaError(
             ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
+            "The request was sent to an endpoint of type BROKER, "
+            "but we wanted an endpoint of type CONTROLLER",
         )
     if request.endpoint_type != BROKERS:
         raise KafkaError(

@@ -1,8 +1,8 @@
 """DescribeConfigs (key 32): the settings of topics and brokers.
 
-v0: is_default instead of the source. v1: sources and synonyms. v3: types and documentation. v4: flexible.
-As Kafka 3.9 in ZooKeeper mode answers: an unknown kind of resource spoils the whole request, client metrics are
-refused, and an empty list of names stands for all names.
+v0: is_default instead of the source. v1: sources and synonyms. v3: types and documentation. v4:
+flexible. As Kafka 3.9 in ZooKeeper mode answers: an unknown kind of resource spoils the whole
+request, client metrics are refused, and an empty list of names stands for all names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from kbroker.protocol.messages.describe_configs import (
 
 _KNOWN_TYPES = frozenset(ResourceType)
 _MALFORMED = (
-    "This most likely occurs because of a request being malformed by the client library or the message was sent "
+    "This most likely occurs because of a request being malformed by the client library "
+    "or the message was sent "
     "to an incompatible broker. See the broker logs for more details."
 )
 _ROOT_LOGGER = ConfigEntry(

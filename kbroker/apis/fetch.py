@@ -1,8 +1,9 @@
 """Fetch (key 1), versions 4 to 18: read record batches, as slices of the segment files.
 
-v4: isolation level. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v11: consumers may read from followers.
-v12: diverging epochs. v13: topics by id. v16: who leads instead (KIP-951). v18: a follower's high watermark.
-Not served: rack aware replica selection (the preferred read replica is always -1), and tiered storage.
+v4: isolation level. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v11: consumers may read
+from followers. v12: diverging epochs. v13: topics by id. v16: who leads instead (KIP-951). v18: a
+follower's high watermark. Not served: rack aware replica selection (the preferred read replica is
+always -1), and tiered storage.
 """
 
 from __future__ import annotations

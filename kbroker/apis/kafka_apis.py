@@ -1,7 +1,8 @@
 """From a request to its answer: finds the API, decodes, calls the handler, encodes.
 
-Law: whatever a client sends, exactly one thing happens: an answer, no answer (acks=0), or ProtocolError, which closes
-the connection. A bug in a handler is answered with UNKNOWN_SERVER_ERROR and logged, once per place and minute.
+Law: whatever a client sends, exactly one thing happens: an answer, no answer (acks=0), or
+ProtocolError, which closes the connection. A bug in a handler is answered with UNKNOWN_SERVER_ERROR
+and logged, once per place and minute.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class KafkaApis:
         self.trailing_bytes = 0  # requests with bytes after their body, as librdkafka sends some
 
     def handle(self, request: Request) -> Result | Awaitable[Result]:
-        """Answer a request, directly where the handler did not have to wait. Raises ProtocolError."""
+        """Answer a request, directly where the handler need not wait. Raises ProtocolError."""
         header = request.header
         self.requests += 1
         served = self._served.get((header.api_key, header.api_version))
@@ -126,8 +127,8 @@ class KafkaApis:
         return served
 
     def _unsupported_api_versions(self, correlation_id: int) -> Result:
-        # Answered in v0 although the request was newer: an unknown client can read only that, and learns our range
-        # from it (KIP-511).
+        # Answered in v0 although the request was newer: an unknown client can read only that, and
+        # learns our range from it (KIP-511).
         api = self._apis.get(API_VERSIONS_KEY)
         if api is None:
             raise ProtocolError("ApiVersions is not served")

@@ -1,8 +1,9 @@
 """ListOffsets (key 2), versions 0 to 11: offsets by timestamp, and the special ones.
 
-v0: several offsets, by segment. v1: one offset with its timestamp. v2: isolation level. v4: leader epochs.
-v7: -3 largest timestamp. v8: -4 earliest local. v9: -5 last tiered. v11: -6 earliest that waits for tiering.
-A special timestamp in a version before it gets UNSUPPORTED_VERSION; nothing is tiered here.
+v0: several offsets, by segment. v1: one offset with its timestamp. v2: isolation level. v4: leader
+epochs. v7: -3 largest timestamp. v8: -4 earliest local. v9: -5 last tiered. v11: -6 earliest that
+waits for tiering. A special timestamp in a version before it gets UNSUPPORTED_VERSION; nothing is
+tiered here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 @api(ListOffsetsRequest, serves="0-11")
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look up one offset per partition; a partition that is named twice is refused in both places."""
+    """Look up one offset per partition; one that is named twice is refused in both places."""
     params = _params(ctx.api_version, request)
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     response = ListOffsetsResponse()

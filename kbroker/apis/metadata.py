@@ -1,8 +1,9 @@
 """Metadata (key 3), versions 0 to 13: brokers, controller, topics, and who leads their partitions.
 
-v0: an empty list means all topics. v1: null does. v4: the client may forbid auto creation. v5: offline replicas.
-v7: leader epochs. v8: authorized operations (of the cluster up to v10). v10: topic ids. v12: topics asked for by id.
-A missing topic that may be created is created first; LEADER_NOT_AVAILABLE makes the client ask again if that takes long.
+v0: an empty list means all topics. v1: null does. v4: the client may forbid auto creation. v5:
+offline replicas. v7: leader epochs. v8: authorized operations (of the cluster up to v10). v10:
+topic ids. v12: topics asked for by id. A missing topic that may be created is created first;
+LEADER_NOT_AVAILABLE makes the client ask again if that takes long.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Topic = MetadataResponse.MetadataResponseTopic
 def handle(
     ctx: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
-    """Describe the cluster and the topics asked for, creating missing ones where that is allowed."""
+    """Describe the cluster and the topics asked for; missing ones are created where allowed."""
     topics = request.topics
     if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL):
         return _response(ctx, request, None)

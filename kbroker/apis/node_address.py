@@ -1,7 +1,8 @@
 """The address of a broker as a client is told it.
 
-A listener whose advertised address was configured has that one. A listener without one (host "" or a wildcard) is
-announced under the address by which this very client reached us: that one works for it, behind any forwarding.
+A listener whose advertised address was configured has that one. A listener without one (host "" or
+a wildcard) is announced under the address by which this very client reached us: that one works for
+it, behind any forwarding.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class LeaderHint(NamedTuple):
 
 
 def node_address(connection: ConnectionInfo, broker: Broker) -> tuple[str, int]:
-    """Host and port of `broker` for the client on `connection`; ("", -1) when it has no such listener."""
+    """Host and port of `broker` for the client on `connection`; ("", -1) when it has no such
+    listener.
+    """
     for end_point in broker.end_points:
         if end_point.listener_name == connection.listener_name:
             return _address(connection, end_point)

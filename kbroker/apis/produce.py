@@ -1,8 +1,8 @@
 """Produce (key 0), versions 3 to 13: append record batches.
 
-v3: record format 2. v5: log start offset. v7: zstd. v8: errors per record. v10: who leads instead (KIP-951).
-v13: topics by id. Not served: transactions, so v12's implicit ones neither. acks=0 has no answer; an error closes the
-connection, which is all the producer can notice.
+v3: record format 2. v5: log start offset. v7: zstd. v8: errors per record. v10: who leads instead
+(KIP-951). v13: topics by id. Not served: transactions, so v12's implicit ones neither. acks=0 has
+no answer; an error closes the connection, which is all the producer can notice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which API keys are served, in which versions, by which handler.
 
-A handler file registers itself with `@api`; nothing enumerates them. ApiVersions, the README's table and the golden
-tests are computed from this registry.
+A handler file registers itself with `@api`; nothing enumerates them. ApiVersions, the README's
+table and the golden tests are computed from this registry.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ _apis: dict[int, Api] = {}
 
 
 def api(request_class: type[Message], *, serves: str) -> Callable[[HandlerT], HandlerT]:
-    """Register a handler `(ctx, request) -> response` for a request class; it may be async where it waits.
+    """Register a handler `(ctx, request) -> response` for a request class; it may be async where it
+    waits.
 
-    Raises ValueError for a key that is registered twice, or a version that the message does not declare.
+    Raises ValueError for a key that is registered twice, or a version that the message does not
+    declare.
     """
     spec = message_spec(request_class)
     versions = Versions.parse(serves)

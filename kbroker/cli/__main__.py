@@ -1,6 +1,8 @@
-"""Entry of the `kbroker` command. Subcommands are imported when they are called: `--help` stays quick.
+"""Entry of the `kbroker` command. Subcommands are imported when they are called: `--help` stays
+quick.
 
-`kbroker` without arguments is `kbroker start`: a development broker with its data in a temporary directory.
+`kbroker` without arguments is `kbroker start`: a development broker with its data in a temporary
+directory.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is asked for, and shows help without importing any."""
+    """A group that imports a subcommand when it is called, and shows help without any."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of `_COMMANDS`."""
@@ -78,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         sys.exit(error.code)
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it to.
+        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it
+        # to.
         sys.stderr.close()
         sys.exit(0)
 

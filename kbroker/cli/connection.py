@@ -1,4 +1,6 @@
-"""How commands reach a broker: the `--bootstrap` option, and client errors as sentences with the contract's exit codes."""
+"""How commands reach a broker: the `--bootstrap` option, and client errors as sentences with the
+contract's exit codes.
+"""
 
 from __future__ import annotations
 

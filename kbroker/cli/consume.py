@@ -1,4 +1,6 @@
-"""`kbroker consume`: prints the records of a topic, from a place to the end or for as long as it is left running."""
+"""`kbroker consume`: prints the records of a topic, from a place to the end or for as long as it is
+left running.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,8 @@ def _parse_start(text: str) -> str | int:
     if text.isdecimal():
         return int(text)
     raise click.UsageError(
-        f"--from '{text}' is none of: start, end, an offset, or a time ago such as -30s, -15m, -1h, -2d"
+        f"--from '{text}' is none of: start, end, an offset, "
+        "or a time ago such as -30s, -15m, -1h, -2d"
     )
 
 
@@ -144,7 +147,9 @@ def _seek_to_time(consumer: Any, assigned: Sequence[Any], timestamp_ms: int) -> 
 
 
 def _records(consumer: Any, follow: bool) -> Iterator[Any]:
-    """Records as they come; without `follow`, until every partition has reached the end it had at first."""
+    """Records as they come; without `follow`, until every partition has reached the end it had at
+    first.
+    """
     ends: dict[Any, int] | None = None
     while True:
         polled = consumer.poll(timeout_ms=_POLL_MS)
@@ -185,7 +190,9 @@ class _Printer:
         self._last[record.topic, record.partition] = record.offset
 
     def positions(self) -> dict[Any, Any]:
-        """What a group commits: the offset after the last printed record of each partition, not the last polled."""
+        """What a group commits: the offset after the last printed record of each partition, not the
+        last polled.
+        """
         from kafka.structs import OffsetAndMetadata, TopicPartition
 
         return {

@@ -1,4 +1,6 @@
-"""How commands print: data on standard output as table, json, jsonl or csv; everything else on standard error."""
+"""How commands print: data on standard output as table, json, jsonl or csv; everything else on
+standard error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`kbroker start`: reads settings from file, environment and options, runs a broker, and stops it on a signal."""
+"""`kbroker start`: reads settings from file, environment and options, runs a broker, and stops it
+on a signal.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ _LEVELS = ("debug", "info", "warning", "error")
     "listen",
     multiple=True,
     metavar="HOST:PORT",
-    help="Address to listen on, port 0 picks a free one; may be repeated (default: 127.0.0.1:9092).",
+    help="Address to listen on, port 0 picks a free one; may be repeated "
+    "(default: 127.0.0.1:9092).",
 )
 @click.option(
     "--data", metavar="DIR", help="Data directory (default: a temporary one that goes at the end)."
@@ -57,8 +60,9 @@ def start(
 ) -> None:
     """Start a broker and run it until Ctrl-C or SIGTERM.
 
-    Settings come from, weakest first: the profile, the properties file, the environment (KAFKA_...), the options.
-    Prints `listening on HOST:PORT` for each listener once clients can use it.
+    Settings come from, weakest first: the profile, the properties file, the environment
+    (KAFKA_...), the options. Prints `listening on HOST:PORT` for each listener once clients can use
+    it.
     """
     _set_up_logging(log_level)
     temporary = None
@@ -120,7 +124,7 @@ async def _serve(settings: LoadedSettings, temporary: str | None) -> None:
 
 
 def _tell(end_points: Sequence[object], temporary: str | None) -> None:
-    """The lines of the contract: one per listener on standard output, the rest on standard error."""
+    """Print one line per listener on standard output, the rest on standard error."""
     for end_point in end_points:
         click.echo(f"listening on {str(end_point).partition('://')[2]}")
     sys.stdout.flush()

@@ -58,7 +58,9 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
 @click.command()
 @bootstrap_option
 def health(bootstrap: str) -> None:
-    """Exit code 0 when the broker answers and every partition has a leader, 1 when one has none, 3 when nobody answers."""
+    """Exit code 0 when the broker answers and every partition has a leader, 1 when one has none, 3
+    when nobody answers.
+    """
     problems = _problems(bootstrap, None)
     if problems:
         raise CommandError("; ".join(problems), EXIT_ITEM_FAILED)

@@ -111,7 +111,9 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
 @output_option
 @bootstrap_option
 def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
-    """Print partitions with leader, replicas and offsets; settings that differ from the defaults on standard error."""
+    """Print partitions with leader, replicas and offsets; settings that differ from the defaults on
+    standard error.
+    """
     from kafka.admin import ConfigResource, OffsetSpec
     from kafka.structs import TopicPartition
 
@@ -234,7 +236,8 @@ def _report(entries: Sequence[Mapping[str, Any]], done: str, fine: set[ErrorCode
         else:
             failed = True
             say(
-                f"{entry['name']}: {code.name}: {entry.get('error_message') or 'refused by the broker'}"
+                f"{entry['name']}: {code.name}: "
+                f"{entry.get('error_message') or 'refused by the broker'}"
             )
     if failed:
         raise click.exceptions.Exit(EXIT_ITEM_FAILED)

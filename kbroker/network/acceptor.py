@@ -1,7 +1,7 @@
 """Listens on one address and turns accepted sockets into Channels.
 
-While `max.connections` are open, and for a second after the system had no descriptor left, an acceptor does not
-accept: new connections wait in the backlog.
+While `max.connections` are open, and for a second after the system had no descriptor left, an
+acceptor does not accept: new connections wait in the backlog.
 
 Owned by the event loop.
 """

@@ -1,11 +1,11 @@
 """One connection: collects frames, hands requests on, sends answers.
 
-A BufferedProtocol: the loop receives into the channel's own buffer and a frame is processed where it lies; that is
-the only copy of it. One request is in work at a time, so answers keep the order of requests; further frames wait in
-the buffer, and when that is full the channel stops reading.
+A BufferedProtocol: the loop receives into the channel's own buffer and a frame is processed where
+it lies; that is the only copy of it. One request is in work at a time, so answers keep the order of
+requests; further frames wait in the buffer, and when that is full the channel stops reading.
 
-Law: bytes that a request in work still views are never moved or overwritten. The buffer is compacted, replaced or
-given back only while none does.
+Law: bytes that a request in work still views are never moved or overwritten. The buffer is
+compacted, replaced or given back only while none does.
 
 Owned by the event loop.
 """
@@ -270,7 +270,9 @@ class Channel(asyncio.BufferedProtocol):
             self._settle()
 
     def _release(self) -> None:
-        """Let the answers of this turn leave; the next request waits until the client has taken them."""
+        """Let the answers of this turn leave; the next request waits until the client has taken
+        them.
+        """
         try:
             if not self.writer.release():
                 self._busy = True
@@ -278,7 +280,9 @@ class Channel(asyncio.BufferedProtocol):
             self._write_failed(error)
 
     def _next_request(self) -> Request | None:
-        """The next whole frame as a request; None when there is none, or no room for it in the queue."""
+        """The next whole frame as a request; None when there is none, or no room for it in the
+        queue.
+        """
         buffer = self._buffer
         if buffer is None or self._start == self._end:
             return None
@@ -289,7 +293,8 @@ class Channel(asyncio.BufferedProtocol):
             self._owner.request_channel.wait_for_room(self._run)
             return None
         start, end = frame
-        # A small frame is copied, so that the buffer need not stay while the request waits (long polls, joins).
+        # A small frame is copied, so that the buffer need not stay while the request waits (long
+        # polls, joins).
         self._viewed = end - start > _COPIED_BYTES_MAX
         view = memoryview(buffer)[start:end] if self._viewed else memoryview(buffer[start:end])
         header, body_offset = decode_request_header(view)
@@ -331,7 +336,7 @@ class Channel(asyncio.BufferedProtocol):
         self._start = self._end = 0
 
     def _make_room(self, buffer: bytearray) -> None:
-        """Let the frame that has begun fit: move it to the front, or grow once the buffer is full."""
+        """Let the frame that has begun fit: move it to the front, or grow a full buffer."""
         start, end = self._start, self._end
         received = end - start
         needed = frame_size(buffer, start, end)

@@ -1,8 +1,8 @@
 """Owns the open connections of the server and looks after them from time to time.
 
-One sweep timer for all connections: it closes those that are idle (`connections.max.idle.ms`), that send a frame
-too slowly, or that do not take their answer. Nothing is noted on the hot path for it; the sweep compares counters
-with those of the sweep before.
+One sweep timer for all connections: it closes those that are idle (`connections.max.idle.ms`), that
+send a frame too slowly, or that do not take their answer. Nothing is noted on the hot path for it;
+the sweep compares counters with those of the sweep before.
 
 Owned by the event loop.
 """
@@ -103,7 +103,9 @@ class Processor:
         self._timer = loop.call_later(interval_ms / 1000, tick)
 
     async def shutdown(self, deadline_ms: float) -> None:
-        """Close idle connections at once and the others when they are answered, or after `deadline_ms`."""
+        """Close idle connections at once and the others when they are answered, or after
+        `deadline_ms`.
+        """
         if self._timer is not None:
             self._timer.cancel()
         for channel in list(self._channels):

@@ -35,7 +35,7 @@ class ConnectionQuotas:
         return self.total >= self._max_connections
 
     def increment(self, ip: str) -> bool:
-        """Count a new connection; False, and nothing counted, when its address has its full number."""
+        """Count a new connection; False, and nothing counted, when its address has enough."""
         count = self._by_ip.get(ip, 0)
         if count >= self._overrides.get(ip, self._max_per_ip):
             self.rejected += 1

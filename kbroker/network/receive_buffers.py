@@ -1,12 +1,13 @@
 """Receive buffers: where frames are collected, and how much memory that may take in all.
 
-A connection holds a buffer only while bytes of an unanswered frame are in it, so idle connections cost none.
-Buffers have sizes of powers of two from `BASE_BYTES` on; those up to `LARGEST_KEPT_BYTES` are used again.
+A connection holds a buffer only while bytes of an unanswered frame are in it, so idle connections
+cost none. Buffers have sizes of powers of two from `BASE_BYTES` on; those up to
+`LARGEST_KEPT_BYTES` are used again.
 
-Law: nothing is allocated because a client *claims* a size, only because bytes arrived (buffers double). What is
-held beyond the base size is bounded by `queued.max.request.bytes`; when that is reached, growing waits, except for
-the connection that has waited longest, so that there is always one frame that can be completed (KIP-72 bounds the
-same memory by claimed sizes).
+Law: nothing is allocated because a client *claims* a size, only because bytes arrived (buffers
+double). What is held beyond the base size is bounded by `queued.max.request.bytes`; when that is
+reached, growing waits, except for the connection that has waited longest, so that there is always
+one frame that can be completed (KIP-72 bounds the same memory by claimed sizes).
 
 Owned by the event loop.
 """
@@ -42,8 +43,8 @@ class ReceiveBuffers:
     def take(self, owner: Hashable, size_bytes: int) -> bytearray | None:
         """A buffer of at least `size_bytes` for `owner`; None when the budget says: wait.
 
-        Buffers of the base size are always given. What `owner` held before stays counted until `put_back`, but a
-        larger one replaces it in the count: an owner has one buffer.
+        Buffers of the base size are always given. What `owner` held before stays counted until
+        `put_back`, but a larger one replaces it in the count: an owner has one buffer.
         """
         if size_bytes <= BASE_BYTES:
             free = self._free.get(BASE_BYTES)

@@ -1,9 +1,9 @@
 """Where complete requests wait between the Processors and the KafkaRequestHandlerPool.
 
-As long as the pool runs, a request goes straight through: there is one event loop, so a request is either being
-handled or waits in its own connection's buffer. Requests wait here while the pool is not started (connections are
-accepted before the broker is ready). The queue is bounded by `queued.max.requests`; when it is full, connections
-keep their frames and stop reading.
+As long as the pool runs, a request goes straight through: there is one event loop, so a request is
+either being handled or waits in its own connection's buffer. Requests wait here while the pool is
+not started (connections are accepted before the broker is ready). The queue is bounded by
+`queued.max.requests`; when it is full, connections keep their frames and stop reading.
 
 Owned by the event loop.
 """

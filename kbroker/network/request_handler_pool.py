@@ -1,7 +1,8 @@
 """Runs requests: calls the handler, sends what it answers, and owns the tasks of those that wait.
 
-A handler that answers directly costs no task and no turn of the loop. One that has to wait returns an awaitable;
-such a request holds no slot: it has left the queue, like a request in Kafka's purgatory, and others go on.
+A handler that answers directly costs no task and no turn of the loop. One that has to wait returns
+an awaitable; such a request holds no slot: it has left the queue, like a request in Kafka's
+purgatory, and others go on.
 
 Owned by the event loop.
 """

@@ -1,9 +1,10 @@
 """Sends the pieces of answers over one socket, in order, file slices without reading them.
 
-The writer works on the non-blocking socket itself, beside the transport that reads from it: `send` for what is in
-memory, `sendfile` for slices of files. Nothing is copied into a write buffer; when the socket is full the rest of
-the pieces waits here for writability. A connection has one request in work, so there is at most one answer in it, and
-the small ones before it that were held back to leave together: that bounds what a client can hold by not reading.
+The writer works on the non-blocking socket itself, beside the transport that reads from it: `send`
+for what is in memory, `sendfile` for slices of files. Nothing is copied into a write buffer; when
+the socket is full the rest of the pieces waits here for writability. A connection has one request
+in work, so there is at most one answer in it, and the small ones before it that were held back to
+leave together: that bounds what a client can hold by not reading.
 
 Law: bytes leave in the order of `write` calls; after an error nothing leaves any more.
 """
@@ -51,7 +52,7 @@ class ResponseWriter:
         drained: Callable[[], None],
         failed: Callable[[OSError], None],
     ) -> None:
-        """`drained` is called when a `write` that returned False has left, `failed` when it cannot."""
+        """`drained` is called when a `write` that was False has left, `failed` when it cannot."""
         self._socket = sock
         self._loop = loop
         self._drained = drained
@@ -68,7 +69,9 @@ class ResponseWriter:
         return bool(self._pending)
 
     def write(self, pieces: list[Piece]) -> bool:
-        """Send one frame made of `pieces`, or hold it; True when all of it has left, or will with `release`."""
+        """Send one frame made of `pieces`, or hold it; True when all of it has left, or will with
+        `release`.
+        """
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
             body = pieces[0]
             return self._send_small(_SIZE.pack(len(body)) + body)
@@ -86,7 +89,9 @@ class ResponseWriter:
         return not was_blocked and self._flush()
 
     def hold(self) -> None:
-        """Keep small answers back until `release`: several of one connection then cost one system call."""
+        """Keep small answers back until `release`: several of one connection then cost one system
+        call.
+        """
         self._holding = True
 
     def release(self) -> bool:
@@ -100,7 +105,9 @@ class ResponseWriter:
         return not self._pending
 
     def close(self) -> None:
-        """Drop what has not left and stop watching the socket. The socket itself belongs to the transport."""
+        """Drop what has not left and stop watching the socket. The socket itself belongs to the
+        transport.
+        """
         self._pending.clear()
         self._held.clear()
         if self._poll_fd >= 0:
@@ -173,7 +180,8 @@ class ResponseWriter:
 
     def _watch(self) -> None:
         if self._poll_fd < 0:
-            # The loop refuses to watch a descriptor that a transport owns; a duplicate is another one to it.
+            # The loop refuses to watch a descriptor that a transport owns; a duplicate is another
+            # one to it.
             self._poll_fd = os.dup(self._socket.fileno())
         self._loop.add_writer(self._poll_fd, self._writable)
 
@@ -209,7 +217,9 @@ class _SliceRest:
         return _SliceRest(self._slice, self._position - self._slice.position + int(rest.start))
 
     def send_to(self, sock: socket.socket) -> int:
-        """Send as much as the socket takes; returns bytes, raises BlockingIOError when it takes none."""
+        """Send as much as the socket takes; returns bytes, raises BlockingIOError when it takes
+        none.
+        """
         try:
             sent = os.sendfile(sock.fileno(), self._slice.fileno(), self._position, self._size)
         except OSError as error:

@@ -1,7 +1,9 @@
-"""The network layer as a whole: listeners, connections, the request queue and the pool that serves it.
+"""The network layer as a whole: listeners, connections, the request queue and the pool that serves
+it.
 
-Order of a start: `start()` binds every listener and accepts; requests that come wait in the RequestChannel until
-`enable_request_processing()`. Order of a stop: `stop_accepting()`, then `shutdown()`.
+Order of a start: `start()` binds every listener and accepts; requests that come wait in the
+RequestChannel until `enable_request_processing()`. Order of a stop: `stop_accepting()`, then
+`shutdown()`.
 
 Owned by the event loop.
 """
@@ -67,7 +69,8 @@ class SocketServer:
         )
 
     async def start(self) -> tuple[EndPoint, ...]:
-        """Bind and accept; returns the end points with the ports that were bound, in the order of `listeners`.
+        """Bind and accept; returns the end points with the ports that were bound, in the order of
+        `listeners`.
 
         Raises ConfigError when an address cannot be bound; nothing stays bound then.
         """
@@ -91,7 +94,9 @@ class SocketServer:
             acceptor.close()
 
     async def shutdown(self, deadline_ms: float = SHUTDOWN_DEADLINE_MS) -> None:
-        """Close every connection: those without a request in work at once, the others after `deadline_ms`."""
+        """Close every connection: those without a request in work at once, the others after
+        `deadline_ms`.
+        """
         self.stop_accepting()
         await self.processor.shutdown(deadline_ms)
         await self.pool.shutdown()
@@ -103,5 +108,6 @@ def _check_plaintext(listeners: Sequence[EndPoint]) -> None:
     for listener in listeners:
         if listener.security_protocol != "PLAINTEXT":
             raise ConfigError(
-                f"listener {listener} asks for {listener.security_protocol}; only PLAINTEXT is served"
+                f"listener {listener} asks for {listener.security_protocol}; "
+                "only PLAINTEXT is served"
             )

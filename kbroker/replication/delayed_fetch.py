@@ -1,7 +1,8 @@
 """A fetch that waits until there are `min_bytes` to read, or its max wait is over.
 
-It is woken per partition: by an append, a move of the high watermark or of the last stable offset, a change of
-leadership, or deletion. Then only that partition is looked at again; the answer itself is one fresh read of all.
+It is woken per partition: by an append, a move of the high watermark or of the last stable offset,
+a change of leadership, or deletion. Then only that partition is looked at again; the answer itself
+is one fresh read of all.
 """
 
 from __future__ import annotations

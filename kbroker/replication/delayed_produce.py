@@ -15,9 +15,11 @@ CommitCheck = Callable[[TopicPartition, int], ErrorCode | None]
 
 
 class DelayedProduce(DelayedOperation):
-    """Answers once each partition has been committed or has failed; on expiry the rest gets REQUEST_TIMED_OUT.
+    """Answers once each partition has been committed or has failed; on expiry the rest gets
+    REQUEST_TIMED_OUT.
 
-    `pending` are those of `results` that still wait; each keeps the offsets its append was given, also when it fails.
+    `pending` are those of `results` that still wait; each keeps the offsets its append was given,
+    also when it fails.
     """
 
     __slots__ = ("_check", "_future", "_pending", "_results")

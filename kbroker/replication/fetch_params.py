@@ -14,7 +14,9 @@ NO_EPOCH = -1
 
 @dataclass(slots=True, kw_only=True)
 class FetchParams:
-    """The part of a Fetch request that holds for all its partitions. Sizes in bytes over all partitions."""
+    """The part of a Fetch request that holds for all its partitions. Sizes in bytes over all
+    partitions.
+    """
 
     isolation: FetchIsolation
     max_bytes: int
@@ -28,7 +30,8 @@ class FetchParams:
 class FetchPartition:
     """One partition as a fetcher asks for it. A fetch session keeps it from request to request.
 
-    The last two fields are what the session told its client last; they are unused without a session.
+    The last two fields are what the session told its client last; they are unused without a
+    session.
     """
 
     topic_partition: TopicPartition  # the topic is "" while its id is unknown here

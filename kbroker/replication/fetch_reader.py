@@ -1,8 +1,9 @@
-"""Reads several partitions for one fetch: shares out the bytes, turns each refusal into that partition's error code.
+"""Reads several partitions for one fetch: shares out the bytes, turns each refusal into that
+partition's error code.
 
-Law: owned by the event loop; no record is copied, an answer holds slices of segment files. Every partition that was
-asked for has one entry in the outcome, in the same order. The first batch found is returned whole whatever the limits
-say, so that a consumer always gets on (KIP-74).
+Law: owned by the event loop; no record is copied, an answer holds slices of segment files. Every
+partition that was asked for has one entry in the outcome, in the same order. The first batch found
+is returned whole whatever the limits say, so that a consumer always gets on (KIP-74).
 """
 
 from __future__ import annotations

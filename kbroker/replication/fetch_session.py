@@ -1,12 +1,14 @@
-"""Incremental fetch sessions (KIP-227): a client names its partitions once, later only what changed of them.
+"""Incremental fetch sessions (KIP-227): a client names its partitions once, later only what changed
+of them.
 
-A request's session epoch says what it wants: -1 no session; 0 a new session, naming all partitions; n the n-th
-request of a session, naming partitions that are new or changed, and those to forget. The answer to a request of a
-session leaves out partitions of which there is nothing new.
+A request's session epoch says what it wants: -1 no session; 0 a new session, naming all partitions;
+n the n-th request of a session, naming partitions that are new or changed, and those to forget. The
+answer to a request of a session leaves out partitions of which there is nothing new.
 
-Law: owned by the event loop. The cache is bounded by `max.incremental.fetch.session.cache.slots`. A full cache takes a
-new session in place of one that nobody used for two minutes, or of an older one with fewer partitions: a big session
-saves more. Followers' sessions are never evicted for consumers'.
+Law: owned by the event loop. The cache is bounded by `max.incremental.fetch.session.cache.slots`. A
+full cache takes a new session in place of one that nobody used for two minutes, or of an older one
+with fewer partitions: a big session saves more. Followers' sessions are never evicted for
+consumers'.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ class FetchOrigin(NamedTuple):
 
 
 class FetchSession:
-    """The partitions of one client, in the order in which they are read, and the epoch of its next request."""
+    """The partitions of one client, in the order in which they are read, and the epoch of its next
+    request.
+    """
 
     __slots__ = ("created_ms", "epoch", "last_used_ms", "origin", "partitions", "session_id")
 
@@ -122,7 +126,8 @@ class FetchSessions:
     ) -> FetchContext:
         """The partitions that a request of that version asks for.
 
-        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+        Raises KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        FETCH_SESSION_TOPIC_ID_ERROR.
         """
         origin = FetchOrigin(version >= FIRST_VERSION_WITH_TOPIC_IDS, is_follower)
         epoch = request.session_epoch
@@ -158,7 +163,9 @@ class FetchSessions:
     def create(
         self, origin: FetchOrigin, asked_for: list[FetchPartition], answers: list[PartitionData]
     ) -> int:
-        """Start a session whose client has just been told `answers`; its id, or 0 when there is no room."""
+        """Start a session whose client has just been told `answers`; its id, or 0 when there is no
+        room.
+        """
         now_ms = self._clock.monotonic_ms()
         if not asked_for or not self._has_room(origin, len(asked_for), now_ms):
             return NO_SESSION
@@ -250,7 +257,9 @@ def _apply_changes(session: FetchSession, request: FetchRequest, topic_name: Top
 
 
 def _find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> None:
-    """Topics are named by id: one that was unknown may have been created since, and a known one deleted."""
+    """Topics are named by id: one that was unknown may have been created since, and a known one
+    deleted.
+    """
     for asked in partitions:
         topic, index = asked.topic_partition
         if not topic:

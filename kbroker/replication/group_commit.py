@@ -1,8 +1,10 @@
-"""fsync before an acks=all answer, where fewer than two replicas hold the records (`kbroker.flush=acks-all`).
+"""fsync before an acks=all answer, where fewer than two replicas hold the records
+(`kbroker.flush=acks-all`).
 
-Law: owned by the event loop; only the fsync itself runs on a worker thread. While one is under way for a partition,
-appends gather behind it and share the next one. A failed fsync is never repeated: the kernel may have dropped the
-pages and would report success, so the partition goes offline instead.
+Law: owned by the event loop; only the fsync itself runs on a worker thread. While one is under way
+for a partition, appends gather behind it and share the next one. A failed fsync is never repeated:
+the kernel may have dropped the pages and would report success, so the partition goes offline
+instead.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ RunInThread = Callable[[Callable[[], None]], asyncio.Future[None]]
 class GroupCommit:
     """Flushes partitions that acks=all producers wait for.
 
-    `run_in_thread` starts a function on a worker thread; `on_flushed` and `on_failure` hear what came of it.
+    `run_in_thread` starts a function on a worker thread; `on_flushed` and `on_failure` hear what
+    came of it.
     """
 
     def __init__(

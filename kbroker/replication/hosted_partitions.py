@@ -1,4 +1,5 @@
-"""The partitions this broker holds: online with their log, offline after a storage error, or not held at all.
+"""The partitions this broker holds: online with their log, offline after a storage error, or not
+held at all.
 
 Owned by the event loop.
 """
@@ -31,8 +32,8 @@ class HostedPartitions:
     def get(self, topic_partition: TopicPartition) -> Partition:
         """The online partition.
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR when it is offline, NOT_LEADER_OR_FOLLOWER when other brokers hold it,
-        UNKNOWN_TOPIC_OR_PARTITION when nobody does.
+        Raises KafkaError: KAFKA_STORAGE_ERROR when it is offline, NOT_LEADER_OR_FOLLOWER when other
+        brokers hold it, UNKNOWN_TOPIC_OR_PARTITION when nobody does.
         """
         partition = self._online.get(topic_partition)
         if partition is not None:

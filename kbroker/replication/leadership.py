@@ -1,7 +1,9 @@
-"""Carries out what the controller orders: lead, follow, stop, delete. Each partition succeeds or fails by itself.
+"""Carries out what the controller orders: lead, follow, stop, delete. Each partition succeeds or
+fails by itself.
 
-Law: owned by the event loop. A controller that has been replaced is refused by its epoch, news of an older leader by
-theirs; both are answered, never applied. The order within one partition: log first, then state, then announcement.
+Law: owned by the event loop. A controller that has been replaced is refused by its epoch, news of
+an older leader by theirs; both are answered, never applied. The order within one partition: log
+first, then state, then announcement.
 """
 
 from __future__ import annotations
@@ -247,7 +249,9 @@ class Leadership:
     # High watermark checkpoint
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write the high watermarks of all hosted partitions, and of logs whose leadership is not settled yet."""
+        """Write the high watermarks of all hosted partitions, and of logs whose leadership is not
+        settled yet.
+        """
         waiting = {
             topic_partition: offset
             for topic_partition, offset in self._checkpointed_high_watermarks().items()

@@ -1,8 +1,9 @@
-"""What this broker knows of the cluster: live brokers, topics, who leads what. The controller fills it.
+"""What this broker knows of the cluster: live brokers, topics, who leads what. The controller fills
+it.
 
-Law: owned by the event loop; `update` is the only thing that changes it. Answers to Metadata are built from structs
-that are kept per topic until the topic or the set of live brokers changes: such a struct belongs to the cache and must
-not be changed by those who put it into an answer.
+Law: owned by the event loop; `update` is the only thing that changes it. Answers to Metadata are
+built from structs that are kept per topic until the topic or the set of live brokers changes: such
+a struct belongs to the cache and must not be changed by those who put it into an answer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ PartitionState = UpdateMetadataRequest.UpdateMetadataPartitionState
 
 FULL_UPDATE = 2  # UpdateMetadataRequest.Type: what it does not name is gone
 OPERATIONS_NOT_ASKED = -(2**31)
-# Bits of AclOperation that apply to the resource: what a user without restrictions may do (KIP-430).
+# Bits of AclOperation that apply to the resource: what a user without restrictions may do
+# (KIP-430).
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 FIRST_VERSION_WITH_LISTENER_ERRORS = 6
@@ -191,7 +193,9 @@ class MetadataCache:
         listener_name: str,
         authorized_operations: int = OPERATIONS_NOT_ASKED,
     ) -> MetadataResponse.MetadataResponseTopic | None:
-        """The topic as Metadata of `version` shows it to clients of a listener, None when it does not exist."""
+        """The topic as Metadata of `version` shows it to clients of a listener, None when it does
+        not exist.
+        """
         found = self._topics.get(topic)
         if found is None:
             return None

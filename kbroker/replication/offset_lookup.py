@@ -1,7 +1,9 @@
-"""Finds offsets for ListOffsets: by timestamp, and the special ones (KIP-79, KIP-734, KIP-405, KIP-1005, KIP-1023).
+"""Finds offsets for ListOffsets: by timestamp, and the special ones (KIP-79, KIP-734, KIP-405,
+KIP-1005, KIP-1023).
 
-Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told nothing beyond what it
-may read. Nothing is ever tiered here: the special timestamps of tiered storage find local offsets, or none.
+Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told
+nothing beyond what it may read. Nothing is ever tiered here: the special timestamps of tiered
+storage find local offsets, or none.
 """
 
 from __future__ import annotations
@@ -24,8 +26,13 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 _FIRST_VERSION = {
-    LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
-}  # fmt: skip
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 DEBUGGING_REPLICA_ID = -2
@@ -123,7 +130,7 @@ def _find(partition: Partition, params: OffsetParams, timestamp: int) -> Timesta
 
 
 def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:
-    """A new leader learns the true high watermark from its followers; until then it lags (KIP-207)."""
+    """A new leader learns the high watermark from its followers; until then it lags (KIP-207)."""
     if params.isolation is FetchIsolation.LOG_END:
         return
     if partition.high_watermark < partition.state.leader_epoch_start_offset:
@@ -135,7 +142,7 @@ def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:
 
 
 def _segment_offsets_before(log: Log, timestamp: int, max_offsets: int) -> list[int]:
-    """Offsets at which segments start, and the log end, each with the time at which it was current."""
+    """Offsets at which segments start, and the log end, each with the time it was current."""
     marks = [
         (max(segment.base_offset, log.log_start_offset), segment.largest_timestamp)
         for segment in log.segments

@@ -1,7 +1,9 @@
-"""One partition held by this broker: its log and its leadership state, and what may be done with both.
+"""One partition held by this broker: its log and its leadership state, and what may be done with
+both.
 
-Owned by the event loop. Decisions are in `state/partition_state.py`; this class reads the log for them and writes the
-outcome back. An append to a partition without followers costs one log append and one comparison more.
+Owned by the event loop. Decisions are in `state/partition_state.py`; this class reads the log for
+them and writes the outcome back. An append to a partition without followers costs one log append
+and one comparison more.
 """
 
 from __future__ import annotations
@@ -113,12 +115,15 @@ class Partition:
         self._set_state(self.state.stopped())
 
     def check_access(self, leader_epoch: int, *, leader_only: bool) -> None:
-        """Raise FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER as Kafka does (KIP-320)."""
+        """Raise FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER as Kafka does
+        (KIP-320).
+        """
         refusal = self.state.check_access(leader_epoch, leader_only=leader_only)
         if refusal is not ErrorCode.NONE:
             raise KafkaError(
                 refusal,
-                f"Partition {self.topic_partition} at leader epoch {self.state.leader_epoch}, asked for {leader_epoch}",
+                f"Partition {self.topic_partition} at leader epoch {self.state.leader_epoch}, "
+                f"asked for {leader_epoch}",
             )
 
     # Records
@@ -151,7 +156,8 @@ class Partition:
         if self.state.is_under_min_isr(minimum):
             raise KafkaError(
                 ErrorCode.NOT_ENOUGH_REPLICAS,
-                f"The ISR {self.state.isr} of {self.topic_partition} is too small for min.insync.replicas={minimum}",
+                f"The ISR {self.state.isr} of {self.topic_partition} is too small for "
+                f"min.insync.replicas={minimum}",
             )
 
     def read(
@@ -169,7 +175,7 @@ class Partition:
         return self.log.log_end_offset
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEndOffset:
-        """The largest epoch not above `epoch` and where it ended; both -1 when unknown (KIP-101)."""
+        """The largest epoch not above `epoch` and its end; both -1 when unknown (KIP-101)."""
         return self.log.leader_epoch_cache.end_offset_for(epoch, self.log.log_end_offset)
 
     def diverging_epoch(self, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
@@ -190,7 +196,7 @@ class Partition:
     # Followers and the high watermark
 
     def check_committed(self, end_offset: int) -> ErrorCode | None:
-        """How an acks=all append up to `end_offset` ended: None while the replicas lack something."""
+        """How an acks=all append up to `end_offset` ended: None while replicas lack something."""
         if not self.state.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if self.log.high_watermark < end_offset:
@@ -217,7 +223,9 @@ class Partition:
         return self.maybe_increment_high_watermark(now_ms)
 
     def maybe_shrink_isr(self, now_ms: int) -> None:
-        """Propose an ISR without the replicas that lag; called every half `replica.lag.time.max.ms`."""
+        """Propose an ISR without the replicas that lag; called every half
+        `replica.lag.time.max.ms`.
+        """
         shrunk = self.state.shrunk_isr(
             leader_end_offset=self.log.log_end_offset,
             now_ms=now_ms,

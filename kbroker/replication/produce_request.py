@@ -1,6 +1,7 @@
 """One Produce request on its way: what is to be appended, and the response as it fills.
 
-Law: each partition has one entry in the answer. One that is named twice keeps the records named last, as in Kafka.
+Law: each partition has one entry in the answer. One that is named twice keeps the records named
+last, as in Kafka.
 """
 
 from __future__ import annotations

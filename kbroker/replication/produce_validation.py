@@ -1,6 +1,7 @@
 """What of a Produce request's records can be refused before the log is asked (KIP-98, KIP-110).
 
-Law: looks at two fields of the first batch header, once per partition. The log checks the batch itself.
+Law: looks at two fields of the first batch header, once per partition. The log checks the batch
+itself.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def refusal(
 ) -> ErrorCode | None:
     """Why these records are not appended, None when the log may look at them.
 
-    Transactions are not served: a batch of one is answered as for a transaction that the coordinator does not know.
-    Without a transactional id nobody may have written it.
+    Transactions are not served: a batch of one is answered as for a transaction that the
+    coordinator does not know. Without a transactional id nobody may have written it.
     """
     if records is None:
         return ErrorCode.INVALID_RECORD

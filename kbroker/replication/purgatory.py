@@ -1,9 +1,11 @@
 """Operations that wait for something to happen, or for their time to run out (Kafka's purgatory).
 
-Law: owned by the event loop. An operation is watched under keys; whoever changes what a key stands for calls
-`check_and_complete(key)`. One timer serves all operations: it is set to the earliest deadline only.
+Law: owned by the event loop. An operation is watched under keys; whoever changes what a key stands
+for calls `check_and_complete(key)`. One timer serves all operations: it is set to the earliest
+deadline only.
 
-An operation is completed exactly once: by its condition, by its deadline, or dropped when nobody waits any more.
+An operation is completed exactly once: by its condition, by its deadline, or dropped when nobody
+waits any more.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from typing import Generic, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
 
-OPERATIONS_MAX = 100_000  # a connection waits for one request at a time, so this is far above any connection limit
+# A connection waits for one request at a time, so this is far above any connection limit.
+OPERATIONS_MAX = 100_000
 PURGE_INTERVAL = (
     1_000  # `fetch.purgatory.purge.interval.requests`, `producer.purgatory.purge.interval.requests`
 )

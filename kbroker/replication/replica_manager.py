@@ -1,9 +1,10 @@
 """ReplicaManager: every read and write of a partition that this broker holds goes through here.
 
-Law: owned by the event loop. What can be answered now is answered with a plain value; only what has to wait (acks=all
-for its followers, a fetch for its bytes) costs a future and a place in a purgatory. A refusal is the error code of one
-partition and never spoils the others. Expected faults have their own codes: a producer that reads
-UNKNOWN_SERVER_ERROR gives up a batch that may have been written, and sends it again as a new one (KAFKA-14034).
+Law: owned by the event loop. What can be answered now is answered with a plain value; only what has
+to wait (acks=all for its followers, a fetch for its bytes) costs a future and a place in a
+purgatory. A refusal is the error code of one partition and never spoils the others. Expected faults
+have their own codes: a producer that reads UNKNOWN_SERVER_ERROR gives up a batch that may have been
+written, and sends it again as a new one (KAFKA-14034).
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ _WITHOUT_LOG_START_OFFSET = frozenset(
 
 
 class ReplicaManager:
-    """Holds partitions, appends to them, reads from them, and lets requests wait for what happens to them."""
+    """Holds partitions, appends to them, reads from them, and lets requests wait for what happens
+    to them.
+    """
 
     def __init__(
         self,
@@ -114,7 +117,9 @@ class ReplicaManager:
     # What the controller orders
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
-        """Call `listener(became_leader, became_follower)` after each change; stopped replicas count as followers."""
+        """Call `listener(became_leader, became_follower)` after each change; stopped replicas count
+        as followers.
+        """
         self._listeners.append(listener)
 
     def add_deletion_listener(self, listener: DeletionListener) -> None:
@@ -126,7 +131,9 @@ class ReplicaManager:
         self._leadership.isr_change = isr_change
 
     def set_group_commit(self, run_in_thread: RunInThread) -> None:
-        """Answer acks=all only after an fsync where one replica holds the records (`kbroker.flush=acks-all`)."""
+        """Answer acks=all only after an fsync where one replica holds the records
+        (`kbroker.flush=acks-all`).
+        """
         self._group_commit = GroupCommit(run_in_thread, self.wake, self.partitions_offline)
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
@@ -142,7 +149,7 @@ class ReplicaManager:
         return response
 
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Take over what the controller says about the cluster, unless it has been replaced since."""
+        """Take over what the controller says about the cluster, unless it was replaced since."""
         if request.controller_epoch < self._leadership.controller_epoch:
             return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
         self._leadership.controller_epoch = request.controller_epoch
@@ -155,7 +162,8 @@ class ReplicaManager:
     def partitions_offline(self, partitions: Iterable[TopicPartition]) -> None:
         """The disk of these partitions has failed: they answer KAFKA_STORAGE_ERROR from now on.
 
-        Announced a moment later, because the failed append of a listener may be what has found it out.
+        Announced a moment later, because the failed append of a listener may be what has found it
+        out.
         """
         change = self._leadership.take_offline(partitions)
         self._timer.call_later(0, lambda: self._announce(change))
@@ -178,8 +186,8 @@ class ReplicaManager:
     ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
         """Append to each partition; a plain list where nothing has to be waited for.
 
-        Results are in the order of `entries`, which name each partition once. Buffers must be writable: offsets and
-        leader epoch are written into them.
+        Results are in the order of `entries`, which name each partition once. Buffers must be
+        writable: offsets and leader epoch are written into them.
         """
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
             return [
@@ -279,8 +287,8 @@ class ReplicaManager:
     ) -> list[FetchResponse.PartitionData] | Awaitable[list[FetchResponse.PartitionData]]:
         """Read from each partition; a plain list where nothing has to be waited for.
 
-        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is no error and less than
-        `min_bytes` to read.
+        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is no error
+        and less than `min_bytes` to read.
         """
         outcome = self._reader.read(params, asked_for)
         if params.replica_id >= 0:
@@ -315,14 +323,18 @@ class ReplicaManager:
     # Waiting requests
 
     def wake(self, topic_partition: TopicPartition) -> None:
-        """Look at the requests that wait for this partition: its end, high watermark, LSO or leadership changed."""
+        """Look at the requests that wait for this partition: its end, high watermark, LSO or
+        leadership changed.
+        """
         self.fetch_purgatory.check_and_complete(topic_partition)
         self.produce_purgatory.check_and_complete(topic_partition)
 
     def isr_settled(
         self, topic_partition: TopicPartition, isr: tuple[int, ...], partition_epoch: int
     ) -> None:
-        """A proposed ISR has been written, or replaced by another one, at version `partition_epoch`."""
+        """A proposed ISR has been written, or replaced by another one, at version
+        `partition_epoch`.
+        """
         partition = self._hosted.find(topic_partition)
         if partition is not None and partition.isr_settled(
             isr, partition_epoch, self._clock.now_ms()
@@ -342,7 +354,9 @@ class ReplicaManager:
             partition.maybe_shrink_isr(now_ms)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write `replication-offset-checkpoint`; due every `replica.high.watermark.checkpoint.interval.ms`."""
+        """Write `replication-offset-checkpoint`; due every
+        `replica.high.watermark.checkpoint.interval.ms`.
+        """
         self._leadership.checkpoint_high_watermarks()
 
     def shutdown(self) -> None:

@@ -13,7 +13,8 @@ from kbroker.model import EndPoint
 def advertised_end_points(config: KafkaConfig, bound: Sequence[EndPoint]) -> tuple[EndPoint, ...]:
     """The end points to register; `bound` are those listened on, with their real ports.
 
-    A listener without host is announced to each client under the address that client came by. Raises ConfigError.
+    A listener without host is announced to each client under the address that client came by.
+    Raises ConfigError.
     """
     if config.kbroker.kbroker_advertise is not None:
         first = _forced(config.kbroker.kbroker_advertise, bound[0])

@@ -1,6 +1,7 @@
 """What a broker does from time to time: checkpoints, retention, flushing, looking after followers.
 
-Law: one task per duty, all held and cancelled here. A duty that fails is logged and tried again at its next turn.
+Law: one task per duty, all held and cancelled here. A duty that fails is logged and tried again at
+its next turn.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Who this broker is: its cluster's id and its own, from the configuration, the data directory and the tree."""
+"""Who this broker is: its cluster's id and its own, from the configuration, the data directory and
+the tree.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ async def _broker_id(config: KafkaConfig, zk: ZkUtils, meta: MetaProperties | No
 
 
 def _new_cluster_id() -> str:
-    """A random id in Kafka's form: a UUID, URL-safe base64, 22 characters, not beginning with a dash."""
+    """A random id in Kafka's form: a UUID, URL-safe base64, 22 characters, not beginning with a
+    dash.
+    """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):

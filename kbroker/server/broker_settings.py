@@ -1,6 +1,8 @@
-"""The settings in force on this broker: those of its start, under the dynamic ones of the cluster, the broker and each topic.
+"""The settings in force on this broker: those of its start, under the dynamic ones of the cluster,
+the broker and each topic.
 
-Logs ask for a topic's settings synchronously, so they are worked out here once and kept until something changes.
+Logs ask for a topic's settings synchronously, so they are worked out here once and kept until
+something changes.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def loop_factory(
     if kind is EventLoopKind.ASYNCIO:
         return asyncio.new_event_loop
     try:
-        import uvloop  # here: not installed everywhere, and not needed by those who only import this module
+        import uvloop  # here: not installed everywhere, and slow to import
     except ModuleNotFoundError:
         if kind is EventLoopKind.UVLOOP:
             raise

@@ -12,7 +12,9 @@ class BrokerIdInUseError(Exception):
 
 
 class KafkaHealthcheck:
-    """Registers the broker; `broker_epoch` is the creation id of its node, which fences it against its past."""
+    """Registers the broker; `broker_epoch` is the creation id of its node, which fences it against
+    its past.
+    """
 
     def __init__(self, zk: ZkUtils, broker: Broker) -> None:
         self._zk = zk

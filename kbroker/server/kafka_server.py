@@ -1,8 +1,10 @@
-"""KafkaServer: puts a broker together, starts it and stops it. The composition root; no logic of its own.
+"""KafkaServer: puts a broker together, starts it and stops it. The composition root; no logic of
+its own.
 
-Order of a start: data directories are locked; the tree is opened; logs are recovered; sockets are bound; the broker is
-registered and the controller elected; when this broker knows the cluster, requests are answered. Each step leaves
-behind how it is undone, and a stop, or a start that fails half way, undoes them from the last to the first.
+Order of a start: data directories are locked; the tree is opened; logs are recovered; sockets are
+bound; the broker is registered and the controller elected; when this broker knows the cluster,
+requests are answered. Each step leaves behind how it is undone, and a stop, or a start that fails
+half way, undoes them from the last to the first.
 
 Owned by the event loop.
 """
@@ -70,7 +72,8 @@ class KafkaServer:
     async def startup(self) -> None:
         """Return when produce, consume and groups work.
 
-        Raises ConfigError, LogDirectoryError, BrokerIdInUseError or CorruptTreeError: one sentence for the operator.
+        Raises ConfigError, LogDirectoryError, BrokerIdInUseError or CorruptTreeError: one sentence
+        for the operator.
         """
         self.lifecycle.transition_to(BrokerState.STARTING)
         try:
@@ -108,7 +111,7 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)
         self.lifecycle.on_controller_activity(self._controller.is_active)
 
-    # --- the steps of a start, in their order ------------------------------------------------------------------
+    # The steps of a start, in their order.
 
     async def _open_storage(self) -> None:
         """Lock the data directories, open the tree in the first of them, learn who we are."""
@@ -210,7 +213,7 @@ class KafkaServer:
         self._undo.callback(self._socket_server.stop_accepting)
 
     async def _join_cluster(self) -> None:
-        """Register, see that there is a controller, and wait until it has told us about ourselves."""
+        """Register, see that there is a controller, and wait until it has told us of ourselves."""
         broker_id = self._identity.broker_id
         broker = Broker(
             broker_id=broker_id,
@@ -230,7 +233,7 @@ class KafkaServer:
                 f"{broker_id} within {_READY_TIMEOUT_MS / 1000:g} s"
             )
 
-    # --- news from one part for another ------------------------------------------------------------------------
+    # News from one part for another.
 
     def _current_config(self) -> KafkaConfig:
         return self._settings.config

@@ -1,8 +1,8 @@
 """The controller's channel to the broker it runs in: a call instead of a connection.
 
-Law: the broker does with a request what it does with one that came over the network, in the same order. A request for
-many partitions is carried out in slices, so that clients are answered in between: creating a log costs several system
-calls, and a topic may have thousands of partitions.
+Law: the broker does with a request what it does with one that came over the network, in the same
+order. A request for many partitions is carried out in slices, so that clients are answered in
+between: creating a log costs several system calls, and a topic may have thousands of partitions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Settings from outside: properties files, the environment and `--override`, joined in Kafka's order.
+"""Settings from outside: properties files, the environment and `--override`, joined in Kafka's
+order.
 
-Law: defaults < profile < properties file < environment < override < dynamic settings. The text of a file and the
-variables come in as arguments; the command line alone reads them.
+Law: defaults < profile < properties file < environment < override < dynamic settings. The text of a
+file and the variables come in as arguments; the command line alone reads them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class SettingSources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSettings:
-    """The settings in force, the cluster id asked for, and one line for each thing that has no effect."""
+    """The settings in force, the cluster id asked for, and one line for each thing that has no
+    effect.
+    """
 
     config: KafkaConfig
     cluster_id: str | None
@@ -104,8 +107,8 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
 def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Settings among the variables, and a line for each Kafka variable that has no effect.
 
-    `KAFKA_` or `KAFKA_CFG_`, then the name in capitals: `_` for a dot, `__` for an underscore, `___` for a dash.
-    kbroker's own settings may also go by `KBROKER_` and the rest of their name.
+    `KAFKA_` or `KAFKA_CFG_`, then the name in capitals: `_` for a dot, `__` for an underscore,
+    `___` for a dash. kbroker's own settings may also go by `KBROKER_` and the rest of their name.
     """
     by_variable = {_variable(key.name): key.name for key in config_keys()}
     values: dict[str, str] = {}
@@ -158,7 +161,9 @@ def _is_known(name: str) -> bool:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    r"""Settings from the text of a Java properties file: comments, `\` at line ends, `\t` and `\u0041` escapes."""
+    r"""Settings from the text of a Java properties file: comments, `\` at line ends, `\t` and
+    `\u0041` escapes.
+    """
     values = {}
     for line in _logical_lines(text):
         match = _KEY_AND_VALUE.fullmatch(line)

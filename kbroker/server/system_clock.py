@@ -23,5 +23,5 @@ class SystemClock:
         return time.monotonic() * 1000
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimerHandle:
-        """Run `callback` on the running event loop after `delay_ms`; at once when that is negative."""
+        """Run `callback` on the running loop after `delay_ms`; at once when that is negative."""
         return asyncio.get_running_loop().call_later(max(delay_ms, 0) / 1000, callback)

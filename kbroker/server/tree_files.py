@@ -1,4 +1,4 @@
-"""The embedded tree's files inside a data directory, through the same door to the disk as the logs."""
+"""The embedded tree's files in a data directory, through the same door to the disk as logs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Reports when the event loop was blocked: a debugging aid for the rule that nothing blocks it over 10 ms.
+"""Reports when the event loop was blocked: a debugging aid for the rule that nothing blocks it over
+10 ms.
 
-A thread looks at a counter that a timer on the loop advances. When the counter stands still too long, the thread
-logs where the loop's thread is at that moment, once per block.
+A thread looks at a counter that a timer on the loop advances. When the counter stands still too
+long, the thread logs where the loop's thread is at that moment, once per block.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ LIMIT_MS = 10.0
 
 
 class Watchdog:
-    """Watches the loop it is started on. `blocks` counts reports, `longest_ms` is the longest block seen."""
+    """Watches the loop it is started on. `blocks` counts reports, `longest_ms` is the longest block
+    seen.
+    """
 
     def __init__(self, limit_ms: float = LIMIT_MS) -> None:
         self._limit_s = limit_ms / 1000

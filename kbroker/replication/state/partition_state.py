@@ -1,11 +1,13 @@
 """Who leads a partition, which replicas are in sync, and how far the high watermark may go.
 
-Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come in as arguments. The
-local log's end offset and the present high watermark stay with the log, which changes with every append; they are
-arguments here, so an append to a partition with one replica builds no object.
+Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come in as
+arguments. The local log's end offset and the present high watermark stay with the log, which
+changes with every append; they are arguments here, so an append to a partition with one replica
+builds no object.
 
-Terms: the *isr* is what the partition's state znode says; while a change of it is being written, `pending_isr` is what
-was asked for, and the high watermark waits for the replicas of both (KIP-497). Fencing by leader epoch: KIP-320.
+Terms: the *isr* is what the partition's state znode says; while a change of it is being written,
+`pending_isr` is what was asked for, and the high watermark waits for the replicas of both
+(KIP-497). Fencing by leader epoch: KIP-320.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class ReplicaState:
     ) -> ReplicaState:
         """The follower asked for `fetch_offset`: it has everything before that.
 
-        Reading up to where the leader ended at the *previous* fetch counts as caught up at that fetch: a busy leader
-        is always some records ahead of the follower's newest request.
+        Reading up to where the leader ended at the *previous* fetch counts as caught up at that
+        fetch: a busy leader is always some records ahead of the follower's newest request.
         """
         caught_up_ms = self.last_caught_up_time_ms
         if fetch_offset >= leader_end_offset:
@@ -103,8 +105,8 @@ class PartitionState:
     ) -> PartitionState:
         """The state of a leader at `change.leader_epoch` whose log ends at `end_offset`.
 
-        Followers of an older epoch are forgotten: what they reported may have been cut since. A repeated message of
-        the same epoch keeps them.
+        Followers of an older epoch are forgotten: what they reported may have been cut since. A
+        repeated message of the same epoch keeps them.
         """
         assert change.leader == self.local_id, "made leader by a message that names another broker"
         new_epoch = not self.is_leader or change.leader_epoch > self.leader_epoch
@@ -158,7 +160,7 @@ class PartitionState:
     # Fencing
 
     def check_leader_epoch(self, requested_epoch: int) -> ErrorCode:
-        """NONE, or why a request that speaks of `requested_epoch` (-1: not said) cannot be served."""
+        """NONE, or why a request that names `requested_epoch` (-1: does not) cannot be served."""
         if requested_epoch in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.NONE
         if requested_epoch < self.leader_epoch:
@@ -175,7 +177,9 @@ class PartitionState:
     # In-sync replicas
 
     def effective_min_isr(self, min_insync_replicas: int) -> int:
-        """`min.insync.replicas`, but never more than there are replicas: such a topic could take no acks=all."""
+        """`min.insync.replicas`, but never more than there are replicas: such a topic could take no
+        acks=all.
+        """
         return min(min_insync_replicas, len(self.replicas))
 
     def is_under_min_isr(self, min_insync_replicas: int) -> bool:
@@ -197,10 +201,11 @@ class PartitionState:
         return replace(self, followers={**self.followers, replica_id: updated})
 
     def expanded_isr(self, replica_id: int, high_watermark: int) -> tuple[int, ...] | None:
-        """The ISR with `replica_id` added once it has caught up, or None where nothing is to be changed.
+        """The ISR with `replica_id` added once it has caught up, or None where nothing is to be
+        changed.
 
-        It must have reached the high watermark *and* the offset at which this leader began, else a later leader from
-        this ISR could lack records that were committed before.
+        It must have reached the high watermark *and* the offset at which this leader began, else a
+        later leader from this ISR could lack records that were committed before.
         """
         if not self.is_leader or self.pending_isr is not None or replica_id in self.isr:
             return None
@@ -251,9 +256,10 @@ class PartitionState:
     ) -> int:
         """The smallest end offset of the replicas that count; never below `current`.
 
-        A follower outside the ISR that has caught up counts too: it is about to join, and would otherwise have to
-        chase a high watermark that runs ahead of it. Below min.insync.replicas the high watermark stands still, so
-        that what was acked with acks=all is all that consumers see as committed.
+        A follower outside the ISR that has caught up counts too: it is about to join, and would
+        otherwise have to chase a high watermark that runs ahead of it. Below min.insync.replicas
+        the high watermark stands still, so that what was acked with acks=all is all that consumers
+        see as committed.
         """
         if self.is_under_min_isr(min_insync_replicas):
             return current
