@@ -82,7 +82,9 @@ def _copy_identity(entry: Struct, result: Struct, version: int) -> None:
     targets = _names_and_numbers(type(result), version)
     same = [field for field in targets if field.name in _IDENTITY and field in sources]
     for field in same:
-        setattr(result, field.name, getattr(entry, field.name))
+        value = getattr(entry, field.name)
+        if value is not None:  # a topic asked for by id has no name, and the answer may need one
+            setattr(result, field.name, value)
     if not same and sources and targets and sources[0].type_name == targets[0].type_name:
         setattr(result, targets[0].name, getattr(entry, sources[0].name))
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from kbroker.errors import ErrorCode
+from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -205,3 +206,13 @@ def test_config_resources_are_named_by_type_and_name() -> None:
             )
         ]
     )
+
+
+def test_a_topic_asked_for_by_id_alone_is_refused_with_an_empty_name() -> None:
+    topic = MetadataRequest.MetadataRequestTopic(topic_id=TOPIC_ID, name=None)
+
+    answer = MetadataRequest(topics=[topic]).error_response(ErrorCode.INVALID_REQUEST, 10)
+
+    assert isinstance(answer, MetadataResponse)
+    assert (answer.topics[0].name, answer.topics[0].topic_id) == ("", TOPIC_ID)
+    assert encode(answer, 10)
