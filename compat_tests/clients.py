@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -12,7 +13,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compat_tests.apache_kafka import NotAvailableError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-FIRST_TIMESTAMP_MS = 1_700_000_000_000
+# An hour ago: much older records would be due for deletion, and a broker may delete them at any moment.
+FIRST_TIMESTAMP_MS = (int(time.time()) - 3_600) * 1_000
 
 
 def require_program(name: str, hint: str) -> str:
