@@ -139,8 +139,11 @@ class FileRecords:
         return removed
 
     def sync(self) -> None:
-        """Bring the content to the disk; may run on a worker thread."""
-        (self._file or self._open()).sync()
+        """Bring the content to the disk; may run on a worker thread.
+
+        On a descriptor of its own: the owner may close the other one meanwhile.
+        """
+        self._file_system.sync(self.path)
 
     def close(self) -> None:
         """Give the descriptor back; the next use opens the file again."""

@@ -34,7 +34,8 @@ from kbroker.log.format import (
 from kbroker.log.log import Log
 from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
 from kbroker.log.log_loader import LoadRequest, load_log
-from kbroker.log.log_state import LogEnvironment
+from kbroker.log.log_state import LogEnvironment, PendingFlush
+from kbroker.log.write_runner import WriteRunner, run_now
 from kbroker.model import TopicPartition
 
 _CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic of this broker
@@ -64,6 +65,8 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._doomed_directories: list[tuple[str, int | None]] = []  # -delete, and when they go
+        self._run_write: WriteRunner = run_now
+        self._was_clean = True
         self._on_offline: Callable[[str, list[TopicPartition]], None] = lambda _, __: None
         self._environment = LogEnvironment(
             file_system=file_system,
@@ -81,6 +84,8 @@ class LogManager:
         except LogDirectoryError:
             self.release()
             raise
+        # One that was never claimed has no broker before this one, so there is nothing to recover.
+        self._was_clean = all(d.was_clean or d.meta is None for d in self._directories)
         return next((d.meta for d in self._directories if d.meta is not None), None)
 
     open = open_directories
@@ -109,6 +114,10 @@ class LogManager:
             directory.remove_clean_shutdown()
         return [request.topic_partition for _, request in requests if not request.was_clean]
 
+    def write_with(self, run: WriteRunner) -> None:
+        """Let `run` write checkpoints and sync logs from now on."""
+        self._run_write = run
+
     def on_directory_offline(self, callback: Callable[[str, list[TopicPartition]], None]) -> None:
         """Call back with the path and the lost partitions when a data directory fails."""
         self._on_offline = callback
@@ -116,7 +125,7 @@ class LogManager:
     @property
     def was_clean(self) -> bool:
         """True when the last broker on these directories stopped cleanly, or there was none."""
-        return all(directory.was_clean for directory in self._directories)
+        return self._was_clean
 
     @property
     def online_directories(self) -> list[str]:
@@ -197,7 +206,7 @@ class LogManager:
         return removed
 
     def flush_dirty_logs(self, now_ms: int) -> int:
-        """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are full; how many."""
+        """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are full; how many it begins."""
         flushed = 0
         for log in self._online_logs():
             waiting = log.log_end_offset - log.recovery_point
@@ -210,12 +219,7 @@ class LogManager:
             up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
             pending = log.begin_flush(up_to_offset)
             if pending is not None:
-                try:
-                    pending.sync()
-                except StorageError as error:
-                    self._directory_failed(log.directory, error)
-                    continue
-                log.complete_flush(pending, now_ms)
+                self._run_write(pending.sync, partial(self._flushed, log, pending, now_ms))
                 flushed += 1
         return flushed
 
@@ -355,10 +359,20 @@ class LogManager:
                 if self._homes[topic_partition] is directory
                 and (offset := offset_of_log(log)) is not None
             }
-            try:
-                directory.write_offsets(file, offsets)
-            except StorageError as error:
-                self._directory_failed(directory.path, error)
+            write = partial(directory.write_offsets, file, offsets)
+            self._run_write(write, partial(self._written, directory.path))
+
+    def _flushed(
+        self, log: Log, pending: PendingFlush, now_ms: int, error: StorageError | None
+    ) -> None:
+        if error is None:
+            log.complete_flush(pending, now_ms)
+        elif self._logs.get(log.topic_partition) is log:
+            self._directory_failed(log.directory, error)
+
+    def _written(self, path: str, error: StorageError | None) -> None:
+        if error is not None:
+            self._directory_failed(path, error)
 
     def _remove_doomed_directories(self, now_ms: int) -> None:
         delay_ms = self._config.log_segment_delete_delay_ms

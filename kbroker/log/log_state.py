@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import ENOENT
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
@@ -54,7 +55,14 @@ class PendingFlush:
     end_offset: int
 
     def sync(self) -> None:
-        """Fsync the segments, the leader epochs and the directory."""
+        """Fsync the segments, the leader epochs and the directory; one taken out meanwhile needs none."""
+        try:
+            self._sync()
+        except StorageError as error:
+            if error.errno != ENOENT:
+                raise
+
+    def _sync(self) -> None:
         for segment in self.segments:
             segment.sync()
         epochs = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"

@@ -38,14 +38,17 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.advertised_address import advertised_end_points
 from kbroker.server.background_work import BackgroundWork
+from kbroker.server.background_writer import BackgroundWriter
 from kbroker.server.broker_duties import broker_duties
 from kbroker.server.broker_identity import settle_identity
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
+from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.local_channel import LocalChannel
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_files import TreeDirectory
+from kbroker.server.watchdog import Watchdog
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
@@ -94,6 +97,7 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
 
     async def _start(self) -> None:
+        raise_file_limit()
         await self._open_storage()
         self._assemble()
         await self._dynamic_configs.start()
@@ -104,8 +108,7 @@ class KafkaServer:
         await self._join_cluster()
         self._groups.start()
         self._undo.callback(self._groups.shutdown)
-        self._work.start()
-        self._undo.callback(self._work.stop)
+        self._start_background_work()
         self._undo.push_async_callback(self._socket_server.shutdown)
         self._socket_server.enable_request_processing()
         self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)
@@ -207,6 +210,17 @@ class KafkaServer:
         self._undo.callback(self._logs.shutdown)
         if recovered:
             _log.info("%d partitions were recovered after an unclean shutdown", len(recovered))
+
+    def _start_background_work(self) -> None:
+        writer = BackgroundWriter()
+        self._logs.write_with(writer.run)
+        self._undo.push_async_callback(writer.stop)
+        self._work.start()
+        self._undo.callback(self._work.stop)
+        if _log.isEnabledFor(logging.DEBUG):
+            watchdog = Watchdog()
+            watchdog.start()
+            self._undo.callback(watchdog.stop)
 
     async def _bind(self) -> None:
         self.end_points = await self._socket_server.start()
