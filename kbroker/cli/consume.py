@@ -69,6 +69,7 @@ def consume(  # one parameter per option
     from kafka import KafkaConsumer
 
     printer = _Printer(output)
+    at_end = False
     with client_errors(bootstrap):
         consumer = KafkaConsumer(
             bootstrap_servers=bootstrap,
@@ -85,11 +86,13 @@ def consume(  # one parameter per option
                 printer.print(record)
                 if number == count:
                     break
+            else:
+                at_end = True
         except KeyboardInterrupt:
             pass  # Ctrl-C is how --follow ends
         finally:
             if group is not None:
-                consumer.commit(printer.positions())
+                consumer.commit(None if at_end else printer.positions())
             printer.end()
             consumer.close()
 
@@ -190,7 +193,7 @@ class _Printer:
         self._last[record.topic, record.partition] = record.offset
 
     def positions(self) -> dict[Any, Any]:
-        """What a group commits: the offset after the last printed record of each partition, not the
+        """What a group commits before the end: the offset after the last printed record of each partition, not the
         last polled.
         """
         from kafka.structs import OffsetAndMetadata, TopicPartition
