@@ -11,6 +11,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
@@ -37,6 +38,9 @@ from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 
 AUTO_CREATE_TIMEOUT_MS = 5_000
+# A deleted topic leaves the metadata first and the tree when its replicas have gone. So long its
+# name cannot be used again, which a client that deletes and creates anew must not see.
+NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
 
 
@@ -116,6 +120,11 @@ class TopicAdmin:
             except NodeExistsError:
                 continue  # on its way already
         await self._wait(results, self._is_gone, timeout_ms)
+        deleted = [result.name for result in results if result.error is ErrorCode.NONE]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(timeout_ms, NAME_FREE_TIMEOUT_MS) / 1000):
+                for name in deleted:
+                    await self._zk.topic_gone(name)
         return results
 
     async def create_partitions(

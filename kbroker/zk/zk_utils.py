@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from kbroker.clock import Clock
 from kbroker.model import Broker, TopicPartition
@@ -28,6 +29,7 @@ from kbroker.zk.tree import (
     Tree,
     TreeError,
     Watch,
+    WatchEvent,
 )
 from kbroker.zk.zk_paths import (
     PartitionStateWrite,
@@ -155,6 +157,15 @@ class ZkUtils:
     async def topic_exists(self, topic: str) -> bool:
         """True when the topic is there."""
         return await self.tree.exists(zk_paths.topic_path(topic)) is not None
+
+    async def topic_gone(self, topic: str) -> None:
+        """Return when the tree no longer has the topic."""
+        while True:
+            changed = asyncio.Event()
+            stat = await self.tree.exists(zk_paths.topic_path(topic), partial(_set, changed))
+            if stat is None:
+                return
+            await changed.wait()
 
     async def topic_assignment(
         self, topic: str, watch: Watch | None = None
@@ -349,3 +360,7 @@ class ZkUtils:
         for name in names:
             await self._delete_recursive(f"{path}/{name}", epoch_version)
         await self._delete_fenced(path, epoch_version)
+
+
+def _set(event: asyncio.Event, _change: WatchEvent) -> None:
+    event.set()

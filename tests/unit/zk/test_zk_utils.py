@@ -144,3 +144,18 @@ def assignment() -> TopicAssignment:
         topic_id=decode_uuid("YtMWDdqcTLmj-sHRw0ceHg"),
         partitions={0: ReplicaAssignment(replicas=(1, 2, 3))},
     )
+
+
+def test_a_topic_is_gone_when_its_node_is_and_not_before() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        await zk.tree.create("/brokers/topics/t", b"1")
+        waiting = asyncio.create_task(zk.topic_gone("t"))
+        await zk.tree.set("/brokers/topics/t", b"2")
+        await asyncio.sleep(0)
+        still_there = not waiting.done()
+        await zk.tree.delete("/brokers/topics/t")
+        await asyncio.wait_for(waiting, 5)
+        assert still_there
+        await asyncio.wait_for(zk.topic_gone("never-there"), 5)
+
+    run(scenario)
