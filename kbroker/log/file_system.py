@@ -16,6 +16,8 @@ from typing import Protocol
 
 Bytes = bytes | bytearray | memoryview
 
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
 
 class StorageError(Exception):
     """The disk refused `operation` on `path`; `errno` is the operating system's number (0 where it gave none)."""
@@ -25,6 +27,11 @@ class StorageError(Exception):
         self.path = path
         self.operation = operation
         self.errno = errno
+
+    @property
+    def is_out_of_descriptors(self) -> bool:
+        """Nothing is wrong with the disk: too many files are open, which passes."""
+        return self.errno in _OUT_OF_DESCRIPTORS
 
 
 class File(Protocol):

@@ -489,7 +489,7 @@ class Log:
         return self._file_system.modified_ms(segment.records.path)
 
     def _failed(self, error: StorageError) -> KafkaError:
-        if self.failure is None:
+        if self.failure is None and not error.is_out_of_descriptors:
             self.failure = error
             _log.error("Log of %s fails: %s", self.topic_partition, error)
             self._environment.on_failure(self.directory, error)

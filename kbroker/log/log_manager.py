@@ -397,6 +397,8 @@ class LogManager:
 
     def _directory_failed(self, path: str, error: StorageError) -> None:
         """Take the data directory that holds `path` offline, with all logs in it."""
+        if error.is_out_of_descriptors:
+            return  # the disk is well: what needs a file is refused until others have been closed
         directory = next(
             (d for d in self._directories if f"{path}/".startswith(f"{d.path}/")), None
         )
