@@ -37,7 +37,11 @@ class RunningBroker:
         ]  # fmt: skip
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=self.before
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                preexec_fn=self.before,  # noqa: PLW1509  sets a limit and does nothing else
             )
         return self.process
 
