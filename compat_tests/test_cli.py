@@ -205,6 +205,22 @@ def test_consuming_begins_where_it_is_told(kbroker: Run, bootstrap: str, made: s
     assert kbroker("consume", made, "--count", "2").lines() == ["v", "vv"]
 
 
+def test_an_offset_beyond_the_end_is_told(kbroker: Run, made: str) -> None:
+    kbroker("produce", made, stdin="v\n")
+
+    refused = kbroker("consume", made, "--from", "99").refused(ITEM_FAILED)
+
+    assert "--from 99 is beyond the end, 1" in refused
+
+
+def test_a_missing_topic_is_told_to_a_producer(own_broker: Callable[..., BrokerProcess]) -> None:
+    broker = own_broker("--override", "auto.create.topics.enable=false")
+
+    refused = run("produce", "nowhere", stdin="v\n", bootstrap=broker.bootstrap)
+
+    assert "no such topic: nowhere" in refused.refused(ITEM_FAILED)
+
+
 def test_following_goes_on_until_ctrl_c(kbroker: Run, bootstrap: str, made: str) -> None:
     assert kbroker("produce", made, stdin="before\n").code == FINE
     following = subprocess.Popen(

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, bootstrap_option, client_errors
+from kbroker.cli.output import say
 
 _AGO = re.compile(r"-(\d+)(s|m|h|d)")
 _UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -134,10 +135,22 @@ def _position(
     elif isinstance(place, int) and place < 0:
         _seek_to_time(consumer, assigned, int(time.time() * 1000) + place)
     elif isinstance(place, int):
-        for partition in assigned:
-            consumer.seek(partition, place)
+        _seek_to_offset(consumer, assigned, place)
     else:
         consumer.seek_to_beginning(*assigned)
+
+
+def _seek_to_offset(consumer: Any, assigned: Sequence[Any], offset: int) -> None:
+    """Begin at `offset` where there is one; a partition that ends before it begins at its end."""
+    starts, ends = consumer.beginning_offsets(assigned), consumer.end_offsets(assigned)
+    if all(offset > ends[partition] for partition in assigned):
+        raise CommandError(
+            f"--from {offset} is beyond the end, {max(ends.values())}", EXIT_ITEM_FAILED
+        )
+    if all(offset < starts[partition] for partition in assigned):
+        say(f"offset {offset} is no longer there: beginning at {min(starts.values())}")
+    for partition in assigned:
+        consumer.seek(partition, min(max(offset, starts[partition]), ends[partition]))
 
 
 def _seek_to_time(consumer: Any, assigned: Sequence[Any], timestamp_ms: int) -> None:

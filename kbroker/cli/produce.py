@@ -17,6 +17,7 @@ from kbroker.cli.connection import (
 )
 from kbroker.cli.output import say
 
+_TOPIC_TIMEOUT_MS = 5_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -62,9 +63,11 @@ def produce(  # one parameter per option
             acks=int(acks) if acks != "all" else "all",
             compression_type=None if compression == "none" else compression,
             linger_ms=5,
+            max_block_ms=_TOPIC_TIMEOUT_MS,
             bootstrap_timeout_ms=5_000,
         )
         try:
+            _check_topic(producer, topic)
             for line in sys.stdin.buffer:
                 record_key, value = _split(line.rstrip(b"\r\n"), key, key_separator)
                 future = producer.send(
@@ -80,6 +83,19 @@ def produce(  # one parameter per option
             producer.flush()
             producer.close()
     _finish(topic, sent, failures)
+
+
+def _check_topic(producer: Any, topic: str) -> None:
+    """Have the topic made where the broker does so; say at once when there is none."""
+    from kafka.errors import KafkaTimeoutError
+
+    try:
+        producer.partitions_for(topic)
+    except KafkaTimeoutError as error:
+        raise CommandError(
+            f"no such topic: {topic} (create it with `kbroker topic create {topic}`)",
+            EXIT_ITEM_FAILED,
+        ) from error
 
 
 def _finish(topic: str, sent: int, failures: Sequence[Any]) -> None:

@@ -206,13 +206,17 @@ class KafkaConfig:
             )
         if self.kbroker.kbroker_profile == "prod" and "listeners" not in self.texts:
             raise ConfigError("listeners is not set: the prod profile needs explicit addresses")
+        if self.kbroker.kbroker_profile == "prod" and not {"log.dirs", "log.dir"} & set(self.texts):
+            raise ConfigError("log.dirs is not set: the prod profile needs a data directory")
         names = {end_point.listener_name for end_point in self.end_points()}
         for end_point in self.advertised_end_points():
             if end_point.listener_name not in names:
                 raise invalid_value(
                     "advertised.listeners", end_point, "there is no such listener in listeners"
                 )
-            if end_point.host in ("0.0.0.0", "::"):  # noqa: S104  refused, as no client can connect to it
+            # No client can connect to the address that stands for all of them.
+            is_wildcard = end_point.host in ("0.0.0.0", "::")  # noqa: S104  refused, not bound
+            if is_wildcard and not self.advertises_per_connection():
                 raise invalid_value(
                     "advertised.listeners", end_point, "clients cannot connect to this address"
                 )

@@ -134,17 +134,30 @@ def test_nothing_set_gives_the_dev_profile() -> None:
     assert loaded.cluster_id is None
 
 
+PROD_NEEDS = {"listeners": "PLAINTEXT://h:1", "log.dirs": "/data"}
+
+
+@pytest.mark.parametrize("missing", sorted(PROD_NEEDS))
+def test_prod_asks_for_what_a_test_broker_would_make_up(missing: str) -> None:
+    given = {name: text for name, text in PROD_NEEDS.items() if name != missing}
+    with pytest.raises(ConfigError, match=f"{missing} is not set"):
+        load_settings(SettingSources(profile="prod", properties=given))
+
+
+def test_dev_may_listen_everywhere_as_each_client_is_told_its_own_way() -> None:
+    sources = SettingSources(overrides={"listeners": "PLAINTEXT://0.0.0.0:9092"})
+    assert load_settings(sources).config.end_points()[0].host == "0.0.0.0"
+
+
 def test_the_profile_asked_for_wins_over_the_files() -> None:
-    sources = SettingSources(
-        profile="prod", properties={"kbroker.profile": "dev", "listeners": "PLAINTEXT://h:1"}
-    )
+    sources = SettingSources(profile="prod", properties={"kbroker.profile": "dev", **PROD_NEEDS})
     loaded = load_settings(sources)
     assert loaded.config.kbroker.kbroker_profile == "prod"
     assert loaded.config.group.offsets_topic_num_partitions == 50
 
 
 def test_the_profile_may_come_from_a_file() -> None:
-    sources = SettingSources(properties={"kbroker.profile": "prod", "listeners": "PLAINTEXT://h:1"})
+    sources = SettingSources(properties={"kbroker.profile": "prod", **PROD_NEEDS})
     assert load_settings(sources).config.group.offsets_topic_num_partitions == 50
 
 
