@@ -246,6 +246,17 @@ class KafkaServer:
                 f"the controller (broker {self._controller.controller_id}) did not accept broker "
                 f"{broker_id} within {_READY_TIMEOUT_MS / 1000:g} s"
             )
+        await self._learn_topics()
+
+    async def _learn_topics(self) -> None:
+        """Wait for the topics there are: a client must not be told that one of them does not exist."""
+        expected = set(await self._zk.topics()) - set(await self._zk.topic_deletions())
+        await self._waiter.wait_until(
+            lambda: all(map(self._metadata.contains_topic, expected)), _READY_TIMEOUT_MS
+        )
+        missing = [topic for topic in expected if not self._metadata.contains_topic(topic)]
+        if missing:
+            _log.warning("the controller has told nothing yet of the topics %s", sorted(missing))
 
     # News from one part for another.
 
