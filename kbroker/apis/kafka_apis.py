@@ -147,9 +147,8 @@ class KafkaApis:
             self.errors += 1
             self._log_bug(served, error)
         if getattr(message, "acks", None) == 0:
-            return NoResponse(
-                close=True
-            )  # a producer with acks=0 reads no answers; a closed connection it notices
+            # A producer with acks=0 reads no answers; a closed connection it notices.
+            return NoResponse(close=True)
         response = message.error_response(code, served.version, text)
         return Response(encode_pieces(response, served.version, served.header.pack(correlation_id)))
 

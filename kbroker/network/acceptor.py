@@ -24,9 +24,8 @@ from kbroker.protocol.request import ConnectionInfo
 _log = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64
-_BACKLOG_MIN = (
-    1_024  # one loop accepts between requests: a burst of clients needs more room than Kafka's 50
-)
+# One loop accepts between requests: a burst of clients needs more room than Kafka's 50.
+_BACKLOG_MIN = 1_024
 _RETRY_S = 1.0  # after running out of descriptors
 _FULL_RETRY_S = 0.1  # after reaching max.connections
 _OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}

@@ -24,9 +24,8 @@ from kbroker.protocol.request import FileSlice, Piece
 _SIZE = Struct(">i")
 _JOIN_BYTES_MAX = 64 * 1024  # up to here one copy costs less than a second system call
 _COPY_BYTES_MAX = 256 * 1024
-_NO_SENDFILE = frozenset(
-    {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
-)  # said by some file systems
+# Said by file systems that cannot send files.
+_NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 _MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
 
 

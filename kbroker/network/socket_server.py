@@ -24,9 +24,8 @@ from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool
 
 SHUTDOWN_DEADLINE_MS = 100.0  # requests that wait for something are cut off then
-_DEFAULT_BUDGET_BYTES = (
-    512 * 1024 * 1024
-)  # for receive buffers when queued.max.request.bytes sets no bound
+# For receive buffers when queued.max.request.bytes sets no bound.
+_DEFAULT_BUDGET_BYTES = 512 * 1024 * 1024
 
 
 class SocketServer:

@@ -69,9 +69,8 @@ class Leadership:
         self._log_manager = log_manager
         self._clock = clock
         self._lag_time_max_ms = lag_time_max_ms
-        self._checkpointed: dict[TopicPartition, int] | None = (
-            None  # read from disk when first needed
-        )
+        # High watermarks of the last run; read from disk when first needed.
+        self._checkpointed: dict[TopicPartition, int] | None = None
         self.isr_change: IsrChange = no_isr_change
         self.controller_epoch = 0
 

@@ -19,9 +19,7 @@ from kbroker.clock import Clock, Timer, TimerHandle
 
 # A connection waits for one request at a time, so this is far above any connection limit.
 OPERATIONS_MAX = 100_000
-PURGE_INTERVAL = (
-    1_000  # `fetch.purgatory.purge.interval.requests`, `producer.purgatory.purge.interval.requests`
-)
+PURGE_INTERVAL = 1_000  # completed operations; `fetch.purgatory.purge.interval.requests`
 
 
 class DelayedOperation(ABC):
@@ -70,9 +68,8 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._operations_max = operations_max
         self._purge_interval = purge_interval
         self._watchers: dict[Hashable, dict[OperationT, None]] = {}
-        self._deadlines: list[
-            tuple[float, int, OperationT]
-        ] = []  # heap; completed ones are purged now and then
+        # A heap; completed operations stay in it until they are purged.
+        self._deadlines: list[tuple[float, int, OperationT]] = []
         self._sequence = 0
         self._size = 0
         self._armed: tuple[float, TimerHandle] | None = None

@@ -67,9 +67,8 @@ class PartitionState:
     local_id: int
     leader: int = NO_LEADER
     leader_epoch: int = NO_EPOCH
-    leader_epoch_start_offset: int = (
-        UNKNOWN_OFFSET  # log end offset at which this broker began to lead
-    )
+    # Log end offset at which this broker began to lead.
+    leader_epoch_start_offset: int = UNKNOWN_OFFSET
     controller_epoch: int = -1
     partition_epoch: int = -1  # version of the state znode
     isr: tuple[int, ...] = ()
