@@ -1,4 +1,7 @@
-"""Time as an argument: what pure code and shells ask for. The only implementation of a machine's clock is in `server`."""
+"""Time as an argument: what pure code and shells ask for.
+
+The only implementation of a machine's clock is in `server`.
+"""
 
 from __future__ import annotations
 

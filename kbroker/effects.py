@@ -1,7 +1,8 @@
 """What pure code asks a shell for: records to append, answers to send, timers to set.
 
-A machine never waits, reads a clock or touches a socket. It takes an input with the `Instant` it happened at,
-changes its state and returns effects; the shell runs them in order and feeds their outcome back as further inputs.
+A machine never waits, reads a clock or touches a socket. It takes an input with the `Instant` it
+happened at, changes its state and returns effects; the shell runs them in order and feeds their
+outcome back as further inputs.
 """
 
 from __future__ import annotations

@@ -196,7 +196,9 @@ _RETRIABLE = frozenset(
 
 
 class KafkaError(Exception):
-    """A refusal that Kafka names: answered to the client as `code`, with `message` where the API has one."""
+    """A refusal that Kafka names: answered to the client as `code`,
+    with `message` where the API has one.
+    """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)

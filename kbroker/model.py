@@ -1,4 +1,7 @@
-"""Values that every layer speaks of: identifiers, addresses, leadership. Data only, no behaviour beyond equality."""
+"""Values that every layer speaks of: identifiers, addresses, leadership.
+
+Data only, no behaviour beyond equality.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,10 @@ class EndPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered broker: its id, addresses and rack. `epoch` is the creation id (czxid) of its znode."""
+    """A registered broker: its id, addresses and rack.
+
+    `epoch` is the creation id (czxid) of its znode.
+    """
 
     broker_id: int
     end_points: tuple[EndPoint, ...]

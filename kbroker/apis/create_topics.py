@@ -1,7 +1,8 @@
 """CreateTopics (key 19), versions 0 to 7.
 
-v1: validate_only. v4: -1 asks for the broker's defaults (taken in every version, as Kafka does). v5: the answer holds
-the topic's layout and settings. v7: its id. Only the controller creates topics; others answer NOT_CONTROLLER.
+v1: validate_only. v4: -1 asks for the broker's defaults (taken in every version, as Kafka does).
+v5: the answer holds the topic's layout and settings. v7: its id. Only the controller creates
+topics; others answer NOT_CONTROLLER.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DeleteTopics (key 20), versions 0 to 6.
 
-v3: TOPIC_DELETION_DISABLED is known (older clients get INVALID_REQUEST). v5: error messages. v6: topics by id.
-Only the controller deletes topics; others answer NOT_CONTROLLER.
+v3: TOPIC_DELETION_DISABLED is known (older clients get INVALID_REQUEST). v5: error messages. v6:
+topics by id. Only the controller deletes topics; others answer NOT_CONTROLLER.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DescribeGroups (15): state, protocol and members of groups.
 
-v3: authorized operations. v4: group instance ids. v6: GROUP_ID_NOT_FOUND with a text for a group that is not there (KIP-1043); before, such
-a group was Dead and nothing more.
+v3: authorized operations. v4: group instance ids. v6: GROUP_ID_NOT_FOUND with a text for a group
+that is not there (KIP-1043); before, such a group was Dead and nothing more.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """FindCoordinator (10): which broker coordinates a group.
 
-v1: key type, error message. v4: several keys (KIP-699). v6: share groups (KIP-932).
-Key type 0 (groups) makes `__consumer_offsets` when it is not there and waits until it can be used. Key type 1 (transactional ids) is refused
-with a text, since transactions are not served yet. Key type 2 (share groups) has no coordinator here.
+v1: key type, error message. v4: several keys (KIP-699). v6: share groups (KIP-932). Key type 0
+(groups) makes `__consumer_offsets` when it is not there and waits until it can be used. Key type 1
+(transactional ids) is refused with a text, since transactions are not served yet. Key type 2 (share
+groups) has no coordinator here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Heartbeat (12): a member is alive and learns whether its group rebalances.
 
-v1: throttle time. v3: group instance id. Never waits; while the group is being loaded it is simply confirmed.
+v1: throttle time. v3: group instance id. Never waits; while the group is being loaded it is simply
+confirmed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44), versions 0 and 1: sets, deletes, appends to and subtracts from settings (KIP-339).
+"""IncrementalAlterConfigs (key 44), versions 0 and 1: changes settings (KIP-339).
 
 v1: flexible. Topics, and this broker or the cluster's default; loggers cannot be altered.
 """

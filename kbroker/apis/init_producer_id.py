@@ -1,8 +1,9 @@
 """InitProducerId (key 22), versions 0 to 5: a producer id for an idempotent producer (KIP-98).
 
-v3: a producer may name the id it had (KIP-360); without a transactional id it gets a new one all the same.
-v4: PRODUCER_FENCED is known. v5: TRANSACTION_ABORTABLE is known. Not served: v6, unstable in Kafka.
-Not implemented: transactional producers, refused with UNSUPPORTED_VERSION after Kafka's own checks.
+v3: a producer may name the id it had (KIP-360); without a transactional id it gets a new one all
+the same. v4: PRODUCER_FENCED is known. v5: TRANSACTION_ABORTABLE is known. Not served: v6, unstable
+in Kafka. Not implemented: transactional producers, refused with UNSUPPORTED_VERSION after Kafka's
+own checks.
 """
 
 from __future__ import annotations

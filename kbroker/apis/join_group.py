@@ -1,7 +1,8 @@
 """JoinGroup (11): become a member and wait for the rebalance to end.
 
-v0: one timeout for session and rebalance. v1: rebalance timeout. v4: a member without an id is given one and joins again (KIP-394).
-v5: group instance id. v7: protocol type; the protocol name may be null. v8: reason. v9: skip_assignment for a static leader that returns.
+v0: one timeout for session and rebalance. v1: rebalance timeout. v4: a member without an id is
+given one and joins again (KIP-394). v5: group instance id. v7: protocol type; the protocol name may
+be null. v8: reason. v9: skip_assignment for a static leader that returns.
 """
 
 from __future__ import annotations

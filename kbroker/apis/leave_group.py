@@ -1,6 +1,7 @@
 """LeaveGroup (13): members go, so that the others need not wait for their sessions to end.
 
-v0 to v2: one member, its error is the request's. v3: several, also by group instance id (KIP-345), each with its error. v5: reason.
+v0 to v2: one member, its error is the request's. v3: several, also by group instance id (KIP-345),
+each with its error. v5: reason.
 """
 
 from __future__ import annotations

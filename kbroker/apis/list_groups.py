@@ -1,6 +1,7 @@
 """ListGroups (16): the groups this broker coordinates.
 
-v1: throttle time. v4: filter by state, and states (KIP-518). v5: filter by type, and types (KIP-848); all groups here are classic.
+v1: throttle time. v4: filter by state, and states (KIP-518). v5: filter by type, and types
+(KIP-848); all groups here are classic.
 """
 
 from __future__ import annotations

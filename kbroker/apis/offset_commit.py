@@ -1,8 +1,8 @@
 """OffsetCommit (8): store how far a group has read.
 
-v0: kept in the znode tree, not by the coordinator. v1: member, generation, a timestamp per offset. v2 to v4: retention time of the request.
-v6: leader epoch. v7: group instance id. v10: topics by id (KIP-848).
-A partition that does not exist is refused by itself; the others are stored in one batch.
+v0: kept in the znode tree, not by the coordinator. v1: member, generation, a timestamp per offset.
+v2 to v4: retention time of the request. v6: leader epoch. v7: group instance id. v10: topics by id
+(KIP-848). A partition that does not exist is refused by itself; the others are stored in one batch.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def _topic(
     accepted: Accepted,
     waiting: list[PartitionResponse],
 ) -> OffsetCommitResponse.OffsetCommitResponseTopic:
-    """The answer for one topic; offsets that may be stored are added to `accepted`, their answers to `waiting`."""
+    """The answer for one topic.
+
+    Offsets that may be stored are added to `accepted`, their answers to `waiting`.
+    """
     name: str | None = topic.name
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:

@@ -1,9 +1,10 @@
 """OffsetFetch (9): how far groups have read.
 
-v0: read from the znode tree, where v0 commits are kept. v1: from the coordinator, errors per partition. v2: error of the request, null topics
-for all. v5: leader epoch. v7: require_stable (KIP-447). v8: several groups (KIP-709). v9: member id and epoch of the consumer protocol, which
-say nothing about a classic group. v10: topics by id.
-A partition without a committed offset, existing or not, is answered with offset -1 and no error.
+v0: read from the znode tree, where v0 commits are kept. v1: from the coordinator, errors per
+partition. v2: error of the request, null topics for all. v5: leader epoch. v7: require_stable
+(KIP-447). v8: several groups (KIP-709). v9: member id and epoch of the consumer protocol, which say
+nothing about a classic group. v10: topics by id. A partition without a committed offset, existing
+or not, is answered with offset -1 and no error.
 """
 
 from __future__ import annotations

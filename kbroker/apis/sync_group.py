@@ -1,6 +1,7 @@
 """SyncGroup (14): a member fetches its assignment, the leader brings everybody's.
 
-v1: throttle time. v3: group instance id. v5: protocol type and name, checked where they are given (KIP-559).
+v1: throttle time. v3: group instance id. v5: protocol type and name, checked where they are given
+(KIP-559).
 """
 
 from __future__ import annotations

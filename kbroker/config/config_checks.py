@@ -1,4 +1,7 @@
-"""Bounds of settings that a range or a list of words cannot say; each raises ConfigError with Kafka's sentence."""
+"""Bounds of settings that a range or a list of words cannot say.
+
+Each raises ConfigError with Kafka's sentence.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ from kbroker.config.config_values import invalid_value
 _MIGRATION_POLICIES = ("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")
 _THROTTLED_REPLICAS = re.compile(r"[0-9]+:[0-9]+")
 
-# The interval of releases in which each "IVn" of the inter-broker protocol exists (0.8.0 up to 4.0-IV1).
+# Versions of the inter-broker protocol, from 0.8.0 up to 4.0-IV1.
 _KAFKA_VERSION = re.compile(
-    r"(0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2]|0\.11\.0|1\.[01]|2\.[0-8]|3\.[0-9]|4\.0)(\.[0-9]+)*(-IV[0-4])?"
+    r"(0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2]|0\.11\.0|1\.[01]|2\.[0-8]|3\.[0-9]|4\.0)"
+    r"(\.[0-9]+)*(-IV[0-4])?"
 )
 
 
@@ -48,5 +52,6 @@ def throttled_replicas(name: str, value: Any) -> None:
         raise invalid_value(
             name,
             f"[{', '.join(value)}]",
-            f"{name} must be the literal '*' or a list of replicas in the following format: {shape}",
+            f"{name} must be the literal '*' "
+            f"or a list of replicas in the following format: {shape}",
         )

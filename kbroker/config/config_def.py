@@ -1,12 +1,13 @@
-"""How a setting is declared: `define(default, doc, ...)` as the value of a typed attribute of a `@config_group` class.
+"""How a setting is declared: a typed attribute of a `@config_group` class, set to `define(...)`.
 
     @config_group
     class LogConfig(ConfigGroup):
-        log_segment_bytes: int = define(1_073_741_824, "Roll a new segment at this size.", at_least=14)
+        log_segment_bytes: int = define(1_073_741_824, "Roll at this size.", at_least=14)
 
-The attribute is Kafka's name with dots turned to underscores. A group is a frozen, slotted value with keyword
-arguments, like a dataclass, but made without generated source: some 400 settings are declared at every start.
-Reading, DescribeConfigs and the reference page use the same `ConfigKey`s (`LogConfig.keys`).
+The attribute is Kafka's name with dots turned to underscores. A group is a frozen, slotted value
+with keyword arguments, like a dataclass, but made without generated source: some 400 settings are
+declared at every start. Reading, DescribeConfigs and the reference page use the same `ConfigKey`s
+(`LogConfig.keys`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from kbroker.config.config_values import ConfigType, ConfigValue, invalid_value,
 
 Importance = Literal["high", "medium", "low"]
 UpdateMode = Literal["read-only", "per-broker", "cluster-wide"]
-# "used": kbroker acts on it. "accepted": nothing here depends on it. "not yet": Kafka acts on it, kbroker does not.
+# "used": kbroker acts on it. "accepted": nothing here depends on it. "not yet": Kafka acts on it,
+# kbroker does not.
 Support = Literal["used", "accepted", "not yet"]
 Check = Callable[[str, Any], None]  # (name, value); raises ConfigError
 
@@ -165,7 +167,10 @@ GroupT = TypeVar("GroupT", bound=ConfigGroup)
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(define,))
 def config_group(cls: type[GroupT]) -> type[GroupT]:
-    """Turn the declared settings of a class into slots and `keys`; the class is made anew, as slots need."""
+    """Turn the declared settings of a class into slots and `keys`.
+
+    The class is made anew, as slots need.
+    """
     namespace = dict(cls.__dict__)
     keys = []
     for attribute, annotation in cls.__annotations__.items():

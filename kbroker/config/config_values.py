@@ -1,7 +1,7 @@
 """Settings as text: what Kafka's ConfigDef accepts for each type, and how it prints a value.
 
-Law: the text that Kafka parses is parsed here to the same value, and a refusal carries Kafka's own sentence, because
-clients show it and some tools match on it. Pure functions over strings.
+Law: the text that Kafka parses is parsed here to the same value, and a refusal carries Kafka's own
+sentence, because clients show it and some tools match on it. Pure functions over strings.
 """
 
 from __future__ import annotations

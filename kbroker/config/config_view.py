@@ -1,7 +1,8 @@
-"""What DescribeConfigs tells about settings: value, source, synonyms, type, read-only, documentation.
+"""What DescribeConfigs tells about settings: value, source, synonyms, type, documentation.
 
-Law: values, sources and synonyms come out as Kafka 3.9 answers them, its oddities included: synonyms that come before
-the setting's own name are dropped, so a setting in force through another unit (log.roll.hours) shows none.
+Law: values, sources and synonyms come out as Kafka 3.9 answers them, its oddities included:
+synonyms that come before the setting's own name are dropped, so a setting in force through another
+unit (log.roll.hours) shows none.
 """
 
 from __future__ import annotations
@@ -70,7 +71,10 @@ class DynamicConfigs(Protocol):
 
 
 def describe_topic(config: KafkaConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-    """Every setting of a topic that has `overrides`, by name; those that are not known are passed over."""
+    """Every setting of a topic that has `overrides`, by name.
+
+    Those that are not known are passed over.
+    """
     topic_config = TopicConfig.from_overrides(config, overrides)
     by_name = sorted(TopicConfig.keys, key=lambda key: key.name)
     return [_topic_entry(config, topic_config, overrides, key) for key in by_name]

@@ -1,4 +1,4 @@
-"""Names that mean something elsewhere, so that a start can say more about them than that they are unknown."""
+"""Names that mean something elsewhere: a start says more about them than that they are unknown."""
 
 from __future__ import annotations
 
@@ -88,5 +88,6 @@ KAFKA_4_SETTINGS = frozenset(
 # Settings that Kafka hands to its authorizer; they are no part of its own list.
 PLUGIN_SETTINGS = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 
-# Settings of one listener, of one SASL mechanism and of the tiered storage classes start with these.
+# Settings of one listener, of one SASL mechanism and of the tiered storage classes start with
+# these.
 PLUGIN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")

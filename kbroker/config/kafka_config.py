@@ -1,7 +1,8 @@
 """KafkaConfig: every group of settings of one broker, and where each value came from.
 
-Law: a KafkaConfig never changes; dynamic settings make a new one (`with_dynamic`). A component receives its group,
-not all of this. Order: defaults < profile < properties file < environment < override < dynamic settings.
+Law: a KafkaConfig never changes; dynamic settings make a new one (`with_dynamic`). A component
+receives its group, not all of this. Order: defaults < profile < properties file < environment <
+override < dynamic settings.
 """
 
 from __future__ import annotations
@@ -85,7 +86,10 @@ def config_keys() -> Iterator[ConfigKey]:
 
 
 class KafkaConfig:
-    """All settings of a broker. `texts` holds what was set, as text; the groups hold the values in force."""
+    """All settings of a broker.
+
+    `texts` holds what was set, as text; the groups hold the values in force.
+    """
 
     __slots__ = (*GROUPS, "dynamic_broker", "dynamic_default", "origins", "texts")
 
@@ -113,7 +117,9 @@ class KafkaConfig:
         dynamic_default: Mapping[str, str] | None = None,
         dynamic_broker: Mapping[str, str] | None = None,
     ) -> None:
-        """Settings by name as text: those set at start, then the dynamic ones of the cluster and of this broker."""
+        """Settings by name as text: those set at start, then the dynamic ones of the cluster and of
+        this broker.
+        """
         self.texts = _with_both_ids(texts or {})
         self.origins = _with_both_ids(origins or {})
         self.dynamic_default = dict(dynamic_default or {})
@@ -171,7 +177,10 @@ class KafkaConfig:
         return self.origins.get(name, ORIGIN_DEFAULT)
 
     def end_points(self) -> tuple[EndPoint, ...]:
-        """The addresses to listen on; those of a KRaft controller are left out, as there is none here."""
+        """The addresses to listen on.
+
+        Those of a KRaft controller are left out, as there is none here.
+        """
         end_points = self._end_points("listeners", self.socket_server.listeners)
         if not self.quorum.process_roles:
             return end_points

@@ -1,4 +1,6 @@
-"""Listener texts to addresses: `NAME://host:port,...` with the map from listener name to security protocol."""
+"""Listener texts to addresses: `NAME://host:port,...` with the map from listener name to security
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ def parse_security_protocol_map(name: str, text: str) -> dict[str, str]:
 
 
 def parse_end_points(name: str, text: str, protocols: dict[str, str]) -> tuple[EndPoint, ...]:
-    """The addresses in `text`, in order; an empty host stands for every interface. Raises ConfigError."""
+    """The addresses in `text`, in order; an empty host stands for every interface.
+
+    Raises ConfigError.
+    """
     end_points: list[EndPoint] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
         end_point = _parse_end_point(name, part, protocols)

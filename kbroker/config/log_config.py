@@ -1,6 +1,6 @@
 """LogConfig: log directories, segments, retention, flushing and cleaning.
 
-Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
 """
 
 from __future__ import annotations
@@ -371,7 +371,9 @@ class LogConfig(ConfigGroup):
         return self.log_roll_jitter_hours * MS_PER_HOUR
 
     def log_flush_interval_ms_effective(self) -> int:
-        """Time before records are synced, from log.flush.interval.ms, else the flusher's interval."""
+        """Time before records are synced, from log.flush.interval.ms,
+        else the flusher's interval.
+        """
         if self.log_flush_interval_ms is not None:
             return self.log_flush_interval_ms
         return self.log_flush_scheduler_interval_ms

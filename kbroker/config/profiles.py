@@ -1,4 +1,7 @@
-"""Sets of defaults: `dev` makes one broker usable at once, `prod` keeps Kafka's and loses nothing with the power."""
+"""Sets of defaults.
+
+`dev` makes one broker usable at once, `prod` keeps Kafka's and loses nothing with the power.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """SaslConfig: SASL logins of the listeners.
 
-Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TopicConfig: the settings of one topic: its overrides on top of the broker's values.
 
-Law: names, bounds and refusals are those of Kafka 3.9's topic settings; where a topic does not override a setting,
-the first of the broker's settings in `synonyms` that has a value counts.
+Law: names, bounds and refusals are those of Kafka 3.9's topic settings; where a topic does not
+override a setting, the first of the broker's settings in `synonyms` that has a value counts.
 """
 
 from __future__ import annotations
@@ -276,13 +276,19 @@ class TopicConfig(ConfigGroup):
         return "delete" in self.cleanup_policy
 
     def timestamp_before_max_ms_effective(self) -> int:
-        """How far behind a record's time may lie; falls back to the setting for both ways (KIP-937)."""
+        """How far behind a record's time may lie.
+
+        Falls back to the setting for both ways (KIP-937).
+        """
         if self.message_timestamp_before_max_ms != MAX_LONG:
             return self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms
 
     def timestamp_after_max_ms_effective(self) -> int:
-        """How far ahead a record's time may lie; falls back to the setting for both ways (KIP-937)."""
+        """How far ahead a record's time may lie.
+
+        Falls back to the setting for both ways (KIP-937).
+        """
         if self.message_timestamp_after_max_ms != MAX_LONG:
             return self.message_timestamp_after_max_ms
         return self.message_timestamp_difference_max_ms
@@ -319,7 +325,7 @@ def broker_defaults(config: KafkaConfig) -> dict[str, ConfigValue]:
 
 
 def validate_overrides(overrides: Mapping[str, str | None]) -> None:
-    """Raises KafkaError INVALID_CONFIG with Kafka's sentence for the first override that cannot be."""
+    """Raises KafkaError INVALID_CONFIG, with Kafka's sentence, for the first wrong override."""
     values: dict[str, ConfigValue] = {}
     nulls = [name for name, text in overrides.items() if text is None]
     if nulls:
@@ -348,5 +354,6 @@ def _validate_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
     if lowest > highest:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})",
+            f"conflict topic config setting min.compaction.lag.ms ({lowest})"
+            f" > max.compaction.lag.ms ({highest})",
         )

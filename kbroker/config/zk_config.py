@@ -1,6 +1,6 @@
 """ZkConfig: the ZooKeeper ensemble, when there is one.
 
-Names, types, bounds and defaults are those of Kafka 3.9; `support` says whether the broker acts on a setting.
+Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a setting is acted on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ class ZkConfig(ConfigGroup):
 
     zookeeper_connect: str | None = define(
         None,
-        "Ensemble as host:port,host:port/chroot; without it the metadata tree is inside the broker.",
+        "Ensemble as host:port,host:port/chroot; "
+        "without it the metadata tree is inside the broker.",
         importance="high",
         support="not yet",
     )

@@ -1,7 +1,8 @@
 """ClusterChanges: what an active controller does when brokers, topics or partitions come and go.
 
-Law: lives as long as this broker is controller, sees one event at a time. Everything it reads with a watch it reads
-again when the watch fires, so a change is never missed; a change seen twice does nothing the second time.
+Law: lives as long as this broker is controller, sees one event at a time. Everything it reads with
+a watch it reads again when the watch fires, so a change is never missed; a change seen twice does
+nothing the second time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class ClusterChanges:
         self._deletions = TopicDeletions(states, put, enabled=delete_topic_enable)
 
     async def start(self) -> None:
-        """Take over: read the cluster, set up all states, tell the brokers, finish what was begun."""
+        """Take over: read the cluster, set up the states, tell the brokers, end what was begun."""
         await self._read_cluster()
         context = self.context
         self._states.send_metadata(context.live_brokers)
@@ -84,7 +85,7 @@ class ClusterChanges:
         elif isinstance(event, events.ControlledShutdown):
             await self._on_controlled_shutdown(event.broker_id)
 
-    # --- start -------------------------------------------------------------------------------------------------
+    # ---- start
 
     async def _read_cluster(self) -> None:
         context = self.context
@@ -115,7 +116,7 @@ class ClusterChanges:
         self.context.set_assignment(topic, assignment)
         return True
 
-    # --- brokers -----------------------------------------------------------------------------------------------
+    # ---- brokers
 
     async def _on_broker_change(self) -> None:
         context = self.context
@@ -189,7 +190,7 @@ class ClusterChanges:
         if new:
             await self._replicas_failed(new)
 
-    # --- topics ------------------------------------------------------------------------------------------------
+    # ---- topics
 
     async def _on_topic_change(self) -> None:
         found = set(await self._zk.topics(self._on_topics_event))
@@ -225,7 +226,7 @@ class ClusterChanges:
             r for r in replicas if self.context.replica_state(r) is ReplicaState.NEW
         )
 
-    # --- leadership --------------------------------------------------------------------------------------------
+    # ---- leadership
 
     async def _on_replica_leader_election(
         self, partitions: Iterable[TopicPartition] | None
@@ -267,7 +268,7 @@ class ClusterChanges:
     def _leader(self, partition: TopicPartition) -> int:
         return self.context.leadership[partition].leader_and_isr.leader
 
-    # --- watches -----------------------------------------------------------------------------------------------
+    # ---- watches
 
     def _on_brokers_event(self, _event: WatchEvent) -> None:
         self._put(events.BrokerChange())

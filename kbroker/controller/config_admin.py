@@ -1,8 +1,8 @@
-"""ConfigAdmin: reads and alters the dynamic settings of topics and brokers under /config (KIP-339, KIP-226).
+"""ConfigAdmin: reads and alters dynamic settings under /config (KIP-339, KIP-226).
 
-Law: a change is checked whole before it is written; the entity's node is written first, then a notification that makes
-every broker read it again (`dynamic_config_manager`). Refusals of one resource are KafkaErrors with the sentences of
-Kafka 3.9.
+Law: a change is checked whole before it is written; the entity's node is written first, then a
+notification that makes every broker read it again (`dynamic_config_manager`). Refusals of one
+resource are KafkaErrors with the sentences of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ConfigAdmin:
                 outcomes.append(None)
         return outcomes
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # ---- inside
 
     async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> None:
         _check_request(resource)
@@ -133,7 +133,8 @@ class ConfigAdmin:
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if single:
             message = (
-                "Cannot update these configs at default cluster level, broker id must be specified: "
+                "Cannot update these configs at default cluster level, "
+                "broker id must be specified: "
                 f"Set({', '.join(single)})"
             )
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
@@ -144,7 +145,10 @@ def apply_operations(
     before: Mapping[str, str],
     key_of: Callable[[str], ConfigKey | None],
 ) -> dict[str, str]:
-    """The overrides after `changes`. Raises KafkaError for an operation the setting does not have."""
+    """The overrides after `changes`.
+
+    Raises KafkaError for an operation the setting does not have.
+    """
     overrides = dict(before)
     for change in changes:
         name, value = change.name, change.value or ""

@@ -1,8 +1,9 @@
-"""ControllerChannelManager: carries the controller's requests to the brokers, in order, one task per broker.
+"""ControllerChannelManager: carries the controller's requests to the brokers, in order.
 
-Law: requests of one broker are sent one after the other, each after the answer to the one before; a request that could
-not be sent is sent again until the broker is removed. The queue of a broker is not bounded, as in Kafka: dropping one
-request would leave that broker with a wrong picture for good.
+Law: requests of one broker are sent one after the other, each after the answer to the one before; a
+request that could not be sent is sent again until the broker is removed. The queue of a broker is
+not bounded, as in Kafka: dropping one request would leave that broker with a wrong picture for
+good.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ class BrokerChannel(Protocol):
     """The way to one broker: a connection, or a call in this process."""
 
     async def send(self, request: ControlRequest) -> ControlResponse:
-        """Send and return the answer. Raises OSError or TimeoutError when the broker could not be reached."""
+        """Send and return the answer.
+
+        Raises OSError or TimeoutError when the broker could not be reached.
+        """
         ...
 
 

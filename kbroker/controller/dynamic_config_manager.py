@@ -1,8 +1,8 @@
-"""DynamicConfigManager: the listening side of dynamic settings. Keeps the overrides of topics this broker works with,
-and calls the handler of an entity type whenever one of its entities changed.
+"""DynamicConfigManager: the listening side of dynamic settings. Keeps the overrides of topics this
+broker works with, and calls the handler of an entity type whenever one of its entities changed.
 
-Law: a handler gets all overrides of the entity as they are now, never a difference; it is called on the event loop, in
-the order of the changes.
+Law: a handler gets all overrides of the entity as they are now, never a difference; it is called on
+the event loop, in the order of the changes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ ConfigHandler = Callable[[str, Mapping[str, str]], None]  # (entity name, its ov
 class DynamicConfigManager:
     """One per broker. Owned by the event loop.
 
-    Entity types are `zk_paths.TOPIC_CONFIGS`, `BROKER_CONFIGS`, `CLIENT_CONFIGS`, `USER_CONFIGS`, `IP_CONFIGS`; the name
-    of the cluster's default entity is `zk_paths.DEFAULT_ENTITY`.
+    Entity types are `zk_paths.TOPIC_CONFIGS`, `BROKER_CONFIGS`, `CLIENT_CONFIGS`, `USER_CONFIGS`,
+    `IP_CONFIGS`; the name of the cluster's default entity is `zk_paths.DEFAULT_ENTITY`.
     """
 
     def __init__(self, zk: ZkUtils, clock: Clock) -> None:
@@ -42,11 +42,16 @@ class DynamicConfigManager:
         self._task: asyncio.Task[None] | None = None
 
     def add_handler(self, entity_type: str, handler: ConfigHandler) -> None:
-        """Call `handler` when an entity of this type changed, and for the brokers' entities once at `start`."""
+        """Call `handler` when an entity of this type changed,
+        and for the brokers' entities once at `start`.
+        """
         self._handlers.setdefault(entity_type, []).append(handler)
 
     async def start(self) -> None:
-        """Follow changes; then read the overrides of all topics and brokers, and tell the handlers of the brokers'."""
+        """Follow changes.
+
+        Then read the overrides of all topics and brokers, and tell the handlers of the brokers'.
+        """
         await self._watcher.start()
         await self.load_topics(await self._zk.entities(zk_paths.TOPIC_CONFIGS))
         for entity in await self._zk.entities(zk_paths.BROKER_CONFIGS):

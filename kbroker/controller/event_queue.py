@@ -1,7 +1,8 @@
 """The controller's queue: events are worked one at a time, in the order they came, by one task.
 
-Owned by the controller, which starts and stops it. Unbounded as in Kafka: an event that is dropped would be a change
-of the cluster nobody ever acts on; what is queued is bounded by the number of changes in the tree.
+Owned by the controller, which starts and stops it. Unbounded as in Kafka: an event that is dropped
+would be a change of the cluster nobody ever acts on; what is queued is bounded by the number of
+changes in the tree.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """KafkaController: the thin shell around the controller's machines.
 
-Every change of the cluster becomes an event in one queue; working an event means: read the tree, ask the machines,
-write what they say (fenced by the controller epoch), tell the brokers. A controller that finds its epoch raised by
-another one drops everything and stays a plain broker.
+Every change of the cluster becomes an event in one queue; working an event means: read the tree,
+ask the machines, write what they say (fenced by the controller epoch), tell the brokers. A
+controller that finds its epoch raised by another one drops everything and stays a plain broker.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class KafkaController:
         connect: Callable[[Broker], BrokerChannel],
         on_activity_change: Callable[[bool], None] | None = None,
     ) -> None:
-        """`connect` opens the channel to a broker; `on_activity_change` hears when this broker becomes controller."""
+        """`connect` opens the channel to a broker.
+
+        `on_activity_change` hears when this broker becomes controller.
+        """
         self._settings = settings
         self._zk = zk
         self._connect = connect
@@ -109,7 +112,10 @@ class KafkaController:
                 await self._zk.delete_controller(changes.context.epoch_version)
 
     async def controlled_shutdown(self, broker_id: int) -> list[TopicPartition]:
-        """Move leaderships away from a broker; returns the partitions it still leads (with other replicas)."""
+        """Move leaderships away from a broker.
+
+        Returns the partitions it still leads (with other replicas).
+        """
         await self._put(events.ControlledShutdown(broker_id))
         return self._changes.led_with_others(broker_id) if self._changes else []
 
@@ -117,7 +123,7 @@ class KafkaController:
         """Move leadership to the preferred replicas of these partitions, or of all."""
         await self._put(events.ReplicaLeaderElection(partitions))
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # ---- inside
 
     def _put(self, event: Event) -> asyncio.Future[None]:
         return self._queue.put(event)

@@ -52,7 +52,10 @@ class MetadataWaiter:
                 future.set_result(None)
 
     async def wait_until(self, condition: Callable[[], bool], timeout_ms: float) -> bool:
-        """True as soon as the condition holds, False when the time is up; a time of 0 does not wait."""
+        """True as soon as the condition holds, False when the time is up.
+
+        A time of 0 does not wait.
+        """
         if condition():
             return True
         if timeout_ms <= 0:

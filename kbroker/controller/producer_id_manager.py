@@ -1,7 +1,8 @@
-"""ProducerIdManager: hands out producer ids, block by block of 1,000 (KIP-98; /latest_producer_id_block).
+"""ProducerIdManager: hands out producer ids in blocks of 1,000 (KIP-98).
 
-An id is never handed out twice in a cluster: a block is taken by a conditional write before its first id is used, and
-what is left of it is lost when the broker stops.
+An id is never handed out twice in a cluster: a block is taken by a conditional write of
+/latest_producer_id_block before its first id is used. What is left of it when the broker stops is
+lost.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class ProducerIdManager:
         self._taking: asyncio.Task[ProducerIdBlock] | None = None
 
     async def generate(self) -> int:
-        """The next producer id. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS when no block can be had now."""
+        """The next producer id.
+
+        Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS when no block can be had now.
+        """
         while self._next > self._last:
             await self._take_block()
         producer_id = self._next

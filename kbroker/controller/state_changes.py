@@ -1,8 +1,9 @@
 """StateChanges: carries out what the partition and replica machines decide.
 
-Law: each method is one step: it asks the machine, writes to the tree with expected versions and fenced by the
-controller epoch, hands the outcome back to the machine, and sends one batch of requests. State nodes are read before
-they are replaced; one that has changed since is read again and the step repeated for it, a bounded number of times.
+Law: each method is one step: it asks the machine, writes to the tree with expected versions and
+fenced by the controller epoch, hands the outcome back to the machine, and sends one batch of
+requests. State nodes are read before they are replaced; one that has changed since is read again
+and the step repeated for it, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class StateChanges:
         batch.add_update_metadata(broker_ids, partitions)
         self.send(batch)
 
-    # --- partitions --------------------------------------------------------------------------------------------
+    # ---- partitions
 
     def partitions_new(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions of a new topic, or added to one."""
@@ -128,7 +129,10 @@ class StateChanges:
     async def _topics_with_unclean_election(
         self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy
     ) -> set[str]:
-        """Topics among these that may elect a leader which is not in sync; read only where it could matter."""
+        """Topics among these that may elect a leader which is not in sync.
+
+        Read only where it could matter.
+        """
         if strategy is not ElectionStrategy.OFFLINE:
             return set()
         context = self.context
@@ -148,7 +152,7 @@ class StateChanges:
                 allowed.add(topic)
         return allowed
 
-    # --- replicas ----------------------------------------------------------------------------------------------
+    # ---- replicas
 
     def replicas_new(self, replicas: Iterable[Replica]) -> None:
         """Replicas of new partitions."""
@@ -193,7 +197,7 @@ class StateChanges:
         self.replicas.deletion_started(replicas, batch)
         self.send(batch)
 
-    # --- tree --------------------------------------------------------------------------------------------------
+    # ---- tree
 
     async def _write(self, writes: list[PartitionStateWrite]) -> dict[TopicPartition, int | None]:
         return await self.zk.write_partition_states(

@@ -1,8 +1,10 @@
-"""TopicAdmin: creates, grows and deletes topics by writing what the controller then acts on (Kafka's ZkAdminManager).
+"""TopicAdmin (Kafka's ZkAdminManager): creates, grows and deletes topics.
 
-Law: refusals of one topic are values in its result; the sentences are Kafka 3.9's. Everything is checked before
-anything is written. Calls return when this broker's metadata shows the change, or when the caller's time is up
-(REQUEST_TIMED_OUT; the change still happens).
+It writes what the controller then acts on.
+
+Law: refusals of one topic are values in its result; the sentences are Kafka 3.9's. Everything is
+checked before anything is written. Calls return when this broker's metadata shows the change, or
+when the caller's time is up (REQUEST_TIMED_OUT; the change still happens).
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ _ASK_DEFAULT = -1
 
 @dataclass(slots=True, kw_only=True)
 class TopicResult:
-    """What came of one topic. The layout is set for topics that were, or with validate_only would be, created."""
+    """What came of one topic.
+
+    The layout is set for topics that were, or with validate_only would be, created.
+    """
 
     name: str
     error: ErrorCode = ErrorCode.NONE
@@ -68,7 +73,10 @@ class TopicAdmin:
         waiter: MetadataWaiter,
         rng: random.Random | None = None,
     ) -> None:
-        """`config` gives the settings in force; `waiter` is notified after each update of `metadata`."""
+        """`config` gives the settings in force.
+
+        `waiter` is notified after each update of `metadata`.
+        """
         self._zk = zk
         self._config = config
         self._metadata = metadata
@@ -101,7 +109,7 @@ class TopicAdmin:
         return results
 
     async def auto_create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:
-        """Create the topics that do not exist, with the broker's defaults; NONE for a topic that is usable now.
+        """Create the topics that do not exist; NONE for a topic that is usable now.
 
         Callers that ask for one topic at the same time share one creation.
         """
@@ -159,7 +167,7 @@ class TopicAdmin:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # --- creating ----------------------------------------------------------------------------------------------
+    # ---- creating
 
     async def _create(
         self, topic: CreateTopicsRequest.CreatableTopic, result: TopicResult, validate_only: bool
@@ -232,7 +240,7 @@ class TopicAdmin:
             raise _exists(name) from error
         return topic_id
 
-    # --- automatic creation ------------------------------------------------------------------------------------
+    # ---- automatic creation
 
     def _auto_creation(self, name: str) -> asyncio.Task[ErrorCode]:
         task = self._auto_creations.get(name)
@@ -265,7 +273,7 @@ class TopicAdmin:
         result.topic_id = await self._write(wanted.name, assignment, wanted.overrides)
         result.num_partitions = len(assignment)
 
-    # --- growing -----------------------------------------------------------------------------------------------
+    # ---- growing
 
     async def _grow(
         self,
@@ -308,13 +316,14 @@ class TopicAdmin:
             given = [list(a.broker_ids) for a in topic.assignments]
             validate_added_assignments(given, topic.count - existing, brokers, len(first))
             return dict(enumerate(given, start=existing))
-        # Go on where the topic's first partition starts, so that old and new partitions spread as one.
+        # Go on where the topic's first partition starts, so that old and new partitions spread as
+        # one.
         ids = sorted(brokers)
         start = next((i for i, b in enumerate(ids) if first and b >= first[0]), 0)
         spread = Spread(start, start)
         return assign_replicas(brokers, topic.count - existing, len(first), spread, existing)
 
-    # --- waiting -----------------------------------------------------------------------------------------------
+    # ---- waiting
 
     async def _wait(
         self,

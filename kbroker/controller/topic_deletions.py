@@ -1,4 +1,4 @@
-"""TopicDeletions: carries out what the TopicDeletionManager decides: stop the replicas, have them deleted, clean up."""
+"""TopicDeletions: carries out what the TopicDeletionManager decides."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """ZookeeperLeaderElector: who is controller, decided by one ephemeral node.
 
-Law: becoming controller and raising the controller epoch is one transaction, so an epoch belongs to one broker; the
-node is watched from before it is read, so no change of it is missed.
+Law: becoming controller and raising the controller epoch is one transaction, so an epoch belongs to
+one broker; the node is watched from before it is read, so no change of it is missed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which broker coordinates a group; makes `__consumer_offsets` when it is needed for the first time.
+"""Which broker coordinates a group; makes `__consumer_offsets` when it is first needed.
 
-Law: the answer names a broker that can be used. While the topic is made, or its leader elected, or its groups read, the caller waits here
-instead of asking again and again; `COORDINATOR_NOT_AVAILABLE` comes after `FIND_TIMEOUT_MS` only.
+Law: the answer names a broker that can be used. While the topic is made, or its leader elected, or
+its groups read, the caller waits here instead of asking again and again;
+`COORDINATOR_NOT_AVAILABLE` comes after `FIND_TIMEOUT_MS` only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ class TopicCreator(Protocol):
     """The part of TopicAdmin that is needed here."""
 
     def auto_create(self, topics: Iterable[str]) -> Awaitable[Mapping[str, ErrorCode]]:
-        """Create topics that do not exist, internal ones with their own settings; a code for each."""
+        """Create topics that do not exist, internal ones with their own settings.
+
+        A code for each.
+        """
         ...
 
 
@@ -41,7 +45,10 @@ class CoordinatorFinder:
         self._creation_error = ErrorCode.NONE
 
     def find(self, group_id: str) -> int | Awaitable[int]:
-        """The id of the broker; plain when it is known and ready. KafkaError COORDINATOR_NOT_AVAILABLE when there is none in time."""
+        """The id of the broker; plain when it is known and ready.
+
+        KafkaError COORDINATOR_NOT_AVAILABLE when there is none in time.
+        """
         broker_id = self._ready_coordinator(group_id)
         return self._wait(group_id) if broker_id is None else broker_id
 
@@ -82,7 +89,8 @@ class CoordinatorFinder:
         finally:
             self._is_creating = False
         if error not in (ErrorCode.NONE, self._creation_error):
-            # For example too few brokers yet for offsets.topic.replication.factor: asked again until the time is up.
+            # For example too few brokers yet for offsets.topic.replication.factor: asked again
+            # until the time is up.
             _log.warning("%s cannot be created: %s", GROUP_METADATA_TOPIC, error.name)
         self._creation_error = error
 

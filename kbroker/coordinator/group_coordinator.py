@@ -1,7 +1,9 @@
-"""GroupCoordinator: consumer groups of the classic protocol and their offsets, for the groups whose partition this broker leads.
+"""GroupCoordinator: consumer groups of the classic protocol and their offsets, for the groups whose
+partition this broker leads.
 
-Law: a thin shell. It checks that this broker answers for the group, feeds the request to the pure machines in `group/` and runs the effects
-they return. Requests that need not wait are answered with a plain value, no task is made for them. Refusals are those of Kafka 3.9.
+Law: a thin shell. It checks that this broker answers for the group, feeds the request to the pure
+machines in `group/` and runs the effects they return. Requests that need not wait are answered with
+a plain value, no task is made for them. Refusals are those of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -64,7 +66,10 @@ class Caller:
 
 
 class GroupCoordinator:
-    """Owned by the event loop. `offsets` serves commits and fetches, `legacy_offsets` their version 0."""
+    """Owned by the event loop.
+
+    `offsets` serves commits and fetches, `legacy_offsets` their version 0.
+    """
 
     def __init__(self, config: GroupConfig, services: CoordinatorServices) -> None:
         metadata = services.metadata
@@ -174,7 +179,8 @@ class GroupCoordinator:
         if coordinated is None:
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                # The rebalance this belongs to is lost, and old clients do not expect code 14 here: back to JoinGroup.
+                # The rebalance this belongs to is lost, and old clients do not expect code 14 here:
+                # back to JoinGroup.
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             return SyncGroupResponse(error_code=int(error or ErrorCode.UNKNOWN_MEMBER_ID))
         reply: PendingReply[SyncGroupResponse] = PendingReply()
@@ -202,7 +208,9 @@ class GroupCoordinator:
     def leave_group(
         self, group_id: str, leaving: Sequence[Leaving]
     ) -> tuple[ErrorCode, list[ErrorCode]]:
-        """LeaveGroup: the code for the request, and one for each member unless the request is refused."""
+        """LeaveGroup: the code for the request, and one for each member unless the request is
+        refused.
+        """
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._refusal(group_id)
@@ -230,7 +238,10 @@ class GroupCoordinator:
     def describe_group(
         self, group_id: str
     ) -> tuple[ErrorCode, DescribeGroupsResponse.DescribedGroup]:
-        """A group as DescribeGroups shows it, Dead where there is none; GROUP_ID_NOT_FOUND tells the two apart."""
+        """A group as DescribeGroups shows it, Dead where there is none.
+
+        GROUP_ID_NOT_FOUND tells the two apart.
+        """
         coordinated = self._store.find(group_id)
         if coordinated is not None:
             return _NONE, _described(coordinated.group)
@@ -244,7 +255,10 @@ class GroupCoordinator:
     def list_groups(
         self, states: Iterable[str], types: Iterable[str]
     ) -> tuple[ErrorCode, list[ListGroupsResponse.ListedGroup]]:
-        """The groups of this broker in these states and of these types; no filter means all. Case does not matter."""
+        """The groups of this broker in these states and of these types; no filter means all.
+
+        Case does not matter.
+        """
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._store.is_loading() else _NONE

@@ -1,7 +1,8 @@
 """The groups this broker coordinates, by the partition of `__consumer_offsets` that keeps them.
 
-Law: owned by the event loop. A group is here exactly while this broker leads its partition and has loaded it; a group that is found here
-needs no further check. All effects of group machines are run here.
+Law: owned by the event loop. A group is here exactly while this broker leads its partition and has
+loaded it; a group that is found here needs no further check. All effects of group machines are run
+here.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class GroupStore:
     # ---- look up
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that keeps a group: its Java hash code, without sign."""
+        """The partition of `__consumer_offsets` that keeps a group, by its Java hash code."""
         return abs(_java_hash(group_id)) % self._partition_count()
 
     def status(self, group_id: str) -> ErrorCode:
@@ -181,7 +182,10 @@ class GroupStore:
         self.runtime.append(coordinated.home.topic_partition, effect.records, appended)
 
     def append_tombstones(self, coordinated: CoordinatedGroup, tombstones: list[KeyValue]) -> None:
-        """Write that keys are gone. Lost ones are written again by the next clean-up, so nobody waits."""
+        """Write that keys are gone.
+
+        Lost ones are written again by the next clean-up, so nobody waits.
+        """
 
         def appended(error: ErrorCode, _log_offset: int) -> None:
             if error is not ErrorCode.NONE:
@@ -231,7 +235,10 @@ def is_group_partition(topic_partition: TopicPartition) -> bool:
 
 
 def _java_hash(text: str) -> int:
-    """String.hashCode, signed; over UTF-16 code units. The smallest int counts as 0, as Kafka has it."""
+    """String.hashCode, signed; over UTF-16 code units.
+
+    The smallest int counts as 0, as Kafka has it.
+    """
     value = 0
     units = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(units), 2):

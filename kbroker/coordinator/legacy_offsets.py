@@ -1,8 +1,10 @@
-"""Offsets of OffsetCommit v0 and OffsetFetch v0: kept in the znode tree, not in `__consumer_offsets`.
+"""Offsets of OffsetCommit v0 and OffsetFetch v0: kept in the znode tree, not in
+`__consumer_offsets`.
 
     /consumers/<group>/offsets/<topic>/<partition>   the offset in decimal
 
-Law: these offsets belong to clients from before the group coordinator; the two stores do not know of each other.
+Law: these offsets belong to clients from before the group coordinator; the two stores do not know
+of each other.
 """
 
 from __future__ import annotations

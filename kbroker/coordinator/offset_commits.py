@@ -1,7 +1,8 @@
 """Committing, reading, expiring and deleting the offsets of groups.
 
-Law: a commit is acknowledged after its records are in the log (KIP-98 for pending ones, KIP-211 for expiry, KIP-447 for stable reads,
-KIP-496 for subscribed topics). All offsets of one request are one batch.
+Law: a commit is acknowledged after its records are in the log (KIP-98 for pending ones, KIP-211 for
+expiry, KIP-447 for stable reads, KIP-496 for subscribed topics). All offsets of one request are one
+batch.
 """
 
 from __future__ import annotations
@@ -66,7 +67,10 @@ class OffsetCommits:
     def commit(
         self, committer: Committer, offsets: Offsets
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """Store offsets; one code for each, in their order. A plain list when nothing has to be waited for."""
+        """Store offsets; one code for each, in their order.
+
+        A plain list when nothing has to be waited for.
+        """
         coordinated = self._store.find(committer.group_id)
         if coordinated is None:
             error = self._store.status(committer.group_id)
@@ -121,7 +125,10 @@ class OffsetCommits:
     def fetch(
         self, group_id: str, partitions: Iterable[TopicPartition] | None, require_stable: bool
     ) -> list[tuple[TopicPartition, FetchedOffset]]:
-        """The committed offsets of these partitions, or of all (None). Raises KafkaError when this broker cannot tell."""
+        """The committed offsets of these partitions, or of all (None).
+
+        Raises KafkaError when this broker cannot tell.
+        """
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.status(group_id)
@@ -198,7 +205,10 @@ def _offset_tombstones(group_id: str, removed: Iterable[TopicPartition]) -> list
 
 
 def _expired(group: Group, now_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """A live group of consumers loses offsets of topics it no longer follows; an empty one counts from when it became empty."""
+    """A live group of consumers loses offsets of topics it no longer follows.
+
+    An empty one counts from when it became empty.
+    """
     since: Callable[[CommittedOffset], int] = _commit_time
     kept: frozenset[str] = frozenset()
     if group.is_simple:

@@ -1,7 +1,9 @@
-"""What coordinators need of the outside: time, timers, held answers, appends to an internal topic and its replay at the start.
+"""What coordinators need of the outside: time, timers, held answers, appends to an internal topic
+and its replay at the start.
 
-Law: everything runs on the event loop and nothing blocks it for long; a long log is replayed in slices. An append is reported as done when
-enough replicas have it (after the high watermark has passed it, with acks -1).
+Law: everything runs on the event loop and nothing blocks it for long; a long log is replayed in
+slices. An append is reported as done when enough replicas have it (after the high watermark has
+passed it, with acks -1).
 """
 
 from __future__ import annotations
@@ -68,7 +70,10 @@ class Replay(Protocol):
 
 
 class PendingReply(Generic[ResultT]):
-    """An answer that may be there at once, or may have to be waited for; no future is made where it is there."""
+    """An answer that may be there at once, or may have to be waited for.
+
+    No future is made where it is there.
+    """
 
     __slots__ = ("_future", "_is_answered", "_result")
 
@@ -181,13 +186,18 @@ class CoordinatorRuntime:
         appended: Appended,
         options: BatchOptions = METADATA_BATCH,
     ) -> None:
-        """Append records as one batch; `appended` is called before this returns when nothing has to be waited for."""
+        """Append records as one batch.
+
+        `appended` is called before this returns when nothing has to be waited for.
+        """
         self._append(partition, records, appended, options, self._required_acks)
 
     def append_unacknowledged(
         self, partition: TopicPartition, records: Iterable[KeyValue], appended: Appended
     ) -> None:
-        """Append records that would be written again if they got lost (tombstones of a clean-up)."""
+        """Append records that would be written again if they got lost
+        (tombstones of a clean-up).
+        """
         self._append(partition, records, appended, METADATA_BATCH, 0)
 
     def _append(
@@ -221,9 +231,11 @@ class CoordinatorRuntime:
     # ---- replay
 
     def load(self, log: Any, replay: Replay, loaded: Callable[[], None]) -> None:
-        """Read a log from its start to its present end into `replay`, then call `loaded`; a short log is loaded when this returns.
+        """Read a log from its start to its present end into `replay`, then call `loaded`; a short
+        log is loaded when this returns.
 
-        A batch that cannot be read ends the reading with a log line: what was read until then counts.
+        A batch that cannot be read ends the reading with a log line: what was read until then
+        counts.
         """
         steps = self._load_steps(log, replay)
         if next(steps, None) is None:

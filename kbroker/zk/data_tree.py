@@ -1,8 +1,9 @@
-"""The nodes themselves: a hierarchy in memory, changed by transactions that happen whole or not at all.
+"""The nodes themselves: a hierarchy in memory, changed by transactions that happen whole or not at
+all.
 
-PURE: zxid and time come in as arguments. A node hangs in its parent's dict, so the short names of partition nodes are
-shared between topics. Every applied operation leaves a function that takes it back; a transaction that fails takes
-back what it did, last change first.
+PURE: zxid and time come in as arguments. A node hangs in its parent's dict, so the short names of
+partition nodes are shared between topics. Every applied operation leaves a function that takes it
+back; a transaction that fails takes back what it did, last change first.
 """
 
 from __future__ import annotations
@@ -73,7 +74,9 @@ class Znode:
 
 
 class Transaction:
-    """What an applied transaction did: results for the caller, events for watches, and the way back."""
+    """What an applied transaction did: results for the caller, events for watches,
+    and the way back.
+    """
 
     __slots__ = ("events", "ops", "results", "undo")
 
@@ -115,7 +118,10 @@ class DataTree:
         return node
 
     def apply(self, ops: Sequence[Op], zxid: int, now_ms: int, session_id: int) -> Transaction:
-        """Apply all operations in order; when one fails, take back the others and raise its error."""
+        """Apply all operations in order.
+
+        When one fails, take back the others and raise its error.
+        """
         done = Transaction()
         try:
             for index, op in enumerate(ops):

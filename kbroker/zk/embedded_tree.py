@@ -1,8 +1,8 @@
 """A tree of znodes in this process: kept in memory, and in a directory when it is given one.
 
-Law: every method finishes without suspending. Sessions of several brokers may share one tree; each sees the others'
-changes through watches, which are called from the event loop after the change. At open, the sessions of the process
-before are over, so their ephemeral nodes go.
+Law: every method finishes without suspending. Sessions of several brokers may share one tree; each
+sees the others' changes through watches, which are called from the event loop after the change. At
+open, the sessions of the process before are over, so their ephemeral nodes go.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ from kbroker.zk.tree import (
 )
 from kbroker.zk.tree_journal import JournalEntry, TreeFiles, TreeJournal
 
-_COMPACT_IDLE_BYTES = (
-    1 << 20
-)  # above this, a snapshot at open or close makes the next start quicker
+# Above this, a snapshot at open or close makes the next start quicker.
+_COMPACT_IDLE_BYTES = 1 << 20
 _Watches = dict[str, dict[tuple["TreeSession", Watch], None]]
 _DATA_EVENTS = frozenset({EventType.CREATED, EventType.DELETED, EventType.DATA_CHANGED})
 _CHILD_EVENTS = frozenset({EventType.CHILDREN_CHANGED, EventType.DELETED})
@@ -43,8 +42,8 @@ _CHILD_EVENTS = frozenset({EventType.CHILDREN_CHANGED, EventType.DELETED})
 class EmbeddedTree:
     """The store. Owned by the event loop.
 
-    `files` is the directory to keep it in (None: memory only). Raises CorruptTreeError for files that are no tree, and
-    TreeUnavailableError when the directory cannot be read or written.
+    `files` is the directory to keep it in (None: memory only). Raises CorruptTreeError for files
+    that are no tree, and TreeUnavailableError when the directory cannot be read or written.
     """
 
     def __init__(
@@ -222,7 +221,9 @@ class TreeSession:
             self._store._end(self)
 
     def expire(self) -> None:
-        """End the session as an ensemble does with a client it has not heard of: the listeners get LOST."""
+        """End the session as an ensemble does with a client it has not heard of:
+        the listeners get LOST.
+        """
         if self._alive:
             self._alive = False
             self._store._end(self)

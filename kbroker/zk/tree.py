@@ -1,13 +1,15 @@
 """The znode tree: where every piece of cluster metadata lives, and the only way to it.
 
-This file is the interface alone: values, errors and the protocol that a store fulfils. A store may be in this
-process (it then answers without suspending) or an ensemble; nobody above `zk` knows which. The meaning of versions,
-ephemeral owners, sequential names, multi and one-shot watches is ZooKeeper's.
+This file is the interface alone: values, errors and the protocol that a store fulfils. A store may
+be in this process (it then answers without suspending) or an ensemble; nobody above `zk` knows
+which. The meaning of versions, ephemeral owners, sequential names, multi and one-shot watches is
+ZooKeeper's.
 
 Laws a store keeps:
-- a transaction (`multi`, or any single write) happens whole or not at all, and gets one zxid, higher than any before;
-- a watch fires once, on the event loop, after the change it tells of can be read; callbacks come in the order of the
-  changes; the same callback set twice on one path fires once;
+- a transaction (`multi`, or any single write) happens whole or not at all, and gets one zxid,
+  higher than any before;
+- a watch fires once, on the event loop, after the change it tells of can be read; callbacks come in
+  the order of the changes; the same callback set twice on one path fires once;
 - when a session ends, its ephemeral nodes go in one transaction.
 """
 
@@ -55,7 +57,10 @@ class WatchEvent:
 
 
 class SessionState(Enum):
-    """How a session stands. LOST is final: ephemeral nodes and watches are gone, a new session is needed."""
+    """How a session stands.
+
+    LOST is final: ephemeral nodes and watches are gone, a new session is needed.
+    """
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"  # the store cannot be reached now; the session may still live
@@ -106,7 +111,10 @@ OpResult = Stat | str | None  # set: Stat, create: path, check and delete: None
 
 
 class TreeError(Exception):
-    """A refused operation on the tree. `op_index` is the place of the failed operation inside a multi, else 0."""
+    """A refused operation on the tree.
+
+    `op_index` is the place of the failed operation inside a multi, else 0.
+    """
 
     def __init__(self, path: str, op_index: int = 0) -> None:
         super().__init__(path)
@@ -151,7 +159,10 @@ class Tree(Protocol):
         ...
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
-        """Data and stat. The watch fires when the data changes or the node goes. Raises NoNodeError."""
+        """Data and stat.
+
+        The watch fires when the data changes or the node goes. Raises NoNodeError.
+        """
         ...
 
     async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
@@ -159,7 +170,10 @@ class Tree(Protocol):
         ...
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
-        """Names of the children, sorted. The watch fires when one comes or goes, or the node itself goes."""
+        """Names of the children, sorted.
+
+        The watch fires when one comes or goes, or the node itself goes.
+        """
         ...
 
     async def create(
@@ -186,7 +200,10 @@ class Tree(Protocol):
         ...
 
     async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Do all or nothing; the error raised is that of the first operation that fails, with its `op_index`."""
+        """Do all or nothing.
+
+        The error raised is that of the first operation that fails, with its `op_index`.
+        """
         ...
 
     def add_session_listener(self, listener: SessionListener) -> None:

@@ -1,16 +1,21 @@
-"""What an embedded tree keeps on disk: `tree.snapshot` (all nodes at one zxid) and `tree.journal` (transactions since).
+"""What an embedded tree keeps on disk: `tree.snapshot` (all nodes at one zxid) and `tree.journal`
+(transactions since).
 
     journal   = "KBTJ" version:int32 frame*
     frame     = size:uint32 crc32:uint32 payload            (crc over the payload)
     payload   = zxid:int64 time_ms:int64 session_id:int64 op*
-    op        = kind:uint8 (1 create, 2 create ephemeral, 3 set, 4 delete) path:string16 [data:bytes32 unless delete]
-    snapshot  = "KBTS" version:int32 crc32:uint32 zxid:int64 node-count:int32 node*          (crc over zxid to the end)
+    op        = kind:uint8 path:string16 [data:bytes32 unless delete]
+    kind      = 1 create, 2 create ephemeral, 3 set, 4 delete
+    snapshot  = "KBTS" version:int32 crc32:uint32 zxid:int64 node-count:int32 node*
+                (crc over zxid to the end)
     node      = name-size:uint16 child-count:uint32 czxid:int64 mzxid:int64 ctime:int64 mtime:int64
-                version:int32 cversion:int32 owner:int64 data-size:int32 (-1 none) name data  (a node's children follow it)
+                version:int32 cversion:int32 owner:int64 data-size:int32 (-1 none) name data
+                (a node's children follow it)
 
-Laws: one write call per transaction, so a killed process leaves whole frames and at most one torn one at the end,
-which is cut when the journal is opened. A snapshot appears by rename; a journal that still holds transactions the
-snapshot has is fine, they are skipped by zxid. Replay is the same code that applied the transaction first.
+Laws: one write call per transaction, so a killed process leaves whole frames and at most one torn
+one at the end, which is cut when the journal is opened. A snapshot appears by rename; a journal
+that still holds transactions the snapshot has is fine, they are skipped by zxid. Replay is the same
+code that applied the transaction first.
 """
 
 from __future__ import annotations
@@ -85,7 +90,10 @@ class TreeFiles(Protocol):
 
 
 class CorruptTreeError(Exception):
-    """A snapshot or journal that cannot be what this code wrote; the message names the file and the place."""
+    """A snapshot or journal that cannot be what this code wrote.
+
+    The message names the file and the place.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +107,10 @@ class JournalEntry:
 
 
 class TreeJournal:
-    """The files of one tree. Owned by the event loop. With `fsync`, every transaction is on the device before it counts."""
+    """The files of one tree.
+
+    Owned by the event loop. With `fsync`, every transaction is on the device before it counts.
+    """
 
     def __init__(
         self, files: TreeFiles, *, fsync: bool = False, compact_bytes: int = 4 << 20
@@ -121,7 +132,10 @@ class TreeJournal:
         return self._size_bytes > self._compact_bytes
 
     def load(self) -> tuple[DataTree, int]:
-        """Read snapshot and journal, cut a torn tail, open for appending; returns the tree and its last zxid."""
+        """Read snapshot and journal, cut a torn tail, open for appending.
+
+        Returns the tree and its last zxid.
+        """
         try:
             snapshot = self._files.read(SNAPSHOT_NAME)
             tree, zxid = decode_snapshot(snapshot) if snapshot is not None else (DataTree(), 0)
@@ -133,7 +147,10 @@ class TreeJournal:
         return tree, zxid
 
     def append(self, entry: JournalEntry) -> None:
-        """Write one transaction. Raises TreeUnavailableError when it cannot be kept; the file is then as before."""
+        """Write one transaction.
+
+        Raises TreeUnavailableError when it cannot be kept; the file is then as before.
+        """
         assert self._file is not None
         frame = encode_entry(entry)
         try:
@@ -178,7 +195,8 @@ class TreeJournal:
         self._size_bytes = end
 
     def _cut_back(self) -> None:
-        # Part of the frame may have reached the file; what follows it would be lost at the next start.
+        # Part of the frame may have reached the file; what follows it would be lost at the next
+        # start.
         assert self._file is not None
         try:
             self._file.truncate(self._size_bytes)
@@ -217,7 +235,10 @@ def encode_entry(entry: JournalEntry) -> bytes:
 
 
 def decode_entries(data: bytes) -> Iterator[tuple[JournalEntry, int]]:
-    """Whole transactions of a journal, each with the position after it; stops at the first torn or broken frame."""
+    """Whole transactions of a journal, each with the position after it.
+
+    Stops at the first torn or broken frame.
+    """
     if not data.startswith(_JOURNAL_HEADER):
         if _JOURNAL_HEADER.startswith(data):
             return  # killed while the header was written

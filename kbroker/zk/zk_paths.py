@@ -1,7 +1,9 @@
-"""Where Kafka's ZooKeeper mode keeps what, and the bytes it keeps: paths and znode JSON of Kafka 3.9.
+"""Where Kafka's ZooKeeper mode keeps what, and the bytes it keeps: paths and znode JSON of Kafka
+3.9.
 
-PURE. Encoders give Kafka's bytes (field order included, no spaces); decoders take any older version of a node that
-Kafka 3.9 takes, and raise ZnodeFormatError for anything else. Topic ids are URL-safe base64 without padding.
+PURE. Encoders give Kafka's bytes (field order included, no spaces); decoders take any older version
+of a node that Kafka 3.9 takes, and raise ZnodeFormatError for anything else. Topic ids are URL-safe
+base64 without padding.
 """
 
 from __future__ import annotations
@@ -87,7 +89,10 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStateZnode:
-    """What a partition's state node says; `leader_and_isr.partition_epoch` is the version of the node."""
+    """What a partition's state node says.
+
+    `leader_and_isr.partition_epoch` is the version of the node.
+    """
 
     leader_and_isr: LeaderAndIsr
     controller_epoch: int
@@ -147,7 +152,10 @@ def config_root_path(entity_type: str) -> str:
 
 
 def config_path(entity_type: str, name: str) -> str:
-    """Overrides of one entity; `name` is already sanitized and may be a path (user and client together)."""
+    """Overrides of one entity.
+
+    `name` is already sanitized and may be a path (user and client together).
+    """
     return f"{CONFIG}/{entity_type}/{name}"
 
 
@@ -180,7 +188,10 @@ def decode_cluster_id(data: bytes | None) -> str:
 
 
 def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
-    """Data of /brokers/ids/<id>, version 5. Host and port are those of the first PLAINTEXT listener, as in Kafka."""
+    """Data of /brokers/ids/<id>, version 5.
+
+    Host and port are those of the first PLAINTEXT listener, as in Kafka.
+    """
     plaintext = next((e for e in broker.end_points if e.security_protocol == "PLAINTEXT"), None)
     document: dict[str, Any] = {
         "features": {},
@@ -202,7 +213,10 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
 
 
 def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
-    """A registration, versions 1 to 5; `epoch` is the czxid of the node. Raises ZnodeFormatError."""
+    """A registration, versions 1 to 5; `epoch` is the czxid of the node.
+
+    Raises ZnodeFormatError.
+    """
     path = broker_path(broker_id)
     document = _decode(path, data)
     try:
@@ -240,7 +254,10 @@ def encode_topic(assignment: TopicAssignment) -> bytes:
 
 
 def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
-    """An assignment, versions 1 to 3; a topic older than version 3 has the zero id. Raises ZnodeFormatError."""
+    """An assignment, versions 1 to 3; a topic older than version 3 has the zero id.
+
+    Raises ZnodeFormatError.
+    """
     path = topic_path(topic)
     document = _decode(path, data)
     try:
@@ -323,7 +340,10 @@ def encode_config(overrides: Mapping[str, str]) -> bytes:
 
 
 def decode_config(path: str, data: bytes | None) -> dict[str, str]:
-    """An entity's overrides; a node without data (a parent of a longer path) has none. Raises ZnodeFormatError."""
+    """An entity's overrides; a node without data (a parent of a longer path) has none.
+
+    Raises ZnodeFormatError.
+    """
     if not data:
         return {}
     config = _decode(path, data).get("config")

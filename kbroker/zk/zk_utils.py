@@ -1,8 +1,8 @@
 """ZkUtils: what brokers and the controller read and write in the tree, in Kafka's terms.
 
-Law: paths and bytes come from `zk_paths`, errors are the tree's own. Everything a controller writes is fenced: the
-write and a check of /controller_epoch's version happen in one multi, so a controller that lost its seat cannot
-overwrite the new one's state (it gets ControllerMovedError).
+Law: paths and bytes come from `zk_paths`, errors are the tree's own. Everything a controller writes
+is fenced: the write and a check of /controller_epoch's version happen in one multi, so a controller
+that lost its seat cannot overwrite the new one's state (it gets ControllerMovedError).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ZkUtils:
         self._clock = clock
         self._gave_way_ms = 0.0
 
-    # --- cluster and brokers -----------------------------------------------------------------------------------
+    # ---- cluster and brokers
 
     async def create_persistent_paths(self) -> None:
         """Make the nodes every broker expects."""
@@ -67,7 +67,10 @@ class ZkUtils:
         return zk_paths.decode_cluster_id(data)
 
     async def register_broker(self, broker: Broker, jmx_port: int = -1) -> int:
-        """Register a broker for the life of the session; returns its broker epoch. Raises NodeExistsError."""
+        """Register a broker for the life of the session; returns its broker epoch.
+
+        Raises NodeExistsError.
+        """
         path = zk_paths.broker_path(broker.broker_id)
         data = zk_paths.encode_broker(broker, self._clock.now_ms(), jmx_port)
         results = await self.tree.multi((CreateOp(path, None, ephemeral=True), SetOp(path, data)))
@@ -89,7 +92,7 @@ class ZkUtils:
         found = [await self.broker(broker_id) for broker_id in ids]
         return [broker for broker in found if broker is not None]
 
-    # --- controller --------------------------------------------------------------------------------------------
+    # ---- controller
 
     async def controller_id(self, watch: Watch | None = None) -> int | None:
         """Id of the controller. The watch fires when it goes, comes or changes."""
@@ -109,7 +112,10 @@ class ZkUtils:
         return zk_paths.decode_controller_epoch(data), stat.version
 
     async def register_controller_and_raise_epoch(self, broker_id: int) -> tuple[int, int]:
-        """Become controller: returns the new epoch and the version of its node. Raises ControllerMovedError."""
+        """Become controller: returns the new epoch and the version of its node.
+
+        Raises ControllerMovedError.
+        """
         epoch, version = await self.controller_epoch()
         data = zk_paths.encode_controller(broker_id, self._clock.now_ms())
         try:
@@ -137,7 +143,10 @@ class ZkUtils:
         await self._create_if_absent(zk_paths.FEATURE, zk_paths.encode_feature())
 
     async def fenced(self, ops: Sequence[Op], epoch_version: int) -> list[OpResult]:
-        """Do all of `ops` if this is still the controller. Raises ControllerMovedError, or the error of the operation."""
+        """Do all of `ops` if this is still the controller.
+
+        Raises ControllerMovedError, or the error of the operation.
+        """
         check = CheckOp(zk_paths.CONTROLLER_EPOCH, epoch_version)
         try:
             results = (await self.tree.multi((check, *ops)))[1:]
@@ -148,7 +157,7 @@ class ZkUtils:
         await self._give_way()
         return results
 
-    # --- topics ------------------------------------------------------------------------------------------------
+    # ---- topics
 
     async def topics(self, watch: Watch | None = None) -> list[str]:
         """Names of all topics. The watch fires when one comes or goes."""
@@ -180,11 +189,15 @@ class ZkUtils:
     async def create_topic_assignment(self, topic: str, assignment: TopicAssignment) -> None:
         """Create a topic. Raises NodeExistsError."""
         await self.tree.create(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment))
+        await self._give_way()
 
     async def set_topic_assignment(
         self, topic: str, assignment: TopicAssignment, epoch_version: int | None = None
     ) -> None:
-        """Replace a topic's assignment, fenced when an epoch version is given. Raises NoNodeError."""
+        """Replace a topic's assignment, fenced when an epoch version is given.
+
+        Raises NoNodeError.
+        """
         op = SetOp(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment))
         if epoch_version is None:
             await self.tree.multi((op,))
@@ -192,7 +205,7 @@ class ZkUtils:
             await self.fenced((op,), epoch_version)
 
     async def delete_topic(self, topic: str, epoch_version: int) -> None:
-        """Remove all that is known of a topic: partitions, assignment, overrides, and the wish to delete it."""
+        """Remove a topic: partitions, assignment, overrides, and the wish to delete it."""
         await self._delete_recursive(zk_paths.topic_path(topic), epoch_version)
         await self._delete_fenced(
             zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic), epoch_version
@@ -216,7 +229,8 @@ class ZkUtils:
     async def write_partition_states(
         self, writes: Iterable[PartitionStateWrite], controller_epoch: int, epoch_version: int
     ) -> dict[TopicPartition, int | None]:
-        """Write states, each on its own; the value is the node's new version, or None where the expectation was wrong.
+        """Write states, each on its own; the value is the node's new version, or None where the
+        expectation was wrong.
 
         Raises ControllerMovedError: nothing after it was written.
         """
@@ -243,11 +257,12 @@ class ZkUtils:
                 with suppress(NodeExistsError):
                     await self.fenced((CreateOp(path),), epoch_version)
 
-    # --- topic deletion ----------------------------------------------------------------------------------------
+    # ---- topic deletion
 
     async def create_delete_topic(self, topic: str) -> None:
         """Ask for a topic to be deleted. Raises NodeExistsError."""
         await self.tree.create(zk_paths.delete_topic_path(topic))
+        await self._give_way()
 
     async def is_marked_for_deletion(self, topic: str) -> bool:
         """True while a topic waits to be deleted."""
@@ -262,7 +277,7 @@ class ZkUtils:
         for topic in topics:
             await self._delete_fenced(zk_paths.delete_topic_path(topic), epoch_version)
 
-    # --- configuration -----------------------------------------------------------------------------------------
+    # ---- configuration
 
     async def entity_config(self, entity_type: str, name: str) -> dict[str, str]:
         """Overrides of an entity; none when it has none."""
@@ -297,7 +312,7 @@ class ZkUtils:
             make_parents=True,
         )
 
-    # --- producer ids ------------------------------------------------------------------------------------------
+    # ---- producer ids
 
     async def allocate_producer_id_block(self, broker_id: int) -> ProducerIdBlock:
         """Take the next block of producer ids for a broker."""
@@ -318,12 +333,12 @@ class ZkUtils:
             return block
 
     async def _give_way(self) -> None:
-        """Let clients be answered during a long row of writes: a tree in this process never suspends by itself."""
+        """Let others run during a long row of writes: a tree in this process never suspends."""
         if self._clock.monotonic_ms() - self._gave_way_ms >= _TURN_MS:
             await asyncio.sleep(0)
             self._gave_way_ms = self._clock.monotonic_ms()
 
-    # --- inside ------------------------------------------------------------------------------------------------
+    # ---- inside
 
     async def _children(self, path: str, watch: Watch | None) -> list[str]:
         try:

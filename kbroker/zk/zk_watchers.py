@@ -1,8 +1,8 @@
 """Change notifications: numbered nodes under one parent that every broker reads in order (Kafka's
 ZkNodeChangeNotificationListener), used for /config/changes.
 
-Law: each notification is handled once, in the order of its number, and never again after a restart of the watch;
-notifications older than 15 minutes are removed by whoever sees them.
+Law: each notification is handled once, in the order of its number, and never again after a restart
+of the watch; notifications older than 15 minutes are removed by whoever sees them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ NotificationHandler = Callable[[bytes | None], None]
 
 
 class ChangeNotificationWatcher:
-    """Reads the notifications under `root` and hands their data to `on_change`. Owned by the event loop.
+    """Reads the notifications under `root` and hands their data to `on_change`. Owned by the event
+    loop.
 
-    Notifications that are there at `start` are not handled: whoever starts reads the whole state afterwards.
+    Notifications that are there at `start` are not handled: whoever starts reads the whole state
+    afterwards.
     """
 
     def __init__(self, tree: Tree, root: str, on_change: NotificationHandler, clock: Clock) -> None:

@@ -1,4 +1,6 @@
-"""A log against a plain list: whatever is appended, rolled, cut, deleted and reopened, the records are the same."""
+"""A log against a plain list: whatever is appended, rolled, cut, deleted and reopened, the records
+are the same.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 100, "segment_index_by
 
 
 class LogModel(RuleBasedStateMachine):
-    """`values` holds the value of every offset from 0 on; batches start at the offsets in `starts`."""
+    """`values` holds the value of every offset from 0 on; batches start at `starts`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,6 @@
-"""Whatever happens to a partition, its high watermark never moves back and never passes an in-sync replica."""
+"""Whatever happens to a partition, its high watermark never moves back and never passes an in-sync
+replica.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ LAG_MS = 1_000
 
 
 class LeaderOfThreeReplicas(RuleBasedStateMachine):
-    """A leader that appends, followers that fetch, an ISR that shrinks and grows, time that passes."""
+    """A leader appends, followers fetch, the ISR shrinks and grows, time passes."""
 
     @initialize(end_offset=st.integers(0, 5))
     def start(self, end_offset: int) -> None:

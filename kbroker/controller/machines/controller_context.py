@@ -1,4 +1,4 @@
-"""ControllerContext: all a controller knows of its cluster, and the questions its machines ask of it.
+"""ControllerContext: all a controller knows of its cluster, and what its machines ask of it.
 
 PURE data with indexes. Owned by the controller's queue; a new controller starts with an empty one.
 """
@@ -61,7 +61,7 @@ class ControllerContext:
         self.topics_with_deletion_started: set[str] = set()
         self.replicas_on_failed_dirs: set[Replica] = set()
 
-    # --- brokers -----------------------------------------------------------------------------------------------
+    # ---- brokers
 
     def is_live(self, broker_id: int) -> bool:
         """True when the broker is registered and not about to stop."""
@@ -75,7 +75,7 @@ class ControllerContext:
         """True when the replica's broker lives and its directory has not failed."""
         return self.is_live(replica.broker_id) and replica not in self.replicas_on_failed_dirs
 
-    # --- topics ------------------------------------------------------------------------------------------------
+    # ---- topics
 
     def set_assignment(self, topic: str, assignment: TopicAssignment) -> None:
         """Take over what a topic's node says."""
@@ -113,7 +113,10 @@ class ControllerContext:
         return [r for r in self._all_replicas() if r.broker_id in wanted]
 
     def remove_replica(self, replica: Replica) -> None:
-        """Take a replica out of its partition's assignment; the partition goes with its last one."""
+        """Take a replica out of its partition's assignment.
+
+        The partition goes with its last one.
+        """
         partitions = self.assignments[replica.topic_partition.topic]
         old = partitions[replica.topic_partition.partition]
         left = tuple(b for b in old.replicas if b != replica.broker_id)
@@ -133,7 +136,7 @@ class ControllerContext:
         self.topics_ineligible_for_deletion.discard(topic)
         self.topics_with_deletion_started.discard(topic)
 
-    # --- states ------------------------------------------------------------------------------------------------
+    # ---- states
 
     def partition_state(self, topic_partition: TopicPartition) -> PartitionState:
         """Where a partition stands."""

@@ -1,7 +1,8 @@
 """Who leads: the four ways a leader is chosen, as functions over lists and sets.
 
-Law: the leader comes from the in-sync replicas, in the order of the assignment; only the offline election may go
-outside them, and only when the topic allows it (unclean.leader.election.enable), because that loses records.
+Law: the leader comes from the in-sync replicas, in the order of the assignment; only the offline
+election may go outside them, and only when the topic allows it (unclean.leader.election.enable),
+because that loses records.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Elected:
-    """The outcome: the leader and the replicas in sync under it. `unclean` when records may have been lost."""
+    """The outcome: the leader and the replicas in sync under it.
+
+    `unclean` when records may have been lost.
+    """
 
     leader: int
     isr: tuple[int, ...]
@@ -22,7 +26,9 @@ class Elected:
 def elect_offline(
     assignment: Sequence[int], isr: Collection[int], live: Collection[int], allow_unclean: bool
 ) -> Elected | None:
-    """A partition without a living leader: first living in-sync replica, or any living one if that is allowed."""
+    """A partition without a living leader: first living in-sync replica,
+    or any living one if that is allowed.
+    """
     leader = _first(assignment, live, isr)
     if leader is not None:
         return Elected(leader, tuple(b for b in isr if b in live))
@@ -54,7 +60,10 @@ def elect_controlled_shutdown(
     live: Collection[int],
     shutting_down: Collection[int],
 ) -> Elected | None:
-    """Away from brokers that are about to stop; they leave the ISR as well. `live` includes those brokers."""
+    """Away from brokers that are about to stop; they leave the ISR as well.
+
+    `live` includes those brokers.
+    """
     staying = [b for b in live if b not in shutting_down]
     leader = _first(assignment, staying, isr)
     if leader is None:

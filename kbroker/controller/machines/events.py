@@ -1,4 +1,7 @@
-"""What can happen to a controller. Each event is one turn of the controller's queue; no two are worked at once."""
+"""What can happen to a controller.
+
+Each event is one turn of the controller's queue; no two are worked at once.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +72,7 @@ class TopicDeletionStopReplicaResponseReceived:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLeaderElection:
-    """Move leadership to the preferred replicas (partitions None: of every partition that needs it)."""
+    """Move leadership to the preferred replicas; None stands for all partitions that need it."""
 
     partitions: frozenset[TopicPartition] | None = None
 

@@ -1,9 +1,9 @@
-"""PartitionStateMachine: which moves a partition may make, and what has to be written for it to have a leader.
+"""PartitionStateMachine: which moves a partition may make, and what is written for its leader.
 
     NonExistent -> New -> Online <-> Offline -> NonExistent
 
-PURE: `initial_writes` and `election_writes` say what to write; the shell writes it with the expected versions and
-hands the outcome to `written`, which alone makes a partition Online.
+PURE: `initial_writes` and `election_writes` say what to write; the shell writes it with the
+expected versions and hands the outcome to `written`, which alone makes a partition Online.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PartitionStateMachine:
             context.partition_states[partition] = state
 
     def initial_writes(self, partitions: Iterable[TopicPartition]) -> list[PartitionStateWrite]:
-        """First leaders of new partitions: the first living replica leads, all living ones are in sync.
+        """First leaders of new partitions: the first living replica leads, all of them are in sync.
 
         A partition without a living replica gets none and stays New.
         """
@@ -106,7 +106,10 @@ class PartitionStateMachine:
         strategy: ElectionStrategy,
         allow_unclean: Callable[[str], bool],
     ) -> list[PartitionStateWrite]:
-        """New leaders of partitions that have had one; those for which nobody can be elected are left out."""
+        """New leaders of partitions that have had one.
+
+        Those for which nobody can be elected are left out.
+        """
         writes = []
         for partition in partitions:
             state = self._context.leadership[partition].leader_and_isr
@@ -132,7 +135,10 @@ class PartitionStateMachine:
         versions: Mapping[TopicPartition, int | None],
         batch: RequestBatch,
     ) -> list[TopicPartition]:
-        """Take over what was written and tell the replicas; returns partitions whose node had another version."""
+        """Take over what was written and tell the replicas.
+
+        Returns partitions whose node had another version.
+        """
         conflicts = []
         for write in writes:
             partition = write.topic_partition

@@ -1,10 +1,11 @@
 """Which brokers hold the partitions of a new topic: Kafka's spreading, with and without racks.
 
-PURE: the random start comes in as `Spread`. Aims: the replicas of a broker's partitions are spread over the others,
-leaders evenly over all brokers, and with racks each partition over as many racks as it has replicas.
+PURE: the random start comes in as `Spread`. Aims: the replicas of a broker's partitions are spread
+over the others, leaders evenly over all brokers, and with racks each partition over as many racks
+as it has replicas.
 
-The first replica of partition p sits on broker (start + p) of the list; the others follow it at a distance that grows
-by one each time the partitions have gone round the list once.
+The first replica of partition p sits on broker (start + p) of the list; the others follow it at a
+distance that grows by one each time the partitions have gone round the list once.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ MAX_PARTITIONS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where spreading starts: index of the first leader, and the first distance of the second replica."""
+    """Where spreading starts: the first leader's index, the first distance of the next replica."""
 
     start_index: int
     replica_shift: int
@@ -48,7 +49,10 @@ def assign_replicas(
         message = "Replication factor must be larger than 0."
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     if replication_factor > len(brokers):
-        message = f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}."
+        message = (
+            f"Replication factor: {replication_factor} "
+            f"larger than available brokers: {len(brokers)}."
+        )
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
     if not racks:
@@ -63,7 +67,10 @@ def assign_replicas(
 
 
 def alternate_racks(racks: Mapping[int, str]) -> list[int]:
-    """The brokers in an order that takes one of each rack in turn; racks and brokers within them sorted."""
+    """The brokers in an order that takes one of each rack in turn.
+
+    Racks and brokers within them sorted.
+    """
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)

@@ -1,10 +1,10 @@
-"""ReplicaStateMachine: which moves one replica may make, and what its broker and the others are told.
+"""ReplicaStateMachine: which moves one replica may make, and who is told of them.
 
     NonExistent -> New -> Online <-> Offline -> DeletionStarted -> DeletionSuccessful -> NonExistent
                              Offline, DeletionStarted -> DeletionIneligible -> Online, Offline
 
-PURE: a replica that goes offline has to leave the ISR first; `isr_writes` says what to write for that, and the shell
-calls `offline` with the outcome.
+PURE: a replica that goes offline has to leave the ISR first; `isr_writes` says what to write for
+that, and the shell calls `offline` with the outcome.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ class ReplicaStateMachine:
     def initialize(self) -> None:
         """States of all replicas as a new controller finds them.
 
-        A replica on a dead broker starts as ineligible for deletion: nobody can be asked to delete it now.
+        A replica on a dead broker starts as ineligible for deletion: nobody can be asked to delete
+        it now.
         """
         context = self._context
         for replica in context.replicas_of(context.all_partitions()):
@@ -76,7 +77,10 @@ class ReplicaStateMachine:
             self.transition_to(replica, _S.ONLINE)
 
     def isr_writes(self, broker_id: int, replicas: Iterable[Replica]) -> list[PartitionStateWrite]:
-        """States to write for replicas of one broker that go offline; the last one in sync stays in the ISR."""
+        """States to write for replicas of one broker that go offline.
+
+        The last one in sync stays in the ISR.
+        """
         writes = []
         for partition, _ in replicas:
             known = self._context.leadership.get(partition)
@@ -109,7 +113,10 @@ class ReplicaStateMachine:
         versions: Mapping[TopicPartition, int | None],
         batch: RequestBatch,
     ) -> list[TopicPartition]:
-        """Take over ISRs written without `broker_id`, tell the others; returns partitions that were in conflict."""
+        """Take over ISRs written without `broker_id`, tell the others.
+
+        Returns partitions that were in conflict.
+        """
         context = self._context
         conflicts = []
         for write in writes:

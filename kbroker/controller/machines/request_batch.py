@@ -1,7 +1,8 @@
 """RequestBatch: what the brokers have to be told after a step, gathered per broker and built once.
 
-PURE. Law: one broker gets at most one request of each kind per step, in the order LeaderAndIsr, UpdateMetadata,
-StopReplica; whoever gets a LeaderAndIsr makes every live broker get the new metadata.
+PURE. Law: one broker gets at most one request of each kind per step, in the order LeaderAndIsr,
+UpdateMetadata, StopReplica; whoever gets a LeaderAndIsr makes every live broker get the new
+metadata.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """TopicDeletionManager: when a topic's deletion starts, waits, is tried again and is done.
 
-PURE: `resume` returns the steps that are due; the shell carries them out and calls again when something has changed.
-A topic waits while a replica sits on a dead broker (it is then ineligible), and goes on when that broker is back.
+PURE: `resume` returns the steps that are due; the shell carries them out and calls again when
+something has changed. A topic waits while a replica sits on a dead broker (it is then ineligible),
+and goes on when that broker is back.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ class StartDeletion:
 
 @dataclass(frozen=True, slots=True)
 class RetryDeletion:
-    """Put replicas that could not be deleted back to Offline; they are tried again with the next start."""
+    """Put replicas that could not be deleted back to Offline.
+
+    They are tried again with the next start.
+    """
 
     topic: str
     replicas: tuple[Replica, ...]
@@ -45,7 +49,10 @@ class TopicDeletionManager:
         self.enabled = enabled
 
     def enqueue(self, topics: Iterable[str]) -> None:
-        """Queue topics. One with a replica on a dead broker starts as well, and then waits for that broker."""
+        """Queue topics.
+
+        One with a replica on a dead broker starts as well, and then waits for that broker.
+        """
         self._context.topics_to_delete.update(topics)
 
     def dead_replicas(self, topic: str) -> list[Replica]:
@@ -66,7 +73,10 @@ class TopicDeletionManager:
                 self._context.topics_ineligible_for_deletion.discard(topic)
 
     def resume(self, topics: Iterable[str] | None = None) -> list[DeletionStep]:
-        """The steps that are due now, at most one per topic; of `topics` only, where something changed for no other."""
+        """The steps that are due now, at most one per topic.
+
+        Of `topics` only, where something changed for no other.
+        """
         queued = self._context.topics_to_delete
         looked_at = sorted(queued if topics is None else queued.intersection(topics))
         steps = (self._next_step(topic) for topic in looked_at)

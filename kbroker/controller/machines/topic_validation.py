@@ -1,4 +1,4 @@
-"""What a topic may be called and how it may be laid out, with Kafka 3.9's sentences for what may not be.
+"""What a topic may be called and how it may be laid out, with Kafka 3.9's refusals.
 
 PURE. Every function returns nothing and raises KafkaError.
 """
@@ -23,14 +23,17 @@ def validate_topic_name(name: str) -> None:
     elif len(name) > MAX_NAME_LENGTH:
         reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     elif not _LEGAL.fullmatch(name):
-        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        reason = (
+            f"'{name}' contains one or more characters "
+            "other than ASCII alphanumerics, '.', '_' and '-'"
+        )
     else:
         return
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
 def validate_no_collision(name: str, existing: Iterable[str]) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION where metric names could not tell the topic from another ('.' and '_')."""
+    """Raises INVALID_TOPIC_EXCEPTION where metric names could not tell two topics apart."""
     if "." not in name and "_" not in name:
         return
     plain = name.replace(".", "_")
@@ -57,13 +60,16 @@ def validate_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
 def validate_added_assignments(
     assignments: Sequence[Sequence[int]], increase: int, brokers: Iterable[int], factor: int
 ) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that cannot be added to a topic with `factor` replicas."""
+    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that do not fit a topic of `factor`."""
     known = set(brokers)
     unknown = sorted({b for replicas in assignments for b in replicas} - known)
     if unknown:
         message = f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}."
     elif len(assignments) != increase:
-        message = f"Increasing the number of partitions by {increase} but {len(assignments)} assignments provided."
+        message = (
+            f"Increasing the number of partitions by {increase} "
+            f"but {len(assignments)} assignments provided."
+        )
     elif not all(assignments):
         message = "Cannot have replication factor of 0 for a partition."
     elif any(len(set(replicas)) != len(replicas) for replicas in assignments):
@@ -78,7 +84,10 @@ def validate_added_assignments(
 def validate_increase(current: int, requested: int) -> None:
     """Raises INVALID_PARTITIONS unless the number of partitions grows."""
     if requested < current:
-        message = f"Topic currently has {current} partitions, which is higher than the requested {requested}."
+        message = (
+            f"Topic currently has {current} partitions, "
+            f"which is higher than the requested {requested}."
+        )
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, message)
     if requested == current:
         message = f"Topic already has {current} partitions."

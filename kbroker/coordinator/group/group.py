@@ -1,8 +1,9 @@
 """A consumer group of the classic protocol: its members, generation, leader and state.
 
-Law: everything that changes the membership of a group lives here, and keeps the invariants named at the fields. What a request means is
-decided in `join_sync` (JoinGroup, SyncGroup, rebalance) and `sessions` (Heartbeat, LeaveGroup, timers, commits); both return effects.
-Classic protocol with static members (KIP-345) and known member ids (KIP-394).
+Law: everything that changes the membership of a group lives here, and keeps the invariants named at
+the fields. What a request means is decided in `join_sync` (JoinGroup, SyncGroup, rebalance) and
+`sessions` (Heartbeat, LeaveGroup, timers, commits); both return effects. Classic protocol with
+static members (KIP-345) and known member ids (KIP-394).
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first protocol on its list that all support; most votes win, a tie goes to the oldest member's."""
+        """Each member votes for the first protocol on its list that all support.
+
+        Most votes win, a tie goes to the oldest member's.
+        """
         candidates = self.candidate_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -139,7 +143,10 @@ class Group:
         return member
 
     def replace_static_member(self, instance_id: str, new_member_id: str) -> Member:
-        """Give the member of an instance id a new member id; leadership and its place in line stay."""
+        """Give the member of an instance id a new member id.
+
+        Leadership and its place in line stay.
+        """
         old_member_id = self.static_members[instance_id]
         member = self.members[old_member_id]
         member.member_id = new_member_id
@@ -163,7 +170,9 @@ class Group:
         return False
 
     def init_next_generation(self, wall_ms: int) -> None:
-        """Close the join phase: count the generation, choose the protocol, wait for the leader's assignment (or be Empty)."""
+        """Close the join phase: count the generation, choose the protocol,
+        wait for the leader's assignment (or be Empty).
+        """
         self.generation_id = 1 if self.generation_id >= 0x7FFFFFFF else self.generation_id + 1
         self.pending_sync_members.clear()
         if self.members:
@@ -176,7 +185,10 @@ class Group:
             self.transition_to(GroupState.EMPTY, wall_ms)
 
     def compute_subscribed_topics(self) -> None:
-        """Read from the members' metadata which topics a consumer group follows; None where that cannot be known."""
+        """Read from the members' metadata which topics a consumer group follows.
+
+        None where that cannot be known.
+        """
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             self.subscribed_topics = None
         elif not self.members:

@@ -1,7 +1,8 @@
 """What JoinGroup and SyncGroup mean in each state of a group.
 
-Law: pure decisions; an input comes in, effects go out. JoinGroup: KIP-62 (rebalance timeout), KIP-345 (static members, here and in
-KIP-814 skip_assignment), KIP-394 (member id first), KIP-429 needs nothing of the broker. SyncGroup: KIP-559 (protocol checks).
+Law: pure decisions; an input comes in, effects go out. JoinGroup: KIP-62 (rebalance timeout),
+KIP-345 (static members, here and in KIP-814 skip_assignment), KIP-394 (member id first), KIP-429
+needs nothing of the broker. SyncGroup: KIP-559 (protocol checks).
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class JoinAttempt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StaticMemberStored:
-    """Token of the record that gives a static member's new id to the log; holds what to go back to."""
+    """Token of the record that gives a static member's new id to the log.
+
+    Holds what to go back to.
+    """
 
     attempt: JoinAttempt
     old_member_id: str
@@ -94,7 +98,7 @@ def join(step: Step, attempt: JoinAttempt) -> None:
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
-    """While members rejoin, those who are back count, so that a group over its limit sheds the last ones."""
+    """While members rejoin, those who are back count: a group over its limit sheds the last."""
     if group.state is GroupState.EMPTY:
         return True
     member = group.members.get(member_id)
@@ -145,7 +149,10 @@ def _join_as_known_member(step: Step, attempt: JoinAttempt) -> None:
 
 
 def _changes_nothing(group: Group, member: Member, protocols: Protocols) -> bool:
-    """A repeated JoinGroup is answered from the current generation; the leader's counts as a wish to rebalance once the group is stable."""
+    """A repeated JoinGroup is answered from the current generation.
+
+    The leader's counts as a wish to rebalance once the group is stable.
+    """
     if group.state is GroupState.PREPARING_REBALANCE or member.protocols != protocols:
         return False
     return group.state is GroupState.COMPLETING_REBALANCE or not group.is_leader(member.member_id)
@@ -173,7 +180,9 @@ def _add_member(step: Step, attempt: JoinAttempt, member_id: str) -> None:
 
 
 def _update_member(step: Step, attempt: JoinAttempt, member: Member) -> None:
-    """A second JoinGroup of the same member takes the place of the first, whose connection is most likely gone."""
+    """A second JoinGroup of the same member takes the place of the first,
+    whose connection is most likely gone.
+    """
     answer_join(step, member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
     member.protocols = attempt.protocols
     member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
@@ -185,7 +194,10 @@ def _update_member(step: Step, attempt: JoinAttempt, member: Member) -> None:
 
 
 def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -> None:
-    """The old process is fenced; a stable group goes on without a rebalance as long as its protocol stays."""
+    """The old process is fenced.
+
+    A stable group goes on without a rebalance as long as its protocol stays.
+    """
     group = step.group
     member = group.members[group.static_members[instance_id]]
     token = StaticMemberStored(
@@ -230,7 +242,10 @@ def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorC
 
 
 def _rejoined(group: Group, token: StaticMemberStored) -> JoinGroupResponse:
-    """From version 9 a leader is told that it leads and need not assign; before, it must not notice that it leads."""
+    """From version 9 a leader is told that it leads and need not assign.
+
+    Before, it must not notice that it leads.
+    """
     member_id = token.attempt.new_member_id
     response = joined(group, member_id)
     if token.attempt.api_version >= 9:

@@ -1,8 +1,9 @@
 """The offsets a group has committed, those on their way to the log, and when they expire.
 
-Law: an offset is visible once its record is in the log. Until then it is pending; with `require_stable` (KIP-447) readers are told to wait
-for pending ones, transactional ones included. Which of two commits wins is decided by their place in the log. Expiry follows KIP-211:
-the clock runs from the moment the group became empty, or from the commit where there is no such moment.
+Law: an offset is visible once its record is in the log. Until then it is pending; with
+`require_stable` (KIP-447) readers are told to wait for pending ones, transactional ones included.
+Which of two commits wins is decided by their place in the log. Expiry follows KIP-211: the clock
+runs from the moment the group became empty, or from the commit where there is no such moment.
 """
 
 from __future__ import annotations
@@ -82,7 +83,10 @@ class GroupOffsets:
     def replay(
         self, partition: TopicPartition, value: CommittedOffset | None, producer_id: int | None
     ) -> None:
-        """A record of this group's offsets was read; None is a tombstone, a producer id makes it part of a transaction."""
+        """A record of this group's offsets was read.
+
+        None is a tombstone, a producer id makes it part of a transaction.
+        """
         if producer_id is not None:
             within = self.pending_transactional.setdefault(producer_id, {})
             if value is None:
@@ -125,7 +129,10 @@ class GroupOffsets:
     # ---- remove
 
     def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these partitions, commits on their way included; the ones that had a committed offset come back."""
+        """Forget these partitions, commits on their way included.
+
+        The ones that had a committed offset come back.
+        """
         removed = []
         for partition in partitions:
             self.pending.pop(partition, None)
@@ -150,7 +157,9 @@ class GroupOffsets:
         since_ms: Callable[[CommittedOffset], int],
         kept_topics: frozenset[str] = frozenset(),
     ) -> list[TopicPartition]:
-        """Partitions whose offset has outlived its retention, counted from `since_ms(offset)` (wall clock)."""
+        """Partitions whose offset has outlived its retention, counted from `since_ms(offset)`
+        (wall clock).
+        """
         return [
             partition
             for partition, value in self.committed.items()

@@ -1,8 +1,10 @@
-"""How a rebalance starts, waits and ends; shared by JoinGroup, SyncGroup, LeaveGroup and the timers.
+"""How a rebalance starts, waits and ends; shared by JoinGroup, SyncGroup, LeaveGroup and the
+timers.
 
-Law: a rebalance always ends. The join phase ends when everybody has joined or its timer fires, the sync phase when everybody has synced or
-its timer fires; whoever is late is removed. A group that was empty waits the initial rebalance delay for more members (KIP-134); the delay 0
-ends its join phase at once.
+Law: a rebalance always ends. The join phase ends when everybody has joined or its timer fires, the
+sync phase when everybody has synced or its timer fires; whoever is late is removed. A group that
+was empty waits the initial rebalance delay for more members (KIP-134); the delay 0 ends its join
+phase at once.
 """
 
 from __future__ import annotations
@@ -72,7 +74,10 @@ class Step:
 
 
 def keep_alive(step: Step, member: Member, timeout_ms: int | None = None) -> None:
-    """The member was heard of: its session lasts from now. The timer is set anew only when it would fire too late."""
+    """The member was heard of: its session lasts from now.
+
+    The timer is set anew only when it would fire too late.
+    """
     deadline = step.now.monotonic_ms + (timeout_ms or member.session_timeout_ms)
     member.session_deadline_ms = deadline
     if not member.timer_at_ms or deadline < member.timer_at_ms:
@@ -184,7 +189,9 @@ def try_complete_join(step: Step) -> None:
 
 
 def on_join_timer(step: Step) -> None:
-    """Time is up for the join phase, or for a part of the initial delay, which is extended while new members come."""
+    """Time is up for the join phase, or for a part of the initial delay,
+    which is extended while new members come.
+    """
     group = step.group
     if group.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -207,7 +214,8 @@ def complete_join(step: Step) -> None:
         group.remove(member.member_id)
         forget_session(step, member)
     if group.members and not group.elect_joined_leader():
-        # Static members only, and none is back yet: their sessions decide how long they are waited for.
+        # Static members only, and none is back yet: their sessions decide how long they are waited
+        # for.
         _wait_for_joins(step, group.rebalance_timeout_ms())
         return
     step.effects.append(CancelTimer(JOIN_TIMER))
@@ -228,7 +236,10 @@ def complete_join(step: Step) -> None:
 
 
 def sync_received(step: Step, member_id: str) -> None:
-    """The member has asked for its assignment; the last one to do so ends the sync phase's timer."""
+    """The member has asked for its assignment.
+
+    The last one to do so ends the sync phase's timer.
+    """
     pending = step.group.pending_sync_members
     if member_id in pending:
         pending.discard(member_id)
@@ -237,7 +248,9 @@ def sync_received(step: Step, member_id: str) -> None:
 
 
 def on_sync_timer(step: Step) -> None:
-    """Members that joined but never asked for their assignment are removed, and the rest starts again."""
+    """Members that joined but never asked for their assignment are removed,
+    and the rest starts again.
+    """
     group = step.group
     if group.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
         return

@@ -1,10 +1,11 @@
-"""The records of `__consumer_offsets`, as Kafka 3.9 writes them with its newest inter-broker protocol.
+"""The records of `__consumer_offsets`, as Kafka 3.9 writes them with its newest inter-broker
+protocol.
 
     record key   = int16 version, fields      0 and 1: a committed offset, 2: a group's metadata
     record value = int16 version, fields      missing (tombstone) when the offset or group is gone
 
-Offsets are written in version 3, or 1 where the commit named a retention time; groups in version 3. Keys from 3 on belong to the consumer
-protocol (KIP-848) and are none of ours.
+Offsets are written in version 3, or 1 where the commit named a retention time; groups in version 3.
+Keys from 3 on belong to the consumer protocol (KIP-848) and are none of ours.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class GroupMetadataKey(Message):
 
 @message(key=None, versions="0-4", flexible="4+")
 class GroupMetadataValue(Message):
-    """A group between two rebalances. v1: rebalance timeout. v2: time of the state. v3: static members. v4: tagged fields."""
+    """A group between two rebalances.
+
+    v1: rebalance timeout. v2: time of the state. v3: static members. v4: tagged fields.
+    """
 
     class MemberMetadata(Struct):
         """One member with its subscription and assignment."""
@@ -149,7 +153,10 @@ def _versioned(data: Message, version: int) -> bytes:
 
 
 def read_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
-    """What a record is about; None for kinds that are none of ours. ProtocolError for bytes that are no key."""
+    """What a record is about; None for kinds that are none of ours.
+
+    ProtocolError for bytes that are no key.
+    """
     version = _version(key)
     if version in OffsetCommitKey.spec.versions:
         return decode(OffsetCommitKey, version, key, _VERSION.size)[0]
@@ -159,7 +166,10 @@ def read_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
 
 
 def read_offset_commit_value(value: bytes, log_offset: int) -> CommittedOffset:
-    """The offset of a record in the batch at `log_offset`. ProtocolError for bytes that are none."""
+    """The offset of a record in the batch at `log_offset`.
+
+    ProtocolError for bytes that are none.
+    """
     version = _version(value)
     _check(version, OffsetCommitValue)
     read = decode(OffsetCommitValue, version, value, _VERSION.size)[0]
@@ -174,7 +184,10 @@ def read_offset_commit_value(value: bytes, log_offset: int) -> CommittedOffset:
 
 
 def read_group_metadata(group_id: str, value: bytes) -> Group:
-    """The group of a record: Empty, or Stable with its members. ProtocolError for bytes that are none."""
+    """The group of a record: Empty, or Stable with its members.
+
+    ProtocolError for bytes that are none.
+    """
     version = _version(value)
     _check(version, GroupMetadataValue)
     read = decode(GroupMetadataValue, version, value, _VERSION.size)[0]

@@ -1,7 +1,7 @@
 """Rebuilds groups from the records of one partition of `__consumer_offsets`.
 
-Law: the newest record of a key counts, a tombstone removes it; offsets of a transaction count once its commit marker is read (KIP-98).
-Groups that only ever kept offsets have no record of their own.
+Law: the newest record of a key counts, a tombstone removes it; offsets of a transaction count once
+its commit marker is read (KIP-98). Groups that only ever kept offsets have no record of their own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ class GroupReplay:
     def record(
         self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
     ) -> None:
-        """One record of the batch at `batch_offset`; `producer_id` only where the batch is transactional."""
+        """One record of the batch at `batch_offset`.
+
+        `producer_id` only where the batch is transactional.
+        """
         try:
             self._record(key or b"", value, batch_offset, producer_id)
         except ProtocolError as error:

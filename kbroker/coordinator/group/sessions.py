@@ -1,7 +1,7 @@
 """What Heartbeat, LeaveGroup, commits and timers mean to a group.
 
-Law: pure decisions. A heartbeat is a comparison and an assignment, no effect: the member's timer looks at the deadline when it fires
-(KIP-62; KIP-345 for static members).
+Law: pure decisions. A heartbeat is a comparison and an assignment, no effect: the member's timer
+looks at the deadline when it fires (KIP-62; KIP-345 for static members).
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def heartbeat(
 
 
 def _prolong(member: Member, now_ms: float) -> None:
-    """Move the deadline; its timer, which fires earlier, will see it. A member that waits for its first answer keeps its long one."""
+    """Move the deadline; its timer, which fires earlier, will see it.
+
+    A member that waits for its first answer keeps its long one.
+    """
     if not member.is_new:
         member.session_deadline_ms = now_ms + member.session_timeout_ms
 
@@ -84,8 +87,9 @@ def commit_error(
 ) -> ErrorCode:
     """NONE when the caller may commit offsets now; prolongs a member's session.
 
-    Without a generation everybody may commit while the group is empty. During the join phase members may still commit, so that they
-    lose no work; after it, they must have taken notice of the new generation.
+    Without a generation everybody may commit while the group is empty. During the join phase
+    members may still commit, so that they lose no work; after it, they must have taken notice of
+    the new generation.
     """
     if generation_id < 0 and group.state is GroupState.EMPTY:
         return _NONE
@@ -179,7 +183,9 @@ def _on_session_timer(step: Step, key: TimerKey) -> None:
 
 
 def start_sessions(step: Step) -> None:
-    """A group was read from the log: its members get a full session to show up, and it rebalances if it is too large by now."""
+    """A group was read from the log: its members get a full session to show up,
+    and it rebalances if it is too large by now.
+    """
     group = step.group
     for member in group.members.values():
         keep_alive(step, member)
@@ -188,7 +194,9 @@ def start_sessions(step: Step) -> None:
 
 
 def close(step: Step, code: ErrorCode) -> None:
-    """The group is leaving this coordinator, or this world: whoever waits is told `code`, and no timer remains."""
+    """The group is leaving this coordinator, or this world: whoever waits is told `code`,
+    and no timer remains.
+    """
     group = step.group
     for member in group.members.values():
         answer_join(step, member, refused_join(member.member_id, code))

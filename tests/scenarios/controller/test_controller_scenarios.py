@@ -1,8 +1,9 @@
-"""Runs the transcripts beside this file: commands to a cluster of fake brokers, and what its controller did.
+"""Runs the transcripts beside this file: commands to a cluster of fake brokers, and what its
+controller did.
 
-A transcript has blocks of `> command` lines, each followed by what the brokers were told (sorted, as brokers work at
-the same time) and by the partition states that changed in the tree. KBROKER_REWRITE=1 in the environment writes the
-transcripts anew; the difference is to be reviewed.
+A transcript has blocks of `> command` lines, each followed by what the brokers were told (sorted,
+as brokers work at the same time) and by the partition states that changed in the tree.
+KBROKER_REWRITE=1 in the environment writes the transcripts anew; the difference is to be reviewed.
 """
 
 from __future__ import annotations
@@ -107,7 +108,9 @@ async def prefer(cluster: ControllerCluster) -> None:
 
 
 async def join_isr(cluster: ControllerCluster, name: str, isr: str) -> None:
-    """What a leader does when a follower has caught up: here straight into the controller's picture and the tree."""
+    """What a leader does when a follower has caught up:
+    here straight into the controller's picture and the tree.
+    """
     topic, _, partition = name.rpartition("-")
     path = f"/brokers/topics/{topic}/partitions/{partition}/state"
     data, _ = await cluster.controller.session.get(path)

@@ -1,9 +1,10 @@
 """Runs the transcripts in this folder: each input line, then what it led to.
 
     scenario   = lines; "#" begins a comment, blank lines part paragraphs
-    > input    = one input to the machine; the lines below it, up to the next, are effects, answers and the state after it
+    > input    = one input to the machine; effects, answers and the state follow it
 
-`KBROKER_REWRITE_SCENARIOS=1 pytest tests/scenarios/group` writes what happens now; the diff is then read by a person.
+`KBROKER_REWRITE_SCENARIOS=1 pytest tests/scenarios/group` writes what happens now; the diff is then
+read by a person.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ REWRITE = bool(os.environ.get("KBROKER_REWRITE_SCENARIOS"))
 
 
 class Transcript:
-    """A group machine behind a line-based language; appends are outstanding until `stored` or `failed`."""
+    """A group machine behind a line-based language.
+
+    Appends are outstanding until `stored` or `failed`.
+    """
 
     def __init__(self) -> None:
         self.group = Group("g")

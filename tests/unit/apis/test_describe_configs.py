@@ -19,7 +19,8 @@ from tests.fakes.stored_configs import StoredConfigs
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP, NOTHING = 2, 4, 8, 16, 32, 64
 MALFORMED = (
-    "This most likely occurs because of a request being malformed by the client library or the message was sent "
+    "This most likely occurs because of a request being malformed by the client library "
+    "or the message was sent "
     "to an incompatible broker. See the broker logs for more details."
 )
 

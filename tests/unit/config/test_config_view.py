@@ -1,7 +1,7 @@
 """DescribeConfigs' view of settings against the answers of a real Kafka 3.9.2.
 
-The broker that was asked had the settings that show as source 4 in its file, three dynamic ones and a throttle.
-kbroker's own settings come on top; nothing else differs.
+The broker that was asked had the settings that show as source 4 in its file, three dynamic ones and
+a throttle. kbroker's own settings come on top; nothing else differs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def read_rows(resource_type: str, resource: str) -> list[Row]:
 
 
 def static_settings() -> dict[str, str]:
-    """What the broker had in its file, read off the synonyms of source 4; values of unknown names are hidden."""
+    """What the broker had in its file, read off the synonyms of source 4.
+
+    Values of unknown names are hidden.
+    """
     synonyms = [part for row in read_rows("4", "0") for part in row["synonyms"].split("; ")]
     pairs = (part.removeprefix("4:").split("=", 1) for part in synonyms if part.startswith("4:"))
     return {name: value for name, value in pairs}  # noqa: C416  dict(pairs) is not typed

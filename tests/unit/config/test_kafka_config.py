@@ -86,7 +86,8 @@ BAD = [
     ),
     (
         {"advertised.listeners": "SSL://a:1"},
-        "Invalid value SSL://a:1 for configuration advertised.listeners: there is no such listener in listeners",
+        "Invalid value SSL://a:1 for configuration advertised.listeners: "
+        "there is no such listener in listeners",
     ),
     (
         {"advertised.listeners": "PLAINTEXT://0.0.0.0:1"},

@@ -92,7 +92,8 @@ REFUSALS: list[tuple[dict[str, str | None], str]] = [
     ({"retention.ms": None}, "Null value not supported for topic configs: retention.ms"),
     (
         {"cleanup.policy": "foo"},
-        "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
+        "Invalid value foo for configuration cleanup.policy: "
+        "String must be one of: compact, delete",
     ),
     (
         {"segment.bytes": "1"},
@@ -113,16 +114,19 @@ REFUSALS: list[tuple[dict[str, str | None], str]] = [
     (
         {"leader.replication.throttled.replicas": "1"},
         "Invalid value [1] for configuration leader.replication.throttled.replicas: "
-        "leader.replication.throttled.replicas must be the literal '*' or a list of replicas in the following "
+        "leader.replication.throttled.replicas must be the literal '*' "
+        "or a list of replicas in the following "
         "format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
     ),
     (
         {"compression.gzip.level": "0"},
-        "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+        "Invalid value 0 for configuration compression.gzip.level: "
+        "Value must be between 1 and 9 or equal to -1",
     ),
     (
         {"message.format.version": "9.9"},
-        "Invalid value 9.9 for configuration message.format.version: Version 9.9 is not a valid version",
+        "Invalid value 9.9 for configuration message.format.version: "
+        "Version 9.9 is not a valid version",
     ),
 ]
 

@@ -1,4 +1,6 @@
-"""Dynamic settings: Kafka 3.9's refusals, list operations, and changes that reach their handlers."""
+"""Dynamic settings: Kafka 3.9's refusals, list operations,
+and changes that reach their handlers.
+"""
 
 from __future__ import annotations
 

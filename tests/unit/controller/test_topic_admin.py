@@ -1,4 +1,6 @@
-"""Topics are refused with Kafka 3.9's codes and sentences, and created so that they are usable at once."""
+"""Topics are refused with Kafka 3.9's codes and sentences,
+and created so that they are usable at once.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,8 @@ REFUSALS = [
     (
         topic("X" * 250),
         17,
-        f"Topic name is invalid: the length of '{'X' * 250}' is longer than the max allowed length 249",
+        f"Topic name is invalid: the length of '{'X' * 250}' "
+        "is longer than the max allowed length 249",
     ),
     (topic("a/b"), 17, f"Topic name is invalid: 'a/b' {NAME_RULE}"),
     (topic("é"), 17, f"Topic name is invalid: 'é' {NAME_RULE}"),
@@ -96,7 +99,8 @@ REFUSALS = [
     (
         topic("n", configs=[("cleanup.policy", "foo")]),
         40,
-        "Invalid value foo for configuration cleanup.policy: String must be one of: compact, delete",
+        "Invalid value foo for configuration cleanup.policy: "
+        "String must be one of: compact, delete",
     ),
     (
         topic("n", configs=[("segment.bytes", "1")]),

@@ -1,4 +1,7 @@
-"""The embedded tree keeps ZooKeeper's rules: versions, sequences, ephemerals, watches, transactions."""
+"""The embedded tree keeps ZooKeeper's rules.
+
+Versions, sequences, ephemerals, watches and transactions.
+"""
 
 from __future__ import annotations
 
