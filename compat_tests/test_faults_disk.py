@@ -1,0 +1,115 @@
+"""A disk that fills up under a running broker: it goes on living, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError as ClientError
+
+from compat_tests.clients import create_topic
+from compat_tests.conftest import BrokerProcess
+
+RECORD_BYTES = 50_000
+RECORDS = 160
+PARTITIONS = 2
+
+Place = tuple[int, int]  # partition, offset
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A volume of 3 MB."""
+    path = tmp_path / "small"
+    path.mkdir()
+    if sys.platform != "linux" or os.geteuid() != 0 or mount(path, "size=3m") != 0:
+        pytest.skip("a volume of limited size needs Linux and the right to mount")
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=False)
+
+
+def mount(path: Path, options: str) -> int:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
+    return subprocess.run(command, check=False, capture_output=True).returncode
+
+
+def write(bootstrap: str, topic: str) -> tuple[dict[Place, int], list[int]]:
+    """Acknowledged records by place, and the partitions of those that were not."""
+    acknowledged: dict[Place, int] = {}
+    refused: list[int] = []
+
+    def delivered(error: ClientError | None, message: Message) -> None:
+        if error is None:
+            acknowledged[message.partition(), message.offset()] = int(message.value()[:6])
+        else:
+            refused.append(message.partition())
+
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", "message.timeout.ms": 3_000, "log_level": 0}
+    )
+    for number in range(RECORDS):
+        value = b"%06d" % number + os.urandom(RECORD_BYTES)
+        producer.produce(topic, value, partition=number % PARTITIONS, on_delivery=delivered)
+        producer.poll(0.001)
+    producer.flush(10)
+    return acknowledged, refused
+
+
+def read(bootstrap: str, topic: str, count: int) -> dict[Place, int]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    found: dict[Place, int] = {}
+    for _ in range(40):
+        for message in consumer.consume(500, timeout=0.5):
+            assert message.error() is None
+            found[message.partition(), message.offset()] = int(message.value()[:6])
+        if len(found) >= count:
+            break
+    consumer.close()
+    return found
+
+
+def test_after_space_was_freed_and_a_restart_every_acknowledged_record_is_there(
+    own_broker: Callable[..., BrokerProcess], small_disk: Path, topic: str
+) -> None:
+    broker = own_broker("--override", f"log.dirs={small_disk}/data")
+    create_topic(broker.bootstrap, topic, PARTITIONS)
+
+    acknowledged, refused = write(broker.bootstrap, topic)
+
+    assert refused
+    assert broker.process is not None
+    assert broker.process.poll() is None
+    assert "No space left on device" in broker.log_text()
+    assert broker.stop() == 0
+    mount(small_disk, "remount,size=64m")
+    broker.start()
+    found = read(broker.bootstrap, topic, len(acknowledged))
+    assert {place: found.get(place) for place in acknowledged} == acknowledged
+    assert "Traceback" not in broker.log_text()
+
+
+def test_a_full_data_directory_leaves_the_others_at_work(
+    own_broker: Callable[..., BrokerProcess], small_disk: Path, tmp_path: Path, topic: str
+) -> None:
+    dirs = f"{tmp_path}/large,{small_disk}/data"
+    broker = own_broker("--override", f"log.dirs={dirs}")
+    create_topic(broker.bootstrap, topic, PARTITIONS)
+    (lost,) = [
+        partition for partition in range(PARTITIONS)
+        if (small_disk / "data" / f"{topic}-{partition}").exists()
+    ]  # fmt: skip
+
+    acknowledged, refused = write(broker.bootstrap, topic)
+
+    assert set(refused) == {lost}
+    assert sum(place[0] != lost for place in acknowledged) == RECORDS // PARTITIONS
+    create_topic(broker.bootstrap, f"{topic}-new", PARTITIONS)
+    assert write(broker.bootstrap, f"{topic}-new")[1] == []
+    assert broker.stop() == 0
+    assert "Traceback" not in broker.log_text()
