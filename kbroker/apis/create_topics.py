@@ -7,11 +7,15 @@ topics; others answer NOT_CONTROLLER.
 
 from __future__ import annotations
 
+import asyncio
+
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.controller.topic_admin import TopicResult
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+_TOPICS_PER_TURN = 16  # the settings of a topic make some thirty objects: others get their turn
 
 
 @api(CreateTopicsRequest, serves="0-7")
@@ -29,7 +33,12 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
     results = await ctx.topics.create_topics(
         request.topics, request.timeout_ms, request.validate_only
     )
-    return CreateTopicsResponse(topics=[_answer(result) for result in results])
+    response = CreateTopicsResponse()
+    for number, result in enumerate(results, start=1):
+        response.topics.append(_answer(result))
+        if number % _TOPICS_PER_TURN == 0:
+            await asyncio.sleep(0)
+    return response
 
 
 def _answer(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:
