@@ -1,10 +1,12 @@
-"""The small text files of a log directory: offset checkpoints, leader epochs, partition and broker identity.
+"""The small text files of a log directory: offset checkpoints, leader epochs, partition and broker
+identity.
 
-Law: a file is replaced whole, by writing beside it and renaming, so a reader finds the old or the new content. Text and
-file differ only in `write_atomically` and the `read_*` functions; everything else here is text in, values out.
+Law: a file is replaced whole, by writing beside it and renaming, so a reader finds the old or the
+new content. Text and file differ only in `write_atomically` and the `read_*` functions; everything
+else here is text in, values out.
 
     checkpoint     version "0", entry count, then one entry per line; fields parted by one space
-    offsets        topic partition offset          (recovery-point-, replication-, log-start-, cleaner-)
+    offsets        topic partition offset   (recovery-point-, replication-, log-start-, cleaner-)
     leader epochs  epoch start-offset
 """
 
@@ -39,7 +41,7 @@ class CheckpointError(Exception):
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory this is: version 0 under ZooKeeper (broker.id), version 1 under KRaft (node.id)."""
+    """Whose directory this is: version 0 with ZooKeeper (broker.id), 1 with KRaft (node.id)."""
 
     version: int
     cluster_id: str | None
@@ -80,7 +82,7 @@ def read_leader_epochs(file_system: FileSystem, directory: str) -> list[EpochEnt
 def write_leader_epochs(
     file_system: FileSystem, directory: str, entries: Iterable[EpochEntry]
 ) -> None:
-    """Replace a partition's leader epochs, without waiting for the disk: recovery can find them again."""
+    """Replace a partition's leader epochs, not waiting for the disk: recovery finds them again."""
     lines = [f"{epoch} {start_offset}" for epoch, start_offset in entries]
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
     write_atomically(file_system, path, format_checkpoint(lines), sync=False)
@@ -103,7 +105,7 @@ def read_partition_metadata(file_system: FileSystem, directory: str) -> UUID | N
 
 
 def write_partition_metadata(file_system: FileSystem, directory: str, topic_id: UUID) -> None:
-    """Write a partition's topic id once, durably as far as the file goes (the directory is new as well)."""
+    """Write a partition's topic id once; no fsync, as the directory is new as well."""
     text = f"version: {PARTITION_METADATA_VERSION}\ntopic_id: {format_uuid(topic_id)}"
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     write_atomically(file_system, path, text, sync=False)
@@ -177,7 +179,8 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
     lines = text.splitlines()
     if lines[0].strip() != str(CHECKPOINT_VERSION):
         raise CheckpointError(
-            f"Unrecognized version of the checkpoint file {path}: {lines[0]!r}, expected {CHECKPOINT_VERSION}"
+            f"Unrecognized version of the checkpoint file {path}: {lines[0]!r}, "
+            f"expected {CHECKPOINT_VERSION}"
         )
     if len(lines) < 2 or not lines[1].strip().isdigit():
         raise CheckpointError(f"Malformed entry count in checkpoint file {path}: {lines[1:2]}")

@@ -1,4 +1,6 @@
-"""What a read asks for and gets: isolation levels, the slice of a segment file, timestamp search results. Values only."""
+"""What a read asks for and gets: isolation levels, the slice of a segment file, timestamp search
+results. Values only.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from kbroker.log.transaction_index import AbortedTxn
 
 
 class FetchIsolation(IntEnum):
-    """How far a read may see: followers to the log end, consumers to the high watermark or the last stable offset."""
+    """How far a read may see: followers to the log end, consumers to the high watermark or the last
+    stable offset.
+    """
 
     LOG_END = 0
     HIGH_WATERMARK = 1
@@ -26,10 +30,11 @@ class TimestampAndOffset(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """What a read found: a slice of one segment's file, from the batch that holds `fetch_offset` on.
+    """What a read found: a slice of one segment's file, from the batch that holds `fetch_offset`
+    on.
 
-    `aborted_transactions` is a list for readers of committed data and None for all others. The slice may end inside a
-    batch, and is empty at the bound of the isolation level.
+    `aborted_transactions` is a list for readers of committed data and None for all others. The
+    slice may end inside a batch, and is empty at the bound of the isolation level.
     """
 
     fetch_offset: int

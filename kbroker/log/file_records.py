@@ -1,7 +1,9 @@
-"""The data file of a segment: batches one after the other, exactly as they travel (FileMessageSet in Kafka 0.8).
+"""The data file of a segment: batches one after the other, exactly as they travel (FileMessageSet
+in Kafka 0.8).
 
-Law: `size_bytes` counts whole appended batches; what a failed write left behind it is overwritten by the next one.
-Appends and truncation belong to the event loop; reads and `sync` may run on worker threads.
+Law: `size_bytes` counts whole appended batches; what a failed write left behind it is overwritten
+by the next one. Appends and truncation belong to the event loop; reads and `sync` may run on worker
+threads.
 """
 
 from __future__ import annotations
@@ -104,7 +106,9 @@ class FileRecords:
     def find_timestamp(
         self, target_timestamp: int, start: int, starting_offset: int
     ) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record at or after timestamp and offset, from `start` on."""
+        """(timestamp, offset, leader epoch) of the first record at or after timestamp and offset,
+        from `start` on.
+        """
         for position, header in self.headers(start):
             if header.max_timestamp < target_timestamp:
                 continue
@@ -114,7 +118,7 @@ class FileRecords:
         return None
 
     def largest_timestamp(self, start: int = 0) -> tuple[int, int]:
-        """(timestamp, last offset) of the first batch with the largest timestamp; (-1, -1) without batches."""
+        """(timestamp, last offset) of the first batch with the largest timestamp, else (-1, -1)."""
         largest, offset = -1, -1
         for _, header in self.headers(start):
             if header.max_timestamp > largest:
@@ -126,7 +130,10 @@ class FileRecords:
         (self._file or self._open()).truncate(max(size, self.size_bytes))
 
     def trim(self) -> None:
-        """Cut what is behind the last batch: a preallocated rest, or a failed write. Nothing where nobody wrote."""
+        """Cut what is behind the last batch: a preallocated rest, or a failed write.
+
+        Nothing where nobody wrote.
+        """
         if self._file is not None and self._file.size() != self.size_bytes:
             self._file.truncate(self.size_bytes)
 

@@ -1,7 +1,9 @@
-"""The one door to the disk: everything in `log` that opens, maps, renames or removes a file does it through here.
+"""The one door to the disk: everything in `log` that opens, maps, renames or removes a file does it
+through here.
 
-Law: no `OSError` leaves this module; it becomes `StorageError`, which says what was tried where. Operations are
-methods of `FileSystem` or of the handles it returns, so a recording, failing or in-memory one can stand in.
+Law: no `OSError` leaves this module; it becomes `StorageError`, which says what was tried where.
+Operations are methods of `FileSystem` or of the handles it returns, so a recording, failing or
+in-memory one can stand in.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class StorageError(Exception):
-    """The disk refused `operation` on `path`; `errno` is the operating system's number (0 where it gave none)."""
+    """The disk refused `operation` on `path`; `errno` is the system's number (0: none)."""
 
     def __init__(self, path: str, operation: str, errno: int, reason: str = "") -> None:
         super().__init__(f"{operation} {path}: {reason or os.strerror(errno)}")
@@ -69,7 +71,7 @@ class File(Protocol):
 
 
 class MappedFile(Protocol):
-    """A read-only mapping of a whole file, as a context manager; `buffer` is valid inside the `with`."""
+    """A read-only mapping of a whole file; `buffer` is valid inside the `with`."""
 
     def __enter__(self) -> memoryview: ...
 
@@ -105,7 +107,7 @@ class FileSystem(Protocol):
         ...
 
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:
-        """Create or replace the file's content in place (not atomically: write aside, then `rename`)."""
+        """Create or replace the file's content in place, not atomically."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -153,7 +155,7 @@ class FileSystem(Protocol):
         ...
 
     def sync_directory(self, path: str) -> None:
-        """Bring a directory to the disk (fsync): renames and new names in it survive a power loss after this."""
+        """Fsync a directory: renames and new names in it survive a power loss after this."""
         ...
 
     def free_bytes(self, path: str) -> int:

@@ -4,15 +4,17 @@
               recovery-point-offset-checkpoint  replication-offset-checkpoint
               log-start-offset-checkpoint  cleaner-offset-checkpoint
               <topic>-<partition>/                              a partition
-              <topic>-<partition>.<uuid>-delete/                waiting for removal; -stray/ likewise, kept
+              <topic>-<partition>.<uuid>-delete/                waiting for removal
+              <topic>-<partition>.<uuid>-stray/                 not this broker's any more, kept
               <topic>-<partition>.<uuid>-future/                being moved to this disk
     <partition>/partition.metadata  leader-epoch-checkpoint
                 <base offset, 20 digits>.log .index .timeindex .txnindex .snapshot
-                <segment file>.deleted  .cleaned  .swap         going; being cleaned; about to replace
+                <segment file>.deleted  .cleaned  .swap         going; being cleaned; to replace
 
     offset index entry    int32 offset - base offset, int32 position of the batch in the .log file
     time index entry      int64 timestamp, int32 offset - base offset
-    transaction index     int16 version (0), int64 producer id, first offset, last offset, last stable offset
+    transaction index     int16 version (0), int64 producer id, first offset, last offset,
+                          last stable offset
 
 All numbers are big-endian.
 """
@@ -113,7 +115,8 @@ def is_moved_directory(name: str) -> bool:
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:
-    """The partition a directory holds, also for -delete, -future and -stray; None for any other directory.
+    """The partition a directory holds, also for -delete, -future and -stray; None for any other
+    directory.
 
     Topics may hold dots and dashes: the partition is what follows the last dash of the part
     in front of `.<32 hex digits>-<suffix>`.

@@ -1,9 +1,9 @@
 """A file of fixed-size, sorted entries: what offset index and time index have in common.
 
-While its segment is active the file is pre-sized (sparse, zeros after the last entry) and new entries stay in
-memory until `write_out`; closing or rolling trims the file to its entries. An index holds no descriptor and no
-mapping between calls, so thousands of idle partitions cost nothing. Entries lost in a crash are rebuilt by
-recovery, which reads every segment that was not flushed.
+While its segment is active the file is pre-sized (sparse, zeros after the last entry) and new
+entries stay in memory until `write_out`; closing or rolling trims the file to its entries. An index
+holds no descriptor and no mapping between calls, so thousands of idle partitions cost nothing.
+Entries lost in a crash are rebuilt by recovery, which reads every segment that was not flushed.
 
 Owned by the event loop, except `sync`.
 """

@@ -1,7 +1,9 @@
-"""Which leader epoch wrote from which offset on: what replicas compare to find where their logs part.
+"""Which leader epoch wrote from which offset on: what replicas compare to find where their logs
+part.
 
-Law: epochs and start offsets both rise from entry to entry; an entry ends where the next one starts. The file
-`leader-epoch-checkpoint` is written when an entry changes, never per append. KIP-101, KIP-279.
+Law: epochs and start offsets both rise from entry to entry; an entry ends where the next one
+starts. The file `leader-epoch-checkpoint` is written when an entry changes, never per append.
+KIP-101, KIP-279.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ UNDEFINED_EPOCH_END_OFFSET = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFF
 class LeaderEpochCache:
     """The epoch entries of one log, owned by that log; `store` writes them to its file.
 
-    `store` is called with all entries after each change. It may skip the fsync: recovery assigns the epochs of all
-    batches past the recovery point again, and the log syncs the file before that point moves.
+    `store` is called with all entries after each change. It may skip the fsync: recovery assigns
+    the epochs of all batches past the recovery point again, and the log syncs the file before that
+    point moves.
     """
 
     def __init__(
@@ -58,8 +61,8 @@ class LeaderEpochCache:
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that `epoch` writes from `start_offset` on; entries that contradict it go.
 
-        The leader and what it wrote last are right by definition, so an older entry that starts later or has a
-        higher epoch is the tail of a log that was cut.
+        The leader and what it wrote last are right by definition, so an older entry that starts
+        later or has a higher epoch is the tail of a log that was cut.
         """
         assert epoch >= 0, epoch
         assert start_offset >= 0, start_offset
@@ -69,8 +72,9 @@ class LeaderEpochCache:
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch of this log that is not above `epoch`, and the offset where it ended.
 
-        The present epoch ends at the log end. An epoch above all known ones is unknown here; one below all of them
-        is answered with itself and the start of the oldest entry, so that the asker truncates to there.
+        The present epoch ends at the log end. An epoch above all known ones is unknown here; one
+        below all of them is answered with itself and the start of the oldest entry, so that the
+        asker truncates to there.
         """
         if epoch == UNDEFINED_EPOCH:
             return UNDEFINED_EPOCH_END_OFFSET

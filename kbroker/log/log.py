@@ -1,11 +1,11 @@
 """The log of one partition: append, read, roll, truncate, delete what is old.
 
-Law: offsets only rise; nothing is read beyond the bound of its isolation level; the high watermark moves back only when
-the log is cut below it. After the disk has refused a write the log takes no more of them: a half-written tail must not
-be followed by whole batches.
+Law: offsets only rise; nothing is read beyond the bound of its isolation level; the high watermark
+moves back only when the log is cut below it. After the disk has refused a write the log takes no
+more of them: a half-written tail must not be followed by whole batches.
 
-Owned by the event loop and synchronous throughout. Only `PendingFlush.sync` and the slices that reads hand out may be used
-on worker threads.
+Owned by the event loop and synchronous throughout. Only `PendingFlush.sync` and the slices that
+reads hand out may be used on worker threads.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log import log_read
 from kbroker.log.checkpoint import write_partition_metadata
+from kbroker.log.doomed_segments import DoomedSegments
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_append import (
@@ -37,15 +38,16 @@ from kbroker.log.trusted_append import TrustedBatches, apply_trusted, read_trust
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchHeader
 
-_BATCH_START = Struct(
-    ">qii"
-)  # base offset, length, leader epoch: the part of a batch the log writes
+_BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
 
 _log = logging.getLogger(__name__)
 
 
 class Log:
-    """One partition's log. Offsets: `log_start_offset` inclusive; end, high watermark, stable, recovery exclusive."""
+    """One partition's log.
+
+    Offsets: `log_start_offset` inclusive; end, high watermark, stable, recovery exclusive.
+    """
 
     def __init__(
         self,
@@ -72,7 +74,7 @@ class Log:
         self._file_system = environment.file_system
         self._last_snapshot_offset = state.last_snapshot_offset
         self._is_active_open = False  # idle logs hold no descriptor
-        self._removals: list[tuple[LogSegment, int | None]] = []  # renamed files and when they go
+        self._doomed = DoomedSegments()
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
@@ -85,7 +87,7 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Readers of committed data see what is below: no transaction is open or unreplicated there."""
+        """Exclusive bound of committed data: below it no transaction is open or unreplicated."""
         first_unstable = self.producer_state.first_unstable_offset
         if first_unstable is None or first_unstable >= self.high_watermark:
             return self.high_watermark
@@ -101,9 +103,9 @@ class Log:
     ) -> LogAppendInfo:
         """Give the records the next offsets and `leader_epoch`, in place, and append them.
 
-        A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes back with its old offsets
-        and `duplicate`. Raises KafkaError: see `log_append`, `ProducerStateManager.validate`, RECORD_LIST_TOO_LARGE,
-        KAFKA_STORAGE_ERROR.
+        A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes
+        back with its old offsets and `duplicate`. Raises KafkaError: see `log_append`,
+        `ProducerStateManager.validate`, RECORD_LIST_TOO_LARGE, KAFKA_STORAGE_ERROR.
         """
         if origin != AppendOrigin.CLIENT:
             batches = read_trusted(records, self.topic_partition, self._rules, self.log_end_offset)
@@ -149,9 +151,11 @@ class Log:
     def append_as_follower(
         self, records: memoryview | bytearray | bytes, now_ms: int = 0
     ) -> LogAppendInfo:
-        """Append what the leader sent, offsets and epochs as they are; a batch that is cut off at the end is left out.
+        """Append what the leader sent, offsets and epochs as they are; a batch that is cut off at
+        the end is left out.
 
-        Raises KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE where offsets do not rise, KAFKA_STORAGE_ERROR.
+        Raises KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE where offsets do not rise,
+        KAFKA_STORAGE_ERROR.
         """
         batches = read_trusted(records, self.topic_partition, self._rules, self.log_end_offset)
         batches.check_offsets(self.log_end_offset)
@@ -167,7 +171,8 @@ class Log:
         isolation: FetchIsolation = FetchIsolation.HIGH_WATERMARK,
         min_one_message: bool = False,
     ) -> FetchDataInfo:
-        """Batches from the one that holds `offset` on, out of one segment and below the bound of `isolation`.
+        """Batches from the one that holds `offset` on, out of one segment and below the bound of
+        `isolation`.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
         """
@@ -179,7 +184,7 @@ class Log:
     def fetch_offset_by_timestamp(
         self, timestamp_ms: int, isolation: FetchIsolation = FetchIsolation.LOG_END
     ) -> TimestampAndOffset | None:
-        """The first record at or after a time, None when there is none below the bound of `isolation`."""
+        """The first record at or after a time, None if none is below the bound of `isolation`."""
         try:
             return log_read.offset_by_timestamp(self, timestamp_ms, isolation)
         except StorageError as error:
@@ -188,14 +193,14 @@ class Log:
     def max_timestamp_offset(
         self, isolation: FetchIsolation = FetchIsolation.LOG_END
     ) -> TimestampAndOffset | None:
-        """The first record with the largest time, None for an empty log or beyond the bound of `isolation`."""
+        """The first record with the largest time, None if it is beyond the bound of `isolation`."""
         try:
             return log_read.max_timestamp_offset(self, isolation)
         except StorageError as error:
             raise self._failed(error) from error
 
     def update_high_watermark(self, offset: int) -> int:
-        """Move the high watermark up to `offset`, as far as the log goes; never down. The one in force comes back."""
+        """Move the high watermark up to `offset`, within the log, never down; the one in force."""
         bounded = min(max(offset, self.log_start_offset), self.log_end_offset)
         if bounded > self.high_watermark:
             self.high_watermark = bounded
@@ -203,15 +208,17 @@ class Log:
         return self.high_watermark
 
     def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Hide what is below `offset` (DeleteRecords, or a leader that did); True when the start moved.
+        """Hide what is below `offset` (DeleteRecords, or a leader that did); True when the start
+        moved.
 
         Raises KafkaError(OFFSET_OUT_OF_RANGE) above the high watermark.
         """
         if offset > self.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"Cannot increment the log start offset to {offset} of partition {self.topic_partition} "
-                f"since it is larger than the high watermark {self.high_watermark}",
+                f"Cannot increment the log start offset to {offset} of partition "
+                f"{self.topic_partition} since it is larger than the high watermark "
+                f"{self.high_watermark}",
             )
         if offset <= self.log_start_offset:
             return False
@@ -229,7 +236,7 @@ class Log:
             raise self._failed(error) from error
 
     def begin_flush(self, up_to_offset: int | None = None) -> PendingFlush | None:
-        """What must be synced so that everything below `up_to_offset` (None: the log end) is on disk; None if it is."""
+        """What must be synced to have all below `up_to_offset` (None: log end) on disk, if any."""
         end_offset = self.log_end_offset if up_to_offset is None else up_to_offset
         if end_offset <= self.recovery_point:
             return None
@@ -247,7 +254,7 @@ class Log:
         self.last_flush_ms = now_ms
 
     def flush(self, up_to_offset: int | None = None) -> None:
-        """Sync everything below `up_to_offset` (None: the log end). Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """Sync all below `up_to_offset` (None: the log end). KafkaError(KAFKA_STORAGE_ERROR)."""
         pending = self.begin_flush(up_to_offset)
         if pending is None:
             return
@@ -279,14 +286,8 @@ class Log:
         return count
 
     def remove_deleted_files(self, now_ms: int) -> int:
-        """Remove the files of segments taken out longer than file.delete.delay.ms ago; how many went."""
-        due = now_ms + self.config.file_delete_delay_ms
-        waiting = [(segment, due if at is None else at) for segment, at in self._removals]
-        self._removals = [(segment, at) for segment, at in waiting if at > now_ms]
-        for segment, at in waiting:
-            if at <= now_ms:
-                segment.delete()
-        return len(waiting) - len(self._removals)
+        """Remove files of segments taken out over file.delete.delay.ms ago; how many went."""
+        return self._doomed.remove_due(now_ms, self.config.file_delete_delay_ms)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut the log so that it ends at `offset`; False when it already ends there or earlier."""
@@ -343,7 +344,7 @@ class Log:
             self._last_snapshot_offset = end_offset
 
     def close(self) -> None:
-        """Stop: producer snapshot, trimmed files, descriptors given back. What is not flushed is not synced."""
+        """Snapshot the producers, trim the files, give descriptors back; nothing is synced."""
         if self.failure is None:
             self.take_snapshot()
             if self._is_active_open:
@@ -355,9 +356,10 @@ class Log:
         """Give all descriptors back; the next use opens the files again."""
         for segment in self.segments:
             segment.records.close()
+        self._doomed.close()
 
     def move_to(self, directory: str) -> None:
-        """Follow a rename of the partition's directory: open descriptors are given back, paths change."""
+        """Follow a rename of the partition's directory: descriptors go back, paths change."""
         self.close_files()
         self.segments.move(self.directory, directory)
         self.directory = self.snapshots.directory = directory
@@ -463,8 +465,7 @@ class Log:
         for segment in doomed:
             self.segments.remove(segment)
             self.snapshots.delete(segment.base_offset)
-            segment.mark_deleted()
-            self._removals.append((segment, remove_at_ms))
+            self._doomed.add(segment, remove_at_ms)
 
     def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
         self.log_end_offset = end_offset

@@ -1,8 +1,9 @@
 """What a produced batch must be before a log takes it, and what the topic's settings change in it.
 
-Law: `check_produced_batch` reads the header and the CRC alone and runs for every batch; `open_batch` looks at records and
-runs only where `AppendRules.opens_batches` says that a setting needs it. Codes and texts are Kafka's, except that an
-unknown codec and a broken payload get codes a client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
+Law: `check_produced_batch` reads the header and the CRC alone and runs for every batch;
+`open_batch` looks at records and runs only where `AppendRules.opens_batches` says that a setting
+needs it. Codes and texts are Kafka's, except that an unknown codec and a broken payload get codes a
+client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ def check_produced_batch(
 ) -> BatchHeader:
     """The header of the one batch a producer sent.
 
-    Raises KafkaError in the order Kafka looks: exactly one whole batch of format 2 (InvalidRecordSetError), base offset,
-    MESSAGE_TOO_LARGE (with the 12 bytes of offset and length), CORRUPT_MESSAGE, then INVALID_RECORD for counts,
-    control batches and sequences.
+    Raises KafkaError in the order Kafka looks: exactly one whole batch of format 2
+    (InvalidRecordSetError), base offset, MESSAGE_TOO_LARGE (with the 12 bytes of offset and
+    length), CORRUPT_MESSAGE, then INVALID_RECORD for counts, control batches and sequences.
     """
     size = len(batch)
     try:
@@ -99,7 +100,8 @@ def check_produced_batch(
     if header[0] != 0:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, but it is {header[0]}",
+            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, "
+            f"but it is {header[0]}",
         )
     if batch_size > rules.max_message_bytes:
         raise too_large(batch_size, topic_partition, rules)
@@ -128,7 +130,8 @@ def open_batch(
     rules: AppendRules,
     now_ms: int,
 ) -> OpenedBatch:
-    """Apply the settings that need the records: keys, timestamps, codec. The batch may be changed in place.
+    """Apply the settings that need the records: keys, timestamps, codec. The batch may be changed
+    in place.
 
     Raises KafkaError: INVALID_RECORD, INVALID_TIMESTAMP (InvalidRecordsError names the records),
     UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE.
@@ -224,7 +227,10 @@ def _bad_header(header: BatchHeader, topic_partition: TopicPartition) -> KafkaEr
 def _check_keys(batch: WritableBatch, header: BatchHeader, topic_partition: TopicPartition) -> None:
     keyless = keyless_records(header, batch)
     if keyless:
-        reason = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+        reason = (
+            "Compacted topic cannot accept message without key in topic partition "
+            f"{topic_partition}"
+        )
         raise _record_errors([RecordError(index, reason) for index in keyless])
 
 

@@ -1,4 +1,6 @@
-"""What goes into an append and what comes out of it: who writes, where the records landed, which were refused. Values only."""
+"""What goes into an append and what comes out of it: who writes, where the records landed, which
+were refused. Values only.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ class AppendOrigin(IntEnum):
 
 
 class RecordError(NamedTuple):
-    """Why one record of a batch was refused; `batch_index` counts the records of the batch from 0."""
+    """Why one record of a batch was refused; `batch_index` counts its records from 0."""
 
     batch_index: int
     message: str
@@ -32,7 +34,9 @@ class InvalidRecordsError(KafkaError):
 
 
 class InvalidRecordSetError(KafkaError):
-    """Not exactly one whole batch of format 2: refused before the log is asked, so the answer's log start offset is -1."""
+    """Not exactly one whole batch of format 2: refused before the log is asked, so the answer's log
+    start offset is -1.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)

@@ -1,7 +1,7 @@
 """One entry of `log.dirs`: who holds it, whose it is, how it was left, and its checkpoint files.
 
-Law: a directory is locked before anything in it is read, belongs to one broker of one cluster for good, and its
-clean-shutdown marker is gone before the first write to it.
+Law: a directory is locked before anything in it is read, belongs to one broker of one cluster for
+good, and its clean-shutdown marker is gone before the first write to it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ _log = logging.getLogger(__name__)
 
 
 class LogDirectoryError(Exception):
-    """A data directory this broker must not or cannot use; the message is one sentence for its operator."""
+    """A data directory this broker cannot use; the message is one sentence for its operator."""
 
 
 @dataclass(slots=True)
 class LogDirectory:
-    """A locked data directory. `failure` is set once the disk has refused something; it stays offline then."""
+    """A locked data directory.
+
+    `failure` is set once the disk has refused something; it stays offline then.
+    """
 
     path: str
     file_system: FileSystem
@@ -41,16 +44,21 @@ class LogDirectory:
     failure: StorageError | None = None
 
     def claim(self, cluster_id: str, broker_id: int, now_ms: int) -> None:
-        """Make this the directory of `broker_id` in `cluster_id`, or check that it is. Raises LogDirectoryError."""
+        """Make this the directory of `broker_id` in `cluster_id`, or check that it is.
+
+        Raises LogDirectoryError.
+        """
         meta = self.meta
         if meta is not None and meta.cluster_id not in (None, cluster_id):
             raise LogDirectoryError(
-                f"Data directory {self.path} belongs to cluster {meta.cluster_id}, this broker to {cluster_id}: "
+                f"Data directory {self.path} belongs to cluster {meta.cluster_id}, "
+                f"this broker to {cluster_id}: "
                 f"use another directory, or remove {META_PROPERTIES_FILE} if this is intended"
             )
         if meta is not None and meta.broker_id not in (None, broker_id):
             raise LogDirectoryError(
-                f"Data directory {self.path} belongs to broker {meta.broker_id}, this is broker {broker_id}: "
+                f"Data directory {self.path} belongs to broker {meta.broker_id}, "
+                f"this is broker {broker_id}: "
                 f"set broker.id, or remove {META_PROPERTIES_FILE} if this is intended"
             )
         if meta is None or meta.cluster_id is None or meta.broker_id is None:
@@ -67,11 +75,17 @@ class LogDirectory:
         checkpoint.write_offset_checkpoint(self.file_system, f"{self.path}/{file}", offsets)
 
     def recovery_points(self) -> dict[TopicPartition, int]:
-        """Up to where each log was on disk. A file that cannot be read counts as empty: logs are checked whole."""
+        """Up to where each log was on disk.
+
+        A file that cannot be read counts as empty: logs are checked whole.
+        """
         return self._read_or_reset(RECOVERY_POINT_CHECKPOINT_FILE)
 
     def log_start_offsets(self) -> dict[TopicPartition, int]:
-        """Log starts inside a segment (DeleteRecords). A file that cannot be read counts as empty."""
+        """Log starts inside a segment (DeleteRecords).
+
+        A file that cannot be read counts as empty.
+        """
         return self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
@@ -103,7 +117,8 @@ def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:
         raise LogDirectoryError(f"Data directory {path} cannot be used: {error}") from error
     if lock is None:
         raise LogDirectoryError(
-            f"Data directory {path} is in use by another broker: stop that one or choose another directory"
+            f"Data directory {path} is in use by another broker: "
+            "stop that one or choose another directory"
         )
     try:
         meta = checkpoint.read_meta_properties(file_system, path)

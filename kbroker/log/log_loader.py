@@ -1,8 +1,10 @@
-"""Opens a partition directory: clears leftovers, rebuilds broken indexes, recovers what an unclean stop left behind.
+"""Opens a partition directory: clears leftovers, rebuilds broken indexes, recovers what an unclean
+stop left behind.
 
-Law: a cleanly stopped log is taken at its word after a look at its indexes; otherwise every batch from the recovery point
-on is read and checked. At the first broken one the segment is cut and all later segments go. Whatever comes out ends at
-a whole batch, and epochs, producers and indexes agree with it.
+Law: a cleanly stopped log is taken at its word after a look at its indexes; otherwise every batch
+from the recovery point on is read and checked. At the first broken one the segment is cut and all
+later segments go. Whatever comes out ends at a whole batch, and epochs, producers and indexes agree
+with it.
 """
 
 from __future__ import annotations
@@ -120,7 +122,9 @@ class LogLoader:
         )
 
     def _clear_leftovers(self) -> None:
-        """Finish or undo what was going on: .deleted and .cleaned go, .swap takes the place of what it was made from."""
+        """Finish or undo what was going on: .deleted and .cleaned go, .swap takes the place of what
+        it was made from.
+        """
         leftovers = [
             name
             for name in self._names
@@ -129,8 +133,9 @@ class LogLoader:
         if not leftovers:
             return
         cleaned = [offset_of(name) or 0 for name in leftovers if name.endswith(CLEANED_SUFFIX)]
-        # A split writes several .cleaned files and renames them from the last to the first: a .swap at or above a
-        # .cleaned one belongs to a split that did not get far enough, and its source is still there.
+        # A split writes several .cleaned files and renames them from the last to the first: a .swap
+        # at or above a .cleaned one belongs to a split that did not get far enough, and its source
+        # is still there.
         unfinished = min(cleaned, default=None)
         for name in leftovers:
             is_swap = name.endswith(SWAP_SUFFIX)
@@ -170,7 +175,10 @@ class LogLoader:
         return LeaderEpochCache(entries, self._store_epochs)
 
     def _bounded_epochs(self, start_offset: int, end_offset: int) -> LeaderEpochCache:
-        """The epochs within the log. The file stays as it is: the next change writes it, and loading would cut again."""
+        """The epochs within the log.
+
+        The file stays as it is: the next change writes it, and loading would cut again.
+        """
         bounded = LeaderEpochCache(self._epochs.entries, lambda _: None)
         bounded.truncate_from_end(end_offset)
         bounded.truncate_from_start(start_offset)
@@ -192,7 +200,8 @@ class LogLoader:
         ):
             segment = self._segment(base_offset)
             self._segments.add(segment)
-            # An unclean stop leaves the indexes behind the recovery point as they are: they are rebuilt anyway.
+            # An unclean stop leaves the indexes behind the recovery point as they are: they are
+            # rebuilt anyway.
             if self._was_clean or base_offset < self._recovery_point:
                 self._check_indexes(segment, names)
 
@@ -219,7 +228,9 @@ class LogLoader:
                 return
 
     def _recover(self, segment: LogSegment) -> int:
-        """Walk a segment's batches, rebuild its indexes, epochs and producers; the number of bytes cut off."""
+        """Walk a segment's batches, rebuild its indexes, epochs and producers; the number of bytes
+        cut off.
+        """
         base_offset = segment.base_offset
         producers = self._producers
         if producers.map_end_offset != base_offset:
@@ -235,7 +246,8 @@ class LogLoader:
 
         cut_bytes = segment.recover(on_batch)
         self._write_snapshot(producers.map_end_offset)
-        # A snapshot that is read leaves expired producers out; so does one that was just made again.
+        # A snapshot that is read leaves expired producers out; so does one that was just made
+        # again.
         producers.remove_expired(self._request.now_ms, self._expiration_ms)
         return cut_bytes
 
@@ -287,7 +299,7 @@ class LogLoader:
             segment.delete()
 
     def _load_producers(self, start_offset: int, end_offset: int) -> None:
-        """Bring the producer state to the log end, and keep the snapshots that later loads can use."""
+        """Bring the producer state to the log end; keep the snapshots that later loads can use."""
         bases = set(self._segments.base_offsets)
         names = self._names if self._was_clean else self._file_system.list(self._directory)
         offsets = snapshot_offsets(names)
@@ -297,7 +309,8 @@ class LogLoader:
             if not is_base and (offset != newest or offset <= start_offset):
                 self._snapshots.delete(offset)
         if newest <= start_offset and self._was_clean and end_offset > start_offset:
-            # No snapshot at a clean stop: the log was written by a version without producers, or they were deleted.
+            # No snapshot at a clean stop: the log was written by a version without producers, or
+            # they were deleted.
             self._producers.clear(end_offset)
             self._write_snapshot(end_offset)
             return

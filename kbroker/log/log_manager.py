@@ -1,9 +1,12 @@
-"""All logs of a broker, over one or more data directories: opened, created, deleted, and looked after from time to time.
+"""All logs of a broker, over one or more data directories: opened, created, deleted, and looked
+after from time to time.
 
-Law: every data directory is locked and claimed before its logs are opened, and its clean-shutdown marker is gone before
-anything is written. A directory whose disk failed is offline until the broker starts again; the others go on.
+Law: every data directory is locked and claimed before its logs are opened, and its clean-shutdown
+marker is gone before anything is written. A directory whose disk failed is offline until the broker
+starts again; the others go on.
 
-Owned by the event loop. Nothing here waits or starts anything by itself: periodic work is a method that takes the time.
+Owned by the event loop. Nothing here waits or starts anything by itself: periodic work is a method
+that takes the time.
 """
 
 from __future__ import annotations
@@ -44,7 +47,10 @@ _log = logging.getLogger(__name__)
 
 
 class LogManager:
-    """The logs of this broker by partition. Call `open_directories`, then `load`, before anything else."""
+    """The logs of this broker by partition.
+
+    Call `open_directories`, then `load`, before anything else.
+    """
 
     def __init__(
         self,
@@ -77,7 +83,10 @@ class LogManager:
         )
 
     def open_directories(self) -> MetaProperties | None:
-        """Lock all data directories; whose they are, None while nobody has used them. Raises LogDirectoryError."""
+        """Lock all data directories; whose they are, None while nobody has used them.
+
+        Raises LogDirectoryError.
+        """
         try:
             for path in self._paths:
                 self._directories.append(open_log_directory(self._file_system, path))
@@ -93,7 +102,8 @@ class LogManager:
     def load(
         self, cluster_id: str, broker_id: int, executor: Executor | None = None
     ) -> list[TopicPartition]:
-        """Claim the directories for this broker and open every log in them, in `executor`'s threads if there is one.
+        """Claim the directories for this broker and open every log in them, in `executor`'s threads
+        if there is one.
 
         The partitions that needed recovery come back. Raises LogDirectoryError.
         """
@@ -165,7 +175,7 @@ class LogManager:
         return log
 
     def delete_log(self, topic_partition: TopicPartition) -> bool:
-        """Take a partition away: its directory is renamed now and removed by `cleanup`; False where there is none."""
+        """Rename a partition away, for `cleanup` to remove; False where there is none."""
         log = self._logs.pop(topic_partition, None)
         home = self._homes.pop(topic_partition, None)
         if log is None or home is None:
@@ -189,7 +199,7 @@ class LogManager:
                 log.update_config(config)
 
     def cleanup(self, now_ms: int) -> int:
-        """Retention, expired producers, files whose delay is over; the number of segments taken out."""
+        """Retention, expired producers, files whose delay is over; how many segments went."""
         removed = 0
         expiration_ms = self._config.producer_id_expiration_ms
         for log in self._online_logs():
@@ -206,7 +216,9 @@ class LogManager:
         return removed
 
     def flush_dirty_logs(self, now_ms: int) -> int:
-        """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are full; how many it begins."""
+        """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are
+        full; how many it begins.
+        """
         flushed = 0
         for log in self._online_logs():
             waiting = log.log_end_offset - log.recovery_point
@@ -228,7 +240,7 @@ class LogManager:
         self._checkpoint(RECOVERY_POINT_CHECKPOINT_FILE, lambda log: log.recovery_point)
 
     def checkpoint_log_start_offsets(self) -> None:
-        """Write down the log starts that lie inside a segment; the others are told by the file names."""
+        """Write down the log starts inside a segment; file names tell the others."""
 
         def start(log: Log) -> int | None:
             inside = log.log_start_offset > log.segments[0].base_offset
@@ -244,7 +256,7 @@ class LogManager:
         return found
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write high watermarks down, each in the directory of its log; those without a log are left out."""
+        """Write high watermarks, each in the directory of its log; those without a log stay out."""
 
         def high_watermark(log: Log) -> int | None:
             return high_watermarks.get(log.topic_partition)
@@ -252,7 +264,7 @@ class LogManager:
         self._checkpoint(REPLICATION_OFFSET_CHECKPOINT_FILE, high_watermark)
 
     def shutdown(self) -> None:
-        """Stop cleanly: flush and close all logs, write checkpoints and markers, let the directories go."""
+        """Stop cleanly: flush and close the logs, write checkpoints and markers, release all."""
         for log in self._online_logs():
             try:
                 log.take_snapshot()
@@ -415,7 +427,7 @@ class LogManager:
         self._on_offline(directory.path, lost)
 
     def release(self) -> None:
-        """Let the directories go without writing anything; after `shutdown` there is nothing left to do."""
+        """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""
         """Let go of the locks of all data directories; nothing may be written afterwards."""
         for directory in self._directories:
             directory.lock.release()
@@ -423,7 +435,7 @@ class LogManager:
 
 
 def _load(environment: LogEnvironment, entry: tuple[LogDirectory, LoadRequest]) -> Log | None:
-    """Open one log; one whose files cannot be used is left out, with the reason, and the others go on."""
+    """Open one log; one whose files cannot be used is left out, with the reason."""
     _, request = entry
     try:
         return load_log(request, environment)

@@ -1,6 +1,8 @@
-"""Reads of a log: by offset within an isolation level, by timestamp, with the aborted transactions of a range.
+"""Reads of a log: by offset within an isolation level, by timestamp, with the aborted transactions
+of a range.
 
-Law: nothing here changes a log, and nothing at or beyond the bound of the isolation level comes out whole.
+Law: nothing here changes a log, and nothing at or beyond the bound of the isolation level comes out
+whole.
 """
 
 from __future__ import annotations
@@ -47,8 +49,9 @@ def read(
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"Received request for offset {offset} for partition {log.topic_partition}, but we only have "
-            f"log segments in the range {log.log_start_offset} to {log.log_end_offset}.",
+            f"Received request for offset {offset} for partition {log.topic_partition}, "
+            f"but we only have log segments in the range {log.log_start_offset} "
+            f"to {log.log_end_offset}.",
         )
     segments = log.segments
     bound = upper_bound(log, isolation)
@@ -102,13 +105,17 @@ def _largest_timestamp(segment: LogSegment) -> int:
 
 
 def _position_of(segment: LogSegment, offset: int) -> int | None:
-    """Where the batch that holds `offset` starts: the file is readable up to there. None for the whole file."""
+    """Where the batch that holds `offset` starts: the file is readable up to there.
+
+    None for the whole file.
+    """
     found = segment.translate_offset(offset)
     return found[0] if found is not None else None
 
 
 def _aborted(log: ReadableLog, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:
-    """The aborted transactions that touch offsets from `start_offset` to the end of the segment that was read.
+    """The aborted transactions that touch offsets from `start_offset` to the end of the segment
+    that was read.
 
     A transaction's entry lies in the segment of its marker, which may be a later one.
     """

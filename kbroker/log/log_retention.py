@@ -1,6 +1,8 @@
-"""Which of a log's oldest segments may go: by age, by size, by the log start offset. Values in, a count out.
+"""Which of a log's oldest segments may go: by age, by size, by the log start offset. Values in, a
+count out.
 
-Law: segments go from the oldest on without a gap, only below the high watermark, and never an empty active one.
+Law: segments go from the oldest on without a gap, only below the high watermark, and never an empty
+active one.
 """
 
 from __future__ import annotations

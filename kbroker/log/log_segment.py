@@ -1,8 +1,8 @@
 """A stretch of a log: one data file and its indexes, named after the first offset it may hold.
 
-Law: offsets in a segment rise, and indexes are entered exactly as Kafka does: one entry in both as soon as more
-than `index_interval_bytes` were appended since the last one, and the largest timestamp once more at close or roll.
-Owned by the event loop; `sync` and reads may run on worker threads.
+Law: offsets in a segment rise, and indexes are entered exactly as Kafka does: one entry in both as
+soon as more than `index_interval_bytes` were appended since the last one, and the largest timestamp
+once more at close or roll. Owned by the event loop; `sync` and reads may run on worker threads.
 """
 
 from __future__ import annotations
@@ -55,14 +55,16 @@ class RollParams(NamedTuple):
 
 
 class SegmentRead(NamedTuple):
-    """Bytes of a segment from the batch that holds the wanted offset on; `is_first_incomplete` where it was cut."""
+    """Bytes of a segment from the batch that holds the wanted offset on; `is_first_incomplete`
+    where it was cut.
+    """
 
     records: RecordsSlice
     is_first_incomplete: bool
 
 
 class LogSegment:
-    """One segment. `roll_jitter_ms` is drawn by the log, so that partitions do not roll all at once."""
+    """One segment. The log draws `roll_jitter_ms`, so that partitions do not roll all at once."""
 
     __slots__ = (
         "_bytes_since_last_index_entry",
@@ -91,7 +93,9 @@ class LogSegment:
         created_ms: int,
         suffix: str = "",
     ) -> None:
-        """Open the segment's files, or the place where they will be; `suffix` is .cleaned or .swap, usually none."""
+        """Open the segment's files, or the place where they will be; `suffix` is .cleaned or .swap,
+        usually none.
+        """
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.roll_jitter_ms = 0
@@ -127,12 +131,15 @@ class LogSegment:
 
     @property
     def offset_of_largest_timestamp(self) -> int:
-        """Last offset of the batch that brought the largest timestamp; the base offset without batches."""
+        """Last offset of the batch with the largest timestamp; the base offset without batches."""
         return self._largest_entry()[1]
 
     @property
     def first_batch_timestamp(self) -> int | None:
-        """Largest timestamp of the first batch: the age of the segment counts from it. None without batches."""
+        """Largest timestamp of the first batch: the age of the segment counts from it.
+
+        None without batches.
+        """
         if self._first_batch_timestamp is None and self.size_bytes:
             _, header = next(self.records.headers(), (0, None))
             self._first_batch_timestamp = header.max_timestamp if header else None
@@ -140,7 +147,7 @@ class LogSegment:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last batch; looks through the batches behind the last index entry."""
+        """The offset after the last batch; walks the batches behind the last index entry."""
         _, position = self.offset_index.lookup(self.offset_index.last_offset)
         offset = self.base_offset
         for _, header in self.records.headers(position):
@@ -148,7 +155,7 @@ class LogSegment:
         return offset
 
     def activate(self) -> None:
-        """Make the files and give them the sizes they have while the segment is the one appended to."""
+        """Make the files, in the sizes they have while the segment is appended to."""
         if self._config.preallocate and not self.size_bytes:
             self.records.preallocate(self._config.segment_bytes)
         else:
@@ -159,7 +166,10 @@ class LogSegment:
     def append(
         self, largest_offset: int, max_timestamp: int, offset_of_max_timestamp: int, data: Bytes
     ) -> int:
-        """Append whole batches that end at `largest_offset`; their position. The caller rolls when it must."""
+        """Append whole batches that end at `largest_offset`; their position.
+
+        The caller rolls when it must.
+        """
         assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, largest_offset
         largest = self._largest or self._largest_entry()
         position = self.records.append(data)
@@ -187,7 +197,8 @@ class LogSegment:
         *,
         min_one_message: bool = False,
     ) -> SegmentRead | None:
-        """Bytes from the batch that holds `start_offset`, up to `max_position` of the file; None past the end.
+        """Bytes from the batch that holds `start_offset`, up to `max_position` of the file; None
+        past the end.
 
         With `min_one_message` the first batch comes whole, even where it is larger than `max_size`.
         """
@@ -211,7 +222,7 @@ class LogSegment:
         return self.records.find_timestamp(timestamp, position, starting_offset)
 
     def should_roll(self, params: RollParams) -> bool:
-        """True where the records do not belong into this segment any more: size, age, full index, far offset."""
+        """True where the records belong into a new segment: size, age, full index, far offset."""
         size = self.size_bytes
         return (
             size > params.max_segment_bytes - params.size_bytes
@@ -224,8 +235,8 @@ class LogSegment:
     def recover(self, on_batch: OnBatch | None = None) -> int:
         """Walk the batches, rebuild the indexes, cut what is broken; the number of bytes that went.
 
-        `on_batch` sees every good batch before the next one is looked at: epochs, producer state, aborted
-        transactions (which it appends to `transaction_index`) are the log's business.
+        `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
+        aborted transactions (which it appends to `transaction_index`) are the log's business.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -291,12 +302,12 @@ class LogSegment:
         self.records.close()
 
     def update_config(self, config: SegmentConfig) -> None:
-        """Use new topic settings from the next append on; index sizes change with the next segment."""
+        """Use new settings from the next append on; index sizes change with the next segment."""
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Rename all files of the segment, such as `.log` to `.log.deleted`; open descriptors stay good."""
+        """Rename all files, such as `.log` to `.log.deleted`; open descriptors stay good."""
         for part in (self.records, self.offset_index, self.time_index, self.transaction_index):
             target = part.path.removesuffix(old) + new
             if self._file_system.exists(part.path):
@@ -304,7 +315,7 @@ class LogSegment:
             part.path = target
 
     def mark_deleted(self) -> None:
-        """Rename the files to `.deleted`: gone for the log, still there for readers that hold a slice."""
+        """Rename the files to `.deleted`: gone for the log, still there for slices."""
         self.change_suffix("", DELETED_SUFFIX)
 
     def delete(self) -> None:
@@ -329,7 +340,7 @@ class LogSegment:
         return valid
 
     def _index_if_room(self, last_offset: int, position: int, largest: tuple[int, int]) -> None:
-        """The index size may have been lowered since the segment was written; a sparser index is as good."""
+        """Index sizes may have been lowered since it was written; a sparser index is as good."""
         if not self.offset_index.is_full and not self.time_index.is_full:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(*largest)

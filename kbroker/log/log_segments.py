@@ -61,7 +61,7 @@ class LogSegments:
             self.active = self._segments[-1]
 
     def floor_index(self, offset: int) -> int:
-        """Index of the segment with the largest base offset not above `offset`; -1 when all start later."""
+        """Index of the last segment whose base offset is not above `offset`; -1 without one."""
         return bisect_right(self._base_offsets, offset) - 1
 
     def from_offset(self, offset: int) -> list[LogSegment]:

@@ -1,4 +1,6 @@
-"""What a log is made of: what all logs of a broker share, what loading hands over, what a flush has to sync. Values only."""
+"""What a log is made of: what all logs of a broker share, what loading hands over, what a flush has
+to sync. Values only.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,10 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class PendingFlush:
-    """Segments to sync up to `end_offset`. `sync` may run on a worker thread; hand it to `Log.complete_flush` after."""
+    """Segments to sync up to `end_offset`.
+
+    `sync` may run on a worker thread; hand it to `Log.complete_flush` after.
+    """
 
     file_system: FileSystem
     directory: str
@@ -55,7 +60,7 @@ class PendingFlush:
     end_offset: int
 
     def sync(self) -> None:
-        """Fsync the segments, the leader epochs and the directory; one taken out meanwhile needs none."""
+        """Fsync the segments, leader epochs and directory; what was taken out needs none."""
         try:
             self._sync()
         except StorageError as error:

@@ -1,4 +1,7 @@
-"""Maps offsets to file positions: sparse, sorted, append-only. Entry: int32 relative offset, int32 position."""
+"""Maps offsets to file positions: sparse, sorted, append-only.
+
+Entry: int32 relative offset, int32 position.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class OffsetIndex(IndexFile):
         self._append(offset - self.base_offset, position)
 
     def lookup(self, target_offset: int) -> tuple[int, int]:
-        """(offset, position) of the last entry at or before the target; (base offset, 0) when there is none."""
+        """(offset, position) of the last entry at or before the target, else (base offset, 0)."""
         slot = self._floor_slot(0, target_offset - self.base_offset)
         if slot < 0:
             return self.base_offset, 0
@@ -47,7 +50,7 @@ class OffsetIndex(IndexFile):
         self._truncate_entries(self._floor_slot(0, relative_offset - 1) + 1)
 
     def sanity_check(self) -> None:
-        """CorruptIndexError where size or last entry cannot be; looks at the file, not at every entry."""
+        """CorruptIndexError where size or last entry cannot be; other entries are not read."""
         self._check_file_size()
         if self.entry_count and self.last_offset < self.base_offset:
             raise CorruptIndexError(

@@ -1,7 +1,8 @@
-"""Rebuilds producer state from what is on disk: the newest sound snapshot, then the batches behind it.
+"""Rebuilds producer state from what is on disk: the newest sound snapshot, then the batches behind
+it.
 
-Law: a replayed batch was accepted once and is never refused. Replaying gives the state that appending gave, and where a
-transaction index is handed in, its entries as well.
+Law: a replayed batch was accepted once and is never refused. Replaying gives the state that
+appending gave, and where a transaction index is handed in, its entries as well.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def replay_batch(
     batch: Bytes,
     transaction_index: TransactionIndex | None,
 ) -> None:
-    """Take a stored batch into account; an abort is entered into `transaction_index`, if that is given."""
+    """Take a stored batch into account; an abort is entered into `transaction_index`, if given."""
     if header.producer_id < 0:
         return
     if not header.is_control:
@@ -49,7 +50,7 @@ def end_transaction(
     timestamp: int,
     transaction_index: TransactionIndex | None,
 ) -> None:
-    """Record a stored marker: state first, then the index entry, which needs the stable offset after it."""
+    """Record a stored marker: state first, then the index entry with the stable offset after."""
     completed = state.end_transaction(header, marker, offset, timestamp)
     if completed is None:
         return
@@ -65,7 +66,7 @@ def load_snapshot(
     now_ms: int,
     expiration_ms: int,
 ) -> None:
-    """Set `state` to the newest snapshot above the first and not above the second bound, or to nothing."""
+    """Set `state` to the newest snapshot within `bounds` (exclusive, inclusive), or empty it."""
     start_offset, end_offset = bounds
     found = snapshots.read_latest(snapshots.offsets(), start_offset + 1, end_offset)
     if found is None:
@@ -78,7 +79,10 @@ def load_snapshot(
 def replay_segments(
     state: ProducerStateManager, segments: Iterable[LogSegment], end_offset: int
 ) -> None:
-    """Replay the batches from `state.map_end_offset` to `end_offset` (exclusive). KafkaError where bytes are no batch."""
+    """Replay the batches from `state.map_end_offset` to `end_offset` (exclusive).
+
+    KafkaError where bytes are no batch.
+    """
     for segment in segments:
         start_offset = state.map_end_offset
         found = segment.translate_offset(start_offset)

@@ -1,11 +1,13 @@
-"""Snapshot files of the producer state: `<offset>.snapshot` holds all producers of the log up to that offset.
+"""Snapshot files of the producer state: `<offset>.snapshot` holds all producers of the log up to
+that offset.
 
-Law: a snapshot is written whole and synced; a broken one is deleted and the one before it is used, because the log
-itself can replay the rest.
+Law: a snapshot is written whole and synced; a broken one is deleted and the one before it is used,
+because the log itself can replay the rest.
 
     int16 version (1), uint32 CRC-32C of all that follows, int32 count, then per producer:
-    int64 producer id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta of the last batch,
-    int64 timestamp, int32 coordinator epoch, int64 first offset of the open transaction (-1: none)
+    int64 producer id, int16 epoch, int32 last sequence, int64 last offset,
+    int32 offset delta of the last batch, int64 timestamp, int32 coordinator epoch,
+    int64 first offset of the open transaction (-1: none)
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What a log remembers of each idempotent producer: duplicates, gaps and open transactions are decided here.
+"""What a log remembers of each idempotent producer: duplicates, gaps and open transactions are
+decided here.
 
-Law: no file, no clock; time comes in as `now_ms`. `validate` refuses before the write, `update` and `end_transaction`
-record after it, and recovery replays the same two calls. KIP-98 (idempotence, transactions), KIP-360 (epoch bumps).
+Law: no file, no clock; time comes in as `now_ms`. `validate` refuses before the write, `update` and
+`end_transaction` record after it, and recovery replays the same two calls. KIP-98 (idempotence,
+transactions), KIP-360 (epoch bumps).
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ MAX_SEQUENCE = 2**31 - 1
 
 
 class BatchMetadata(NamedTuple):
-    """One of the last batches of a producer. Sequences and offsets are inclusive, timestamp in milliseconds."""
+    """One of the last batches of a producer.
+
+    Sequences and offsets are inclusive, timestamp in milliseconds.
+    """
 
     first_sequence: int
     last_sequence: int
@@ -87,9 +92,10 @@ class ProducerStateEntry:
 class ProducerStateManager:
     """All producers of one log. Owned by the log.
 
-    `first_unstable_offset` is the first offset of the oldest transaction that is open, or decided but not yet below
-    the high watermark; None when there is none. The last stable offset is the smaller of it and the high watermark.
-    `map_end_offset` (exclusive) says up to which offset the log has been taken into account.
+    `first_unstable_offset` is the first offset of the oldest transaction that is open, or decided
+    but not yet below the high watermark; None when there is none. The last stable offset is the
+    smaller of it and the high watermark. `map_end_offset` (exclusive) says up to which offset the
+    log has been taken into account.
     """
 
     def __init__(self, topic_partition: TopicPartition) -> None:
@@ -123,8 +129,9 @@ class ProducerStateManager:
         """Refuse a batch that may not follow what this producer wrote.
 
         `offset` is the base offset the batch would get. Raises KafkaError: INVALID_PRODUCER_EPOCH,
-        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED. What a leader has accepted
-        (REPLICATION) is never refused, and an unknown producer may start anywhere: its past may have expired.
+        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED. What a
+        leader has accepted (REPLICATION) is never refused, and an unknown producer may start
+        anywhere: its past may have expired.
         """
         entry = self.producers.get(header.producer_id)
         if entry is None or origin == AppendOrigin.REPLICATION:
@@ -132,8 +139,9 @@ class ProducerStateManager:
         if header.producer_epoch < entry.producer_epoch:
             raise self._refusal(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"Epoch of producer {header.producer_id} at offset {offset} in {self._topic_partition} is "
-                f"{header.producer_epoch}, which is smaller than the last seen epoch {entry.producer_epoch}",
+                f"Epoch of producer {header.producer_id} at offset {offset} in "
+                f"{self._topic_partition} is {header.producer_epoch}, which is smaller than the "
+                f"last seen epoch {entry.producer_epoch}",
             )
         if marker is not None:
             self._check_coordinator_epoch(entry, marker, offset)
@@ -143,7 +151,8 @@ class ProducerStateManager:
         if entry.current_txn_first_offset is not None and not header.is_transactional:
             raise self._refusal(
                 ErrorCode.INVALID_TXN_STATE,
-                f"Expected transactional write from producer {header.producer_id} at offset {offset} "
+                f"Expected transactional write from producer {header.producer_id} at offset "
+                f"{offset} "
                 f"in partition {self._topic_partition}",
             )
 
@@ -177,7 +186,8 @@ class ProducerStateManager:
     ) -> CompletedTxn | None:
         """Record a marker written at `offset`; None when the producer had no transaction open here.
 
-        The transaction stays unstable until `complete` is called and the high watermark has passed its marker.
+        The transaction stays unstable until `complete` is called and the high watermark has passed
+        its marker.
         """
         producer_id = header.producer_id
         entry = self.producers.get(producer_id)
@@ -193,7 +203,7 @@ class ProducerStateManager:
         return CompletedTxn(producer_id, first_offset, offset, not marker.is_commit)
 
     def last_stable_offset_after(self, completed: CompletedTxn) -> int:
-        """The last stable offset once `completed` is decided and replicated: goes into the transaction index."""
+        """The last stable offset once `completed` is replicated: for the transaction index."""
         for first_offset, producer_id in self._ongoing_txns.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -226,7 +236,7 @@ class ProducerStateManager:
         )
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that wrote nothing for `expiration_ms` and have no transaction open; says how many."""
+        """Forget idle producers without an open transaction; how many."""
         expired = [
             producer_id
             for producer_id, entry in self.producers.items()
@@ -237,7 +247,7 @@ class ProducerStateManager:
         return len(expired)
 
     def load(self, entries: Iterable[ProducerStateEntry], end_offset: int) -> None:
-        """Start from the entries of a snapshot that covers the log up to `end_offset` (exclusive)."""
+        """Start from a snapshot's entries, which cover the log up to `end_offset` (exclusive)."""
         self.clear(end_offset)
         for entry in entries:
             self.producers[entry.producer_id] = entry
@@ -263,9 +273,10 @@ class ProducerStateManager:
             if first_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
                 raise self._refusal(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Invalid sequence number for new epoch of producer {header.producer_id} at offset {offset} "
-                    f"in partition {self._topic_partition}: {header.producer_epoch} (request epoch), "
-                    f"{first_sequence} (seq. number), {entry.producer_epoch} (current producer epoch)",
+                    f"Invalid sequence number for new epoch of producer {header.producer_id} "
+                    f"at offset {offset} in partition {self._topic_partition}: "
+                    f"{header.producer_epoch} (request epoch), {first_sequence} (seq. number), "
+                    f"{entry.producer_epoch} (current producer epoch)",
                 )
             return
         last_sequence = entry.last_sequence
@@ -275,8 +286,8 @@ class ProducerStateManager:
             return
         raise self._refusal(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Out of order sequence number for producer {header.producer_id} at offset {offset} in partition "
-            f"{self._topic_partition}: {first_sequence} (incoming seq. number), "
+            f"Out of order sequence number for producer {header.producer_id} at offset {offset} "
+            f"in partition {self._topic_partition}: {first_sequence} (incoming seq. number), "
             f"{last_sequence} (current end sequence number)",
         )
 
@@ -286,8 +297,8 @@ class ProducerStateManager:
         if entry.coordinator_epoch > marker.coordinator_epoch:
             raise self._refusal(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"Invalid coordinator epoch for producer {entry.producer_id} at offset {offset} in partition "
-                f"{self._topic_partition}: {marker.coordinator_epoch} (zombie), "
+                f"Invalid coordinator epoch for producer {entry.producer_id} at offset {offset} "
+                f"in partition {self._topic_partition}: {marker.coordinator_epoch} (zombie), "
                 f"{entry.coordinator_epoch} (current)",
             )
 
@@ -302,7 +313,8 @@ class ProducerStateManager:
             self._refresh_first_unstable_offset()
 
     def _refresh_first_unstable_offset(self) -> None:
-        # Both tables hold few entries and are in offset order or nearly so; this runs once per transaction.
+        # Both tables hold few entries and are in offset order or nearly so; this runs once per
+        # transaction.
         oldest_ongoing = next(iter(self._ongoing_txns), None)
         oldest_unreplicated = min(self._unreplicated_txns, default=None)
         known = [offset for offset in (oldest_ongoing, oldest_unreplicated) if offset is not None]
@@ -332,5 +344,5 @@ def advance_sequence(sequence: int, increment: int) -> int:
 
 
 def is_expired(entry: ProducerStateEntry, now_ms: int, expiration_ms: int) -> bool:
-    """True when the entry may be forgotten: no open transaction, nothing written for `expiration_ms`."""
+    """True where no transaction is open and nothing was written for `expiration_ms`."""
     return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= expiration_ms

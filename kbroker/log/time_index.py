@@ -1,4 +1,5 @@
-"""Maps timestamps to offsets: an entry says that no earlier record of the segment has a larger timestamp.
+"""Maps timestamps to offsets: an entry says that no earlier record of the segment has a larger
+timestamp.
 
 Sorted in both fields, append-only. Entry: int64 timestamp (Unix ms), int32 relative offset.
 """
@@ -35,7 +36,7 @@ class TimeIndex(IndexFile):
         return self.entry_count >= self.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
-        """Note the largest timestamp so far, unless it has not grown; `closing` may use the reserved entry."""
+        """Note the largest timestamp, if it has grown; `closing` may use the reserved entry."""
         assert closing or not self.is_full, self.path
         last_timestamp, last_offset = self.last_entry
         if self._count:
@@ -45,7 +46,7 @@ class TimeIndex(IndexFile):
             self._append(timestamp, offset - self.base_offset)
 
     def lookup(self, target_timestamp: int) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry not after the target; (-1, base offset) when there is none."""
+        """(timestamp, offset) of the last entry not after the target, else (-1, base offset)."""
         slot = self._floor_slot(0, target_timestamp)
         if slot < 0:
             return NO_TIMESTAMP, self.base_offset
@@ -58,7 +59,7 @@ class TimeIndex(IndexFile):
         self._truncate_entries(self._floor_slot(1, relative_offset - 1) + 1)
 
     def sanity_check(self) -> None:
-        """CorruptIndexError where size or last entry cannot be; looks at both ends, not at every entry."""
+        """CorruptIndexError where size, first or last entry cannot be; others are not read."""
         self._check_file_size()
         if not self.entry_count:
             return

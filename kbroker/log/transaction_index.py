@@ -1,7 +1,8 @@
-"""The aborted transactions of a segment, in the order they ended; readers of committed data skip them (KIP-98).
+"""The aborted transactions of a segment, in the order they ended; readers of committed data skip
+them (KIP-98).
 
-Entry: int16 version, int64 producer id, first offset, last offset, last stable offset at that time. The file
-exists only where a transaction was aborted.
+Entry: int16 version, int64 producer id, first offset, last offset, last stable offset at that time.
+The file exists only where a transaction was aborted.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kbroker.log.index_file import CorruptIndexError
 
 
 class AbortedTxn(NamedTuple):
-    """An aborted transaction: its producer, its offsets (marker included) and the last stable offset after it."""
+    """An aborted transaction; its last offset is that of the marker."""
 
     producer_id: int
     first_offset: int
@@ -23,7 +24,10 @@ class AbortedTxn(NamedTuple):
 
 
 class TransactionIndex:
-    """The `.txnindex` file of a segment. Loaded whole at first use; owned by the event loop, except `sync`."""
+    """The `.txnindex` file of a segment.
+
+    Loaded whole at first use; owned by the event loop, except `sync`.
+    """
 
     __slots__ = ("_entries", "_file_system", "base_offset", "path")
 
@@ -53,7 +57,7 @@ class TransactionIndex:
         entries.append(aborted)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Transactions that overlap [fetch offset, upper bound), and True when later segments need no look."""
+        """Transactions in [fetch offset, upper bound); True when no later segment has any."""
         found = []
         for aborted in self.entries:
             if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_bound_offset:
@@ -80,7 +84,8 @@ class TransactionIndex:
         for aborted in self.entries:
             if aborted.last_offset < self.base_offset:
                 raise CorruptIndexError(
-                    f"{self.path}: last offset {aborted.last_offset} below base offset {self.base_offset}"
+                    f"{self.path}: last offset {aborted.last_offset} below base offset "
+                    f"{self.base_offset}"
                 )
 
     def sync(self) -> None:

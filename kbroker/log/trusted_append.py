@@ -1,7 +1,7 @@
 """Appends that do not come from a client: what a leader sent, what a coordinator writes.
 
-Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for sequences, and control
-batches end transactions.
+Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for
+sequences, and control batches end transactions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TrustedBatches:
     def assign_offsets(
         self, next_offset: int, leader_epoch: int, now_ms: int, rules: AppendRules
     ) -> None:
-        """Write offsets and leader epoch into the batches, and the time where the topic wants the broker's."""
+        """Write offsets, leader epoch and, where the topic wants it, the broker's time."""
         position = 0
         for index, header in enumerate(self.headers):
             header = header._replace(base_offset=next_offset, partition_leader_epoch=leader_epoch)
@@ -50,18 +50,22 @@ class TrustedBatches:
             next_offset = header.next_offset
 
     def check_offsets(self, log_end_offset: int) -> None:
-        """Raise KafkaError(OFFSET_OUT_OF_RANGE) unless the batches follow the log and one another."""
+        """KafkaError(OFFSET_OUT_OF_RANGE) unless the batches follow the log and one another."""
         expected = log_end_offset
         for header in self.headers:
             if header.base_offset < expected:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"Offset {header.base_offset} does not rise above the end of the log, {expected}",
+                    f"Offset {header.base_offset} does not rise above the end of the log, "
+                    f"{expected}",
                 )
             expected = header.next_offset
 
     def validate(self, state: ProducerStateManager, origin: AppendOrigin) -> Markers:
-        """Read the markers and refuse fenced producers and coordinators. KafkaError as `state.validate`."""
+        """Read the markers and refuse fenced producers and coordinators.
+
+        KafkaError as `state.validate`.
+        """
         markers: Markers = []
         position = 0
         for header in self.headers:
@@ -83,7 +87,8 @@ def read_trusted(
 ) -> TrustedBatches:
     """The whole batches of a buffer; one that is cut off at its end is left out.
 
-    Raises KafkaError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE where an empty segment could not hold them.
+    Raises KafkaError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE where an empty segment could not hold
+    them.
     """
     view = memoryview(records)
     headers: list[BatchHeader] = []

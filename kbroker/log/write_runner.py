@@ -1,7 +1,8 @@
-"""Who does the slow part of periodic work: files written whole and fsyncs, which may take longer than a client waits.
+"""Who does the slow part of periodic work: files written whole and fsyncs, which may take longer
+than a client waits.
 
-What has to be written is gathered by the owner of the logs; a WriteRunner carries it out, here or on a
-worker thread, and tells the owner afterwards.
+What has to be written is gathered by the owner of the logs; a WriteRunner carries it out, here or
+on a worker thread, and tells the owner afterwards.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Bytes <-> messages: one decoder and one encoder per message class and version, built on first use and kept.
+"""Bytes <-> messages: one decoder and one encoder per message class and version, built on first use
+and kept.
 
     request, end = decode(FetchRequest, 12, frame, offset)
     pieces = encode_pieces(response, 12, head=encode_response_header(...))
 
-Law: decoding gives a message or ProtocolError, in time and memory bounded by the bytes given. Bytes after the message
-are left alone (librdkafka sends some). Encoding a value that does not fit its field is a bug and raises what Python
-raises; text that is not Unicode on either side is replaced, never refused.
+Law: decoding gives a message or ProtocolError, in time and memory bounded by the bytes given. Bytes
+after the message are left alone (librdkafka sends some). Encoding a value that does not fit its
+field is a bug and raises what Python raises; text that is not Unicode on either side is replaced,
+never refused.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ def decode(
 ) -> tuple[MessageT, int]:
     """Read a message that starts at `offset`; returns it and the offset after it.
 
-    Records stay views of `buffer`; everything else is copied. Raises ProtocolError for bytes that are no such message
-    and for a version that the class does not declare.
+    Records stay views of `buffer`; everything else is copied. Raises ProtocolError for bytes that
+    are no such message and for a version that the class does not declare.
     """
     decoder = _decoders.get((cls, version)) or _build_decoder(cls, version)
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
@@ -54,7 +56,8 @@ def decode(
 def encode_pieces(message: Message, version: int, head: bytes = b"") -> list[Piece]:
     """The message as a list of buffers: records as they were given, everything between them joined.
 
-    `head` is put before the first byte: the response header. Raises ValueError for a version that is not declared.
+    `head` is put before the first byte: the response header. Raises ValueError for a version that
+    is not declared.
     """
     encoder = _encoders.get((type(message), version)) or _build_encoder(type(message), version)
     return encoder(message, head)

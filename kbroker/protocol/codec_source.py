@@ -1,4 +1,7 @@
-"""Python source under construction: lines, indentation, constants. Shared by the decoder's and the encoder's generator."""
+"""Python source under construction: lines, indentation, constants.
+
+Shared by the decoder's and the encoder's generator.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ def _smallest_field(field: FieldSpec, version: int, flexible: bool) -> int:
 
 
 def smallest_element(field: FieldSpec, version: int, flexible: bool) -> int:
-    """Bytes that the shortest element of an array, or the shortest value of a plain field, takes."""
+    """Bytes that the shortest element of an array, or shortest value of a plain field, takes."""
     if field.struct is not None:
         return (
             1

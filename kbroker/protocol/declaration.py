@@ -1,7 +1,10 @@
-"""How the structs inside messages are declared: version ranges, fields, and the plain classes that hold them.
+"""How the structs inside messages are declared: version ranges, fields, and the plain classes that
+hold them.
 
-A declared class costs microseconds at import: its constructor and codecs are compiled when they are first used.
-Law: a declaration is data. Nothing here reads or writes bytes; `codec.py` does, from what is declared here.
+A declared class costs microseconds at import: its constructor and codecs are compiled when they are
+first used.
+Law: a declaration is data. Nothing here reads or writes bytes; `codec.py` does, from what is
+declared here.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ class Versions(NamedTuple):
 
 
 class DeclaredField:
-    """One `wire(...)` as written; becomes a `FieldSpec` when the first codec of its message is built."""
+    """One `wire(...)` as written; a `FieldSpec` once its message's first codec is built."""
 
     __slots__ = ("default", "name", "nullable", "tag", "type_name", "versions")
 
@@ -81,10 +84,11 @@ def wire(
         acks: int = wire("int16", default=0)
         topics: list[CreateTopicsRequest.CreatableTopic] = wire("[]CreatableTopic", default=[])
 
-    `type_name` is the schema's: bool, int8, int16, uint16, int32, uint32, int64, float64, uuid, string, bytes, records,
-    the name of a struct nested in the same message, or "[]" before any of them. `versions` and `nullable` are ranges
-    as in the schemas. With `tag` the field is a tagged one in all of `versions`. `default=[]` is a fresh list for each
-    message; `default=...` is the struct with its own defaults; any other default is the value itself.
+    `type_name` is the schema's: bool, int8, int16, uint16, int32, uint32, int64, float64, uuid,
+    string, bytes, records, the name of a struct nested in the same message, or "[]" before any of
+    them. `versions` and `nullable` are ranges as in the schemas. With `tag` the field is a tagged
+    one in all of `versions`. `default=[]` is a fresh list for each message; `default=...` is the
+    struct with its own defaults; any other default is the value itself.
     """
     return DeclaredField(type_name, versions, nullable, tag, default)
 
@@ -103,7 +107,9 @@ class FieldSpec(NamedTuple):
 
 
 class FreshDefault:
-    """Non-data descriptor: a list or struct that nobody has set is made on the first access and then belongs to the object."""
+    """Non-data descriptor: a list or struct that nobody has set is made on the first access and
+    then belongs to the object.
+    """
 
     __slots__ = ("name", "type_name")
 
@@ -124,7 +130,7 @@ _UNSET = ...  # default of constructor parameters whose default has to be made f
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(wire,))
 class Struct:
-    """Base of every declared class: keyword-only constructor, mutable attributes, equality and repr by value."""
+    """Base of declared classes: keyword-only constructor, mutable, equality and repr by value."""
 
     declared_fields: ClassVar[tuple[DeclaredField, ...]] = ()
     message_class: ClassVar[Any] = (
@@ -162,7 +168,7 @@ class Struct:
 
 
 def _compile_constructor(cls: type[Struct]) -> Any:
-    """An `__init__` with one keyword parameter per field; lists and structs that are not given stay unmade."""
+    """An `__init__` with a keyword per field; lists and structs not given stay unmade."""
     names = [field.name for field in cls.declared_fields]
     defaults: dict[str, Any] = {}
     body = []
@@ -186,7 +192,10 @@ _PRIMITIVES = frozenset(
 
 
 def field_specs(cls: type[Struct]) -> Iterator[FieldSpec]:
-    """The fields of a declared class in wire order. Raises ValueError for a type that is neither primitive nor nested."""
+    """The fields of a declared class in wire order.
+
+    Raises ValueError for a type that is neither primitive nor nested.
+    """
     for declared in cls.declared_fields:
         is_array = declared.type_name.startswith("[]")
         type_name = declared.type_name.removeprefix("[]")

@@ -1,8 +1,9 @@
 """Writes the decoder of one message version as Python source.
 
-The generated function is straight-line code with one loop per array. Neighbouring fixed-size fields, and the length
-that follows them, are read with one precompiled `struct.Struct`. Bounds: a slice beyond the end comes out short and
-moves `pos` past `limit`, which is checked once at the end; counts are checked against the bytes that remain.
+The generated function is straight-line code with one loop per array. Neighbouring fixed-size
+fields, and the length that follows them, are read with one precompiled `struct.Struct`. Bounds: a
+slice beyond the end comes out short and moves `pos` past `limit`, which is checked once at the end;
+counts are checked against the bytes that remain.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ class DecoderSource:
             self._source.line("if tags < 0: too_many_tags()")
 
     def _uvarint(self, target: str) -> None:
-        """Read an unsigned varint: its first byte with the fields before it, the rest only when there is one."""
+        """Read an unsigned varint: its first byte with the fields before it, more if there is."""
         self._run.append(("B", target))
         self._flush()
         self._source.line(f"if {target} > 127: {target}, pos = uvarint(buf, pos - 1)")

@@ -1,7 +1,8 @@
 """Writes the encoder of one message version as Python source.
 
-The generated function gathers small byte strings and joins them once; neighbouring fixed-size fields, lengths of the
-old formats and empty tag sections are packed by one precompiled `struct.Struct`. Records stay pieces of their own.
+The generated function gathers small byte strings and joins them once; neighbouring fixed-size
+fields, lengths of the old formats and empty tag sections are packed by one precompiled
+`struct.Struct`. Records stay pieces of their own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from kbroker.protocol.declaration import FieldSpec, Struct
 
 
 class EncoderSource:
-    """Builds `encode(message, head) -> list of pieces` for one class and version; `head` goes before the message."""
+    """Builds `encode(message, head) -> list of pieces` for one class and version; `head` goes
+    before the message.
+    """
 
     def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         self._cls = cls

@@ -31,10 +31,12 @@ class _Named(NamedTuple):
 
 
 def fill_error(request: Struct, response: Struct, version: int, values: Mapping[str, Any]) -> None:
-    """Put `values` (error_code, error_message, ...) into `response` wherever `version` has a place for them.
+    """Put `values` (error_code, error_message, ...) into `response` wherever `version` has a place
+    for them.
 
-    With an own error code that is enough. Without one, the response's array is filled with one entry for each entry
-    of the request's array that names the same things (topics and their partitions, groups, resources).
+    With an own error code that is enough. Without one, the response's array is filled with one
+    entry for each entry of the request's array that names the same things (topics and their
+    partitions, groups, resources).
     """
     fields = _fields(type(response), version)
     for field in fields:
@@ -60,7 +62,7 @@ def fill_error(request: Struct, response: Struct, version: int, values: Mapping[
 
 
 def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, Any]) -> Struct:
-    """One entry of the response: named as the request's entry is named, then filled with the error."""
+    """One entry of the response: named as the request's entry is, then filled with the error."""
     result = struct()
     if isinstance(entry, Struct):
         _copy_identity(entry, result, version)
@@ -77,7 +79,7 @@ def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, 
 
 
 def _copy_identity(entry: Struct, result: Struct, version: int) -> None:
-    """Names, ids and indexes: those of equal name, else the first field when both have the same type."""
+    """Names, ids and indexes: those of equal name, else the first field of equal type."""
     sources = _names_and_numbers(type(entry), version)
     targets = _names_and_numbers(type(result), version)
     same = [field for field in targets if field.name in _IDENTITY and field in sources]

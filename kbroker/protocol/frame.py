@@ -1,7 +1,10 @@
-"""Frames: a size (int32), then that many bytes. The outermost layer of the protocol, without any socket.
+"""Frames: a size (int32), then that many bytes. The outermost layer of the protocol, without any
+socket.
 
-`next_frame` finds frames in a buffer that somebody else owns and fills; `FrameDecoder` takes chunks as they come.
-Law: sizes are checked before a byte is waited for; a frame's content is none of this file's business.
+`next_frame` finds frames in a buffer that somebody else owns and fills; `FrameDecoder` takes chunks
+as they come.
+Law: sizes are checked before a byte is waited for; a frame's content is none of this file's
+business.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ _TLS_HANDSHAKE = b"\x16\x03"  # record type, then the major version; in all of S
 def next_frame(
     buffer: bytes | bytearray | memoryview, start: int, end: int, max_bytes: int
 ) -> tuple[int, int] | None:
-    """The first frame of `buffer[start:end]`, without its size field: (first byte, byte after the last).
+    """The first frame of `buffer[start:end]`, without its size field: (first byte, byte after the
+    last).
 
-    None when the frame is not whole yet. Raises ProtocolError for a negative size or one above `max_bytes`.
+    None when the frame is not whole yet. Raises ProtocolError for a negative size or one above
+    `max_bytes`.
     """
     if end - start < 4:
         return None
@@ -37,9 +42,10 @@ def next_frame(
 
 
 def frame_size(buffer: bytes | bytearray | memoryview, start: int, end: int) -> int:
-    """How many bytes the frame at `start` takes, size field included; 4 while the size itself is not whole.
+    """Size of the frame at `start`, size field included; 4 while that is not whole.
 
-    Tells the owner of a buffer how much room an unfinished frame needs. Call `next_frame` first: it checks the size.
+    Tells the owner of a buffer how much room an unfinished frame needs. Call `next_frame` first: it
+    checks the size.
     """
     if end - start < 4:
         return 4
@@ -71,7 +77,8 @@ class FrameDecoder:
         self._max_bytes = max_bytes
 
     def feed(self, chunk: bytes | bytearray | memoryview) -> Iterator[bytes]:
-        """Take a chunk and return the frames that are whole now; those not iterated come with the next chunk.
+        """Take a chunk and return the frames that are whole now; those not iterated come with the
+        next chunk.
 
         The iterator raises ProtocolError for a bad size, after the good frames before it.
         """

@@ -1,8 +1,10 @@
-"""Request headers 0 to 2 and response headers 0 and 1 ("Request Header" and "Response Header" of the protocol guide).
+"""Request headers 0 to 2 and response headers 0 and 1 ("Request Header" and "Response Header" of
+the protocol guide).
 
-Which header goes with a message follows from its key and version: flexible versions have request header 2 and response
-header 1. Two exceptions of Kafka's: ControlledShutdown 0 has request header 0, without a client id, and ApiVersions is
-always answered with response header 0, because its reader does not yet know what the broker understands (KIP-511).
+Which header goes with a message follows from its key and version: flexible versions have request
+header 2 and response header 1. Two exceptions of Kafka's: ControlledShutdown 0 has request header
+0, without a client id, and ApiVersions is always answered with response header 0, because its
+reader does not yet know what the broker understands (KIP-511).
 """
 
 from __future__ import annotations
@@ -57,8 +59,9 @@ def decode_request_header(
 ) -> tuple[RequestHeader, int]:
     """Read the header at `offset`; returns it and the offset of the request's body.
 
-    A client id that is not UTF-8 comes out with replacement characters. The version is taken as it comes: whether it
-    is served is not decided here. Raises ProtocolError for truncated bytes, a bad length, or an unknown API key.
+    A client id that is not UTF-8 comes out with replacement characters. The version is taken as it
+    comes: whether it is served is not decided here. Raises ProtocolError for truncated bytes, a bad
+    length, or an unknown API key.
     """
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     limit = len(view)

@@ -1,7 +1,7 @@
 """What travels between the network and the APIs: a received request, and the pieces of its answer.
 
-A request keeps a view of the frame it came in: message bodies are decoded from it and record data stays a view
-of it. The view is valid until the answer has been handed back.
+A request keeps a view of the frame it came in: message bodies are decoded from it and record data
+stays a view of it. The view is valid until the answer has been handed back.
 """
 
 from __future__ import annotations
@@ -61,13 +61,16 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """The answer to a request, ready for the socket. The pieces hold header and body, without the size field."""
+    """The answer to a request, ready for the socket.
+
+    The pieces hold header and body, without the size field.
+    """
 
     pieces: list[Piece]
 
 
 @dataclass(slots=True)
 class NoResponse:
-    """Nothing is sent (acks=0); with `close` the connection is closed, which is how an error shows then."""
+    """Nothing is sent (acks=0); `close` closes the connection, which is how an error shows."""
 
     close: bool = False

@@ -5,10 +5,12 @@
         group_id: str = wire("string", default="")
         group_instance_id: str | None = wire("string", "3+", nullable="3+", default=None)
 
-One class stands for all versions. Structs inside it are `Struct` classes nested directly in the message class, with
-the schema's name. A field that a version does not have keeps its default when that version is decoded, and is left
-out silently when it is encoded (Kafka's "ignorable"; a broker fills answers without asking for the version).
-Law: declarations are data; see `declaration.py` for fields and `codec.py` for bytes (KIP-482 for flexible versions).
+One class stands for all versions. Structs inside it are `Struct` classes nested directly in the
+message class, with the schema's name. A field that a version does not have keeps its default when
+that version is decoded, and is left out silently when it is encoded (Kafka's "ignorable"; a broker
+fills answers without asking for the version).
+Law: declarations are data; see `declaration.py` for fields and `codec.py` for bytes (KIP-482 for
+flexible versions).
 """
 
 from __future__ import annotations
@@ -34,20 +36,20 @@ class MessageSpec(NamedTuple):
 
 
 class Message(Struct):
-    """Base of requests, responses and of other versioned data, such as the records of internal topics."""
+    """Base of requests, responses and other versioned data (records of internal topics)."""
 
     spec: ClassVar[MessageSpec]
     error_values: ClassVar[Mapping[str, Any]] = {}
-    """On a request: response attributes that differ from the schema's default when the answer is an error."""
+    """On a request: what of an error answer differs from the schema's defaults."""
 
     def error_response(
         self, code: ErrorCode, version: int, message: str | None = None, throttle_time_ms: int = 0
     ) -> Message:
         """The answer of this request that says `code` for all of it, in the shape of `version`.
 
-        The code goes to the response's own error code; where the version has none, to an entry for every topic,
-        partition, group or resource that the request names. Never raises; a response without any place for a code
-        comes back empty.
+        The code goes to the response's own error code; where the version has none, to an entry for
+        every topic, partition, group or resource that the request names. Never raises; a response
+        without any place for a code comes back empty.
         """
         response = response_class(type(self))()
         values = {**self.error_values, "error_code": int(code), "error_message": message}
@@ -60,7 +62,7 @@ class Message(Struct):
 def message(
     *, key: int | None, versions: str, flexible: str = "none"
 ) -> Callable[[MessageT], MessageT]:
-    """Declare a message class: its API key, the versions it describes, and which of them are flexible."""
+    """Declare a message class: API key, versions described, which of them are flexible."""
 
     def declare(cls: MessageT) -> MessageT:
         cls.spec = MessageSpec(
@@ -79,7 +81,7 @@ _first_flexible: dict[
 
 
 def first_flexible_version(key: int) -> int | None:
-    """The first version of a declared API whose requests are flexible; None when no request of that key is declared."""
+    """The first flexible version of requests of a declared API; None if none is declared."""
     return _first_flexible.get(key)
 
 

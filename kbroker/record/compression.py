@@ -1,7 +1,8 @@
 """The codecs of record batches: gzip, snappy in xerial framing, lz4 frames, zstd.
 
-Law: what comes out is bounded by the caller, whatever the payload claims, and a payload that cannot be read is
-KafkaError(INVALID_RECORD). cramjam is imported at first use: it costs start-up time and many brokers never need it.
+Law: what comes out is bounded by the caller, whatever the payload claims, and a payload that cannot
+be read is KafkaError(INVALID_RECORD). cramjam is imported at first use: it costs start-up time and
+many brokers never need it.
 """
 
 from __future__ import annotations
@@ -148,7 +149,9 @@ def _decompress_frame(codec: ModuleType, data: Bytes, max_bytes: int) -> Bytes:
 
 
 def _compress_lz4(data: Bytes) -> bytes:
-    """A frame of independent 64 KiB blocks without content size: all that Java's reader takes, and small there."""
+    """A frame of independent 64 KiB blocks without content size: all that Java's reader takes, and
+    small there.
+    """
     compress_block = _cramjam().lz4.compress_block
     view = memoryview(data)
     pieces = [_LZ4_FRAME_HEADER]

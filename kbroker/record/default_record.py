@@ -5,7 +5,8 @@
               varint header count, headers
     header  = varint key length, key (UTF-8), varint value length (-1: null), value
 
-Law: any bytes decode to a record or to KafkaError(INVALID_RECORD); a claimed length is never trusted.
+Law: any bytes decode to a record or to KafkaError(INVALID_RECORD); a claimed length is never
+trusted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """A record with its absolute offset. Bytes that are no UTF-8 in a header key survive as surrogates."""
+    """A record with its absolute offset.
+
+    Bytes that are no UTF-8 in a header key survive as surrogates.
+    """
 
     offset: int
     timestamp: int  # Unix ms, -1 when there is none
@@ -82,7 +86,7 @@ def read_record(
 
 
 def skim_record(payload: Bytes, position: int) -> tuple[int, int, bool, int]:
-    """(timestamp delta, offset delta, has a key, position after it): the same checks, nothing copied."""
+    """(timestamp delta, offset delta, has a key, position after it): checked, not copied."""
     try:
         length, start = read_varint(payload, position)
         end = start + length

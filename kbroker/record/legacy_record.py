@@ -1,12 +1,15 @@
 """Messages of formats 0 and 1, and the walk over a log that may hold all three formats.
 
-    message = int64 offset, int32 length after this, uint32 CRC-32 of the rest, int8 magic, int8 attributes,
-              int64 timestamp (format 1), int32 key length (-1: null), key, int32 value length (-1: null), value
+    message = int64 offset, int32 length after this, uint32 CRC-32 of the rest, int8 magic,
+              int8 attributes, int64 timestamp (format 1), int32 key length (-1: null), key,
+              int32 value length (-1: null), value
 
-A compressed message wraps a set of messages in its value and carries the offset of the last of them; inner offsets
-are absolute in format 0 and relative in format 1. Attributes: bits 0-2 compression, 3 timestamp type (format 1).
+A compressed message wraps a set of messages in its value and carries the offset of the last of
+them; inner offsets are absolute in format 0 and relative in format 1. Attributes: bits 0-2
+compression, 3 timestamp type (format 1).
 
-Law: as in record_batch, any bytes give records or a KafkaError. Old formats are read here, never written.
+Law: as in record_batch, any bytes give records or a KafkaError. Old formats are read here, never
+written.
 """
 
 from __future__ import annotations
@@ -45,9 +48,10 @@ _LZ4_DESCRIPTOR_POSITION: Final = 4
 def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
     """The header of the batch or old message at `position`.
 
-    An old message is shown as a batch of one record; for a compressed one that record is the last of the wrapped
-    set, since telling the first offset would mean to unpack it. KafkaError(CORRUPT_MESSAGE) for lengths and formats
-    that cannot be, INVALID_RECORD where the bytes end too early.
+    An old message is shown as a batch of one record; for a compressed one that record is the last
+    of the wrapped set, since telling the first offset would mean to unpack it.
+    KafkaError(CORRUPT_MESSAGE) for lengths and formats that cannot be, INVALID_RECORD where the
+    bytes end too early.
     """
     if len(buffer) - position < HEADER_SIZE_UP_TO_MAGIC:
         invalid(f"no whole record batch in {len(buffer) - position} bytes")
@@ -164,7 +168,7 @@ def _read_bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None
 
 
 def _with_right_lz4_checksum(frame: bytes) -> bytes:
-    """Format 0 was written with a frame header checksum that covered the frame's magic too (KIP-57)."""
+    """Format 0's frame header checksum covered the frame's magic too (KIP-57)."""
     if len(frame) <= _LZ4_DESCRIPTOR_POSITION:
         return frame
     size = 10 if frame[_LZ4_DESCRIPTOR_POSITION] & 0x08 else 2  # bit 3: content size follows

@@ -1,12 +1,14 @@
-"""The record batch of message format 2 (KIP-98): header, records, control markers; read, checked and built.
+"""The record batch of message format 2 (KIP-98): header, records, markers; read, checked, built.
 
-     0 int64 base offset          12 int32 leader epoch     23 int32 last offset delta   43 int64 producer id
-     8 int32 length after this    16 int8  magic (2)        27 int64 base timestamp      51 int16 producer epoch
-                                  17 uint32 CRC-32C         35 int64 max timestamp       53 int32 base sequence
-                                  21 int16 attributes                                    57 int32 record count
+     0 int64  base offset            21 int16 attributes           43 int64 producer id
+     8 int32  length after this      23 int32 last offset delta    51 int16 producer epoch
+    12 int32  leader epoch           27 int64 base timestamp       53 int32 base sequence
+    16 int8   magic (2)              35 int64 max timestamp        57 int32 record count
+    17 uint32 CRC-32C
 
-The CRC covers everything from the attributes on: base offset and leader epoch can be written in place.
-Attributes: bits 0-2 compression, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon (KIP-534).
+The CRC covers everything from the attributes on: base offset and leader epoch can be written in
+place. Attributes: bits 0-2 compression, 3 timestamp type, 4 transactional, 5 control, 6 delete
+horizon (KIP-534).
 
 Law: any bytes give a header or records, or a KafkaError; nothing is allocated for a claimed size.
 """
@@ -199,7 +201,7 @@ def crc_matches(buffer: Bytes, position: int, size: int) -> bool:
 
 
 def check_crc(buffer: Bytes, position: int, size: int) -> None:
-    """Raise KafkaError(CORRUPT_MESSAGE) where the CRC of the batch of `size` bytes does not match."""
+    """KafkaError(CORRUPT_MESSAGE) where the CRC of the batch of `size` bytes does not match."""
     if not crc_matches(buffer, position, size):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with a wrong CRC")
 
@@ -215,7 +217,10 @@ def assign_offset(
 def assign_log_append_time(
     header: BatchHeader, buffer: bytearray | memoryview, position: int, now_ms: int
 ) -> None:
-    """Stamp the batch with LogAppendTime: attribute bit, max timestamp, new CRC. Records stay as they are."""
+    """Stamp the batch with LogAppendTime: attribute bit, max timestamp, new CRC.
+
+    Records stay as they are.
+    """
     _ATTRIBUTES.pack_into(
         buffer, position + ATTRIBUTES_POSITION, header.attributes | TIMESTAMP_TYPE_BIT
     )
@@ -240,7 +245,10 @@ def payload(
     position: int = 0,
     max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
 ) -> memoryview:
-    """The batch's records, uncompressed. KafkaError: see `compression.decompress`; INVALID_RECORD when cut short."""
+    """The batch's records, uncompressed.
+
+    KafkaError: see `compression.decompress`; INVALID_RECORD when cut short.
+    """
     end = position + header.size_bytes
     if end > len(buffer):
         invalid(f"batch of {header.size_bytes} bytes, {len(buffer) - position} given")
@@ -253,7 +261,7 @@ def payload(
 def records(
     buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:
-    """The records of the batch at `position`, with absolute offsets; INVALID_RECORD where they are broken."""
+    """The records of the batch, with absolute offsets; INVALID_RECORD where they are broken."""
     header = read_header(buffer, position)
     view = payload(header, buffer, position, max_decompressed_bytes)
     stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
@@ -271,7 +279,8 @@ def validate_records(
     position: int = 0,
     max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
 ) -> RecordsSummary:
-    """Walk all records of a produced batch: their count, offset deltas and lengths must be what the header says.
+    """Walk all records of a produced batch: their count, offset deltas and lengths must be what the
+    header says.
 
     KafkaError: INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than
     `max_decompressed_bytes` of records).
@@ -300,7 +309,10 @@ def keyless_records(
     position: int = 0,
     max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
 ) -> list[int]:
-    """Indexes of the records without key, which a compacted topic refuses. KafkaError as `validate_records`."""
+    """Indexes of the records without key, which a compacted topic refuses.
+
+    KafkaError as `validate_records`.
+    """
     view = payload(header, buffer, position, max_decompressed_bytes)
     at = 0
     found = []
@@ -317,7 +329,7 @@ def build(
     base_offset: int = 0,
     options: BatchOptions = _DEFAULT_OPTIONS,
 ) -> bytes:
-    """A batch of these records, whose offsets are absolute and rise; no records make an empty batch (compaction)."""
+    """A batch of these records (offsets absolute, rising); none make one that was compacted."""
     entries = list(batch_records)
     base_timestamp = options.base_timestamp
     if base_timestamp is None:
@@ -365,7 +377,7 @@ def recompress(
 def build_marker(
     control: ControlRecord, timestamp_ms: int, *, base_offset: int = 0, options: BatchOptions
 ) -> bytes:
-    """A transaction marker: one control record in a transactional control batch of the producer in `options`."""
+    """A transaction marker: a control record in a control batch of the producer in `options`."""
     record = Record(
         base_offset,
         timestamp_ms,
@@ -416,7 +428,7 @@ def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None
 
 
 def _refuse_short(buffer: Bytes, position: int) -> NoReturn:
-    """Kafka looks at the length first: one that cannot be is corrupt, a fair one is a batch that was cut."""
+    """As Kafka: a length that cannot be is corrupt, a fair one belongs to a cut batch."""
     left = len(buffer) - position
     if left >= LOG_OVERHEAD and _LENGTH.unpack_from(buffer, position + 8)[0] < _MIN_LEGACY_LENGTH:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with an impossible length")

@@ -1,8 +1,10 @@
-"""Access to the log directories that Apache Kafka brokers wrote, kept packed under tests/golden/logs.
+"""Access to the log directories that Apache Kafka brokers wrote, kept packed under
+tests/golden/logs.
 
-`<version>-<state>.tar.gz` is a log directory; beside it lie, gzipped, what a Java client read from it
-(`.expected.jsonl`), what Kafka's dump tool said of every file (`.segments.jsonl`) and, for directories of a killed
-broker, name and size of every file after the real broker had recovered them (`.after-recovery.tsv`).
+`<version>-<state>.tar.gz` is a log directory; beside it lie, gzipped, what a Java client read from
+it (`.expected.jsonl`), what Kafka's dump tool said of every file (`.segments.jsonl`) and, for
+directories of a killed broker, name and size of every file after the real broker had recovered them
+(`.after-recovery.tsv`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What comes back for bytes that are odd, wrong or no Kafka at all: rows 228 to 262 of what real brokers answer.
+"""What comes back for bytes that are odd, wrong or no Kafka at all: rows 228 to 262 of what real
+brokers answer.
 
 "closed" means: closed without an answer. After each case the server answers another connection.
 """

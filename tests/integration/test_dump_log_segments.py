@@ -1,4 +1,4 @@
-"""Kafka's own segment dump tool reads what a log writes here: batches, records, indexes, snapshots."""
+"""Kafka's own segment dump tool reads what is written here: batches, indexes, snapshots."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def dump(*files: Path, options: tuple[str, ...] = ()) -> str:
 
 
 def filled(directory: Path) -> Log:
-    """Several segments with every codec, an idempotent producer, a committed and an aborted transaction."""
+    """Several segments: all codecs, an idempotent producer, a commit and an abort."""
     log = open_log(directory, segment_bytes=1500, index_interval_bytes=200)
     for index in range(30):
         value = b"%03d" % index * 30

@@ -1,4 +1,6 @@
-"""Many requests at once on one connection: order of answers, frames cut anywhere, clients that do not read."""
+"""Many requests at once on one connection: order of answers, frames cut anywhere, clients that do
+not read.
+"""
 
 from __future__ import annotations
 

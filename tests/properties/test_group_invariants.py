@@ -1,4 +1,4 @@
-"""Whatever members do, a group keeps its promises; driven through the coordinator with virtual time."""
+"""Whatever members do, a group keeps its promises; the coordinator runs in virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""kio, an independent codec, reads what we write and writes what we read, in every version that both know."""
+"""kio, an independent codec, reads what we write and writes what we read, in every version that
+both know.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ async def take(session: TreeSession, step: Step) -> None:
 
 
 async def history(files: MemoryTreeFiles, steps: list[Step], compact_bytes: int) -> list[object]:
-    """Take the steps (those that are refused change nothing); returns the persistent nodes after each."""
+    """Take the steps (a refused one changes nothing); the persistent nodes after each."""
     tree = EmbeddedTree(FixedClock(), files, compact_bytes=compact_bytes)
     states = [persistent(tree)]
     session = tree.session()

@@ -1,7 +1,8 @@
-"""Declarations of Kafka's messages, one file per API: request and response, with notes on what each version changed.
+"""Declarations of Kafka's messages, one file per API: request and response, with notes on what each
+version changed.
 
-Nothing enumerates the files, and importing this package imports none of them: whoever serves or sends an API imports
-its file.
+Nothing enumerates the files, and importing this package imports none of them: whoever serves or
+sends an API imports its file.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from kbroker.protocol.schema import Message
 
 
 def all_messages() -> list[type[Message]]:
-    """Import every file of this package; returns request and response classes by key, request first."""
+    """Import every file of this package; returns request and response classes by key, request
+    first.
+    """
     found: list[tuple[int, bool, type[Message]]] = []
     for module_info in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{module_info.name}")

@@ -1,4 +1,5 @@
-"""ApiVersions: which APIs are served in which versions, and the cluster's features (KIP-511, KIP-584, KIP-1242).
+"""ApiVersions: which APIs are served in which versions, and the cluster's features (KIP-511,
+KIP-584, KIP-1242).
 
 v1: response gains throttle_time_ms.
 v2: Same bytes as v1.
@@ -25,7 +26,7 @@ class ApiVersionsRequest(Message):
 
 @message(key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Message):
-    """The served APIs. Always sent with response header 0; in v0 form when the asked version is unknown."""
+    """The served APIs. Response header 0 always; in v0 form when the version is unknown."""
 
     class ApiVersion(Struct):
         """Lowest and highest version of an API."""

@@ -1,4 +1,5 @@
-"""CreateTopics: create topics with assignment and configuration (KIP-464, KIP-516, KIP-525, KIP-599).
+"""CreateTopics: create topics with assignment and configuration (KIP-464, KIP-516, KIP-525,
+KIP-599).
 
 v1: request gains validate_only; response gains error_message.
 v2: response gains throttle_time_ms.

@@ -1,4 +1,5 @@
-"""DescribeConfigs: configurations of topics, brokers and other resources (KIP-133, KIP-226, KIP-569).
+"""DescribeConfigs: configurations of topics, brokers and other resources (KIP-133, KIP-226,
+KIP-569).
 
 v1: request gains include_synonyms; response gains config_source, synonyms; response drops
     is_default. config_source in place of is_default.

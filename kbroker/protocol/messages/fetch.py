@@ -1,4 +1,5 @@
-"""Fetch: read record batches, as a consumer or as a follower (KIP-74, KIP-227, KIP-320, KIP-392, KIP-516).
+"""Fetch: read record batches, as a consumer or as a follower (KIP-74, KIP-227, KIP-320, KIP-392,
+KIP-516).
 
 v0: Record data in formats 0 and 1 up to v3.
 v1: response gains throttle_time_ms.

@@ -19,7 +19,7 @@ from kbroker.protocol.schema import Message, Struct, message, wire
 
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Message):
-    """The groups (key type 0), transactional ids (1) or share partitions (2) whose coordinator is wanted."""
+    """Groups (key type 0), transactional ids (1), share partitions (2): whose coordinator?"""
 
     error_values: ClassVar[Mapping[str, Any]] = {"node_id": -1, "port": -1}
 

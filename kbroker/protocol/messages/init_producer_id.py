@@ -1,4 +1,5 @@
-"""InitProducerId: a producer id and epoch for idempotent and transactional producers (KIP-98, KIP-360, KIP-939).
+"""InitProducerId: a producer id and epoch for idempotent and transactional producers (KIP-98,
+KIP-360, KIP-939).
 
 v1: Same bytes as v0.
 v2: flexible.

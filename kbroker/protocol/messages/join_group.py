@@ -1,4 +1,5 @@
-"""JoinGroup: become a member of a group and take part in its rebalance (KIP-62, KIP-345, KIP-394, KIP-800, KIP-814).
+"""JoinGroup: become a member of a group and take part in its rebalance (KIP-62, KIP-345, KIP-394,
+KIP-800, KIP-814).
 
 v1: request gains rebalance_timeout_ms. Session and rebalance timeouts are two things.
 v2: response gains throttle_time_ms.

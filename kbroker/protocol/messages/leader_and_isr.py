@@ -1,4 +1,5 @@
-"""LeaderAndIsr: the controller tells a broker what it leads and follows (KIP-380, KIP-516, KIP-704).
+"""LeaderAndIsr: the controller tells a broker what it leads and follows (KIP-380, KIP-516,
+KIP-704).
 
 v1: request gains is_new.
 v2: request gains broker_epoch, topic_states; request drops ungrouped_partition_states, topic_name.

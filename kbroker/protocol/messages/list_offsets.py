@@ -1,4 +1,5 @@
-"""ListOffsets: the offset for a timestamp, or the first, last and other special offsets of partitions (KIP-79).
+"""ListOffsets: the offset for a timestamp, or the first, last and other special offsets of
+partitions (KIP-79).
 
 v1: request drops max_num_offsets; response gains timestamp, offset; response drops
     old_style_offsets.
@@ -24,7 +25,7 @@ class ListOffsetsRequest(Message):
     """Which offset to look up in which partitions."""
 
     class ListOffsetsPartition(Struct):
-        """One partition and the timestamp to look up (-1 latest, -2 earliest, -3 largest timestamp)."""
+        """A partition and the time to look up (-1 latest, -2 earliest, -3 largest timestamp)."""
 
         partition_index: int = wire("int32", default=0)
         current_leader_epoch: int = wire("int32", "4+", default=-1)

@@ -1,4 +1,5 @@
-"""Metadata: the brokers, the controller, and who leads the partitions of which topics (KIP-4, KIP-516).
+"""Metadata: the brokers, the controller, and who leads the partitions of which topics (KIP-4,
+KIP-516).
 
 v1: request may have null topics; response gains rack, controller_id, is_internal.
 v2: response gains cluster_id.

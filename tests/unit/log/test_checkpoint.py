@@ -1,4 +1,4 @@
-"""Text files of log directories: the bytes Apache Kafka writes, and what happens when they are not."""
+"""Text files of log directories: the bytes Apache Kafka writes, and what any others do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leader epochs of one log: assigning, asking for ends, truncating, and when the file is written."""
+"""Leader epochs of one log: assigned, asked for ends, truncated, and when they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One log: what an append refuses and stores, what a read sees, how segments roll, go and are cut."""
+"""One log: what appends refuse and store, what reads see, how segments roll, go, are cut."""
 
 from __future__ import annotations
 
@@ -143,7 +143,8 @@ def test_a_compacted_topic_names_the_records_without_key(tmp_path: Path) -> None
     assert error.code == ErrorCode.INVALID_RECORD
     assert error.record_errors == [(0, reason), (1, reason)]
     assert error.message == (
-        "One or more records have been rejected due to 2 record errors in total, and only showing the first "
+        "One or more records have been rejected due to 2 record errors in total, "
+        "and only showing the first "
         f"three errors at most: [RecordError(batchIndex=0, message='{reason}'), "
         f"RecordError(batchIndex=1, message='{reason}')]"
     )

@@ -1,7 +1,9 @@
-"""Data directories written by Apache Kafka 3.9.2 and 4.3.1: opened, read, recovered and left as Kafka leaves them.
+"""Data directories written by Apache Kafka 3.9.2 and 4.3.1: opened, read, recovered and left as
+Kafka leaves them.
 
-What a Java client read from each of them is in `*.expected.jsonl`; file sizes and checkpoints after Kafka's own recovery are
-in `*.after-recovery.*`. Kafka differs in three things, each said at its test.
+What a Java client read from each of them is in `*.expected.jsonl`; file sizes and checkpoints after
+Kafka's own recovery are in `*.after-recovery.*`. Kafka differs in three things, each said at its
+test.
 """
 
 from __future__ import annotations
@@ -211,8 +213,9 @@ def test_recovery_leaves_the_files_that_kafka_leaves(image: str, tmp_path: Path)
         and not name.endswith("leader-epoch-checkpoint")  # 4.3.1 raised the epoch when it came back
         and name != ".kafka_cleanshutdown"  # holds the broker epoch of KRaft
     }
-    # Kafka throws away every snapshot behind the first segment it recovers, and so forgets a transaction whose
-    # first records were compacted away: its abort is missing in the rebuilt index.
+    # Kafka throws away every snapshot behind the first segment it recovers, and so forgets a
+    # transaction whose first records were compacted away: its abort is missing in the rebuilt
+    # index.
     assert differing <= {
         "compacted-txn-0/00000000000000000010.snapshot",
         "compacted-txn-0/00000000000000000043.txnindex",

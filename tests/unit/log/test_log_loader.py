@@ -1,4 +1,4 @@
-"""Opening a partition directory: leftovers, missing and broken indexes, recovery after an unclean stop."""
+"""Opening a partition directory: leftovers, bad indexes, recovery after an unclean stop."""
 
 from __future__ import annotations
 

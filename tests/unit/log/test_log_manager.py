@@ -1,4 +1,6 @@
-"""All logs of a broker: data directories, locks, identity, creation, deletion, checkpoints, clean and unclean stops."""
+"""All logs of a broker: data directories, locks, identity, creation, deletion, checkpoints, clean
+and unclean stops.
+"""
 
 from __future__ import annotations
 

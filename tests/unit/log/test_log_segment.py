@@ -51,7 +51,7 @@ def index_bytes(directory: Path, segment: LogSegment) -> tuple[bytes, bytes]:
 
 
 def append_again(directory: Path, stem: str, data: bytes) -> LogSegment:
-    """Append a segment's batches one by one; a new leader epoch means that the broker was started again."""
+    """Append a segment's batches one by one; a new leader epoch is a new broker start."""
     base_offset = int(stem.partition("/")[2])
     segment = open_segment(directory, base_offset, GOLDEN_CONFIG)
     position, epoch = 0, read_any_header(data).partition_leader_epoch if data else 0
@@ -117,7 +117,8 @@ def test_recovery_keeps_what_the_real_broker_kept(name: str, tmp_path: Path) -> 
         segment.recover()
         kept[stem + ".log"] = segment.size_bytes
 
-    # A broker goes on writing to its own internal topics after recovery, and retention removes segments.
+    # A broker goes on writing to its own internal topics after recovery, and retention removes
+    # segments.
     ours = {path: size for path, size in kept.items() if path in expected and path[0] != "_"}
     assert ours == {path: expected[path] for path in ours}
     assert len(ours) > 30

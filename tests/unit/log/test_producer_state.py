@@ -1,4 +1,4 @@
-"""Idempotence and transactions of one partition: duplicates, gaps, epochs, markers, stable offsets."""
+"""Idempotence and transactions of one partition: duplicates, gaps, epochs, markers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Batches and records of real Apache Kafka logs, all formats and codecs, read as Kafka's own tools read them."""
+"""Batches and records of real Apache Kafka logs, all formats and codecs, read as Kafka's own tools
+read them.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,41 @@
+"""Segments that were taken out of a log, and when their files go.
+
+Law: the files of a segment stay, renamed to `.deleted`, for file.delete.delay.ms, so that answers
+under way can still be sent from them.
+"""
+
+from __future__ import annotations
+
+from kbroker.log.log_segment import LogSegment
+
+
+class DoomedSegments:
+    """The segments of one log that wait for removal. Owned by that log."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[LogSegment, int | None]] = []
+
+    def add(self, segment: LogSegment, remove_at_ms: int | None) -> None:
+        """Rename the segment's files now, for removal at that time; None: a delay from the next
+        `remove_due` on.
+        """
+        segment.mark_deleted()
+        self._waiting.append((segment, remove_at_ms))
+
+    def remove_due(self, now_ms: int, delay_ms: int) -> int:
+        """Remove the files whose time has come; how many segments went. Raises StorageError."""
+        waiting = [
+            (segment, now_ms + delay_ms if at is None else at) for segment, at in self._waiting
+        ]
+        self._waiting = [(segment, at) for segment, at in waiting if at > now_ms]
+        for segment, at in waiting:
+            if at <= now_ms:
+                segment.delete()
+        return len(waiting) - len(self._waiting)
+
+    def close(self) -> None:
+        """Give all descriptors back."""
+        for segment, _ in self._waiting:
+            segment.records.close()
