@@ -1,0 +1,93 @@
+"""Periodic writes handed to somebody else, and shortages that are no fault of the disk."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.log_manager import LogManager
+from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
+
+Work = tuple[Callable[[], None], Callable[[StorageError | None], None]]
+
+
+def started(directory: Path, **settings: object) -> LogManager:
+    logs = manager(directory, **settings)
+    logs.open_directories()
+    logs.load("cluster", 1)
+    return logs
+
+
+def test_checkpoints_and_flushes_are_written_by_whom_they_are_given_to(tmp_path: Path) -> None:
+    logs = started(tmp_path, flush_messages=1)
+    waiting: list[Work] = []
+    logs.write_with(lambda work, done: waiting.append((work, done)))
+    log = logs.get_or_create_log(PARTITION)
+    log.append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
+
+    logs.flush_dirty_logs(NOW_MS)
+    logs.checkpoint_recovery_points()
+
+    assert log.recovery_point == 0
+    assert not (tmp_path / "recovery-point-offset-checkpoint").exists()
+    for work, done in waiting:
+        work()
+        done(None)
+    assert log.recovery_point == 2
+    assert (tmp_path / "recovery-point-offset-checkpoint").exists()
+    logs.shutdown()
+
+
+def test_a_log_deleted_during_its_flush_takes_no_directory_offline(tmp_path: Path) -> None:
+    logs = started(tmp_path, flush_messages=1)
+    waiting: list[Work] = []
+    logs.write_with(lambda work, done: waiting.append((work, done)))
+    logs.get_or_create_log(PARTITION).append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
+    logs.flush_dirty_logs(NOW_MS)
+    logs.delete_log(PARTITION)
+
+    ((work, done),) = waiting
+    work()
+    done(None)
+
+    assert logs.online_directories == [str(tmp_path)]
+    logs.shutdown()
+
+
+def test_a_directory_nobody_used_before_counts_as_left_cleanly(tmp_path: Path) -> None:
+    logs = manager(tmp_path)
+    logs.open_directories()
+    assert logs.was_clean
+    logs.load("cluster", 1)
+    logs.release()
+
+    again = manager(tmp_path)
+    again.open_directories()
+
+    assert not again.was_clean
+    again.release()
+
+
+def test_too_many_open_files_refuse_an_append_and_then_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create_log(PARTITION)
+
+    def no_descriptor(_self: object, path: str, **_options: bool) -> None:
+        raise StorageError(path, "open", errno.EMFILE)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RealFileSystem, "open", no_descriptor)
+        with pytest.raises(KafkaError) as raised:
+            log.append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
+
+    assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert logs.online_directories == [str(tmp_path)]
+    assert log.append_as_leader(batch(b"a", b"b"), 0, NOW_MS).first_offset == 0
+    logs.shutdown()
