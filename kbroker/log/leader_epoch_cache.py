@@ -66,8 +66,14 @@ class LeaderEpochCache:
         """
         assert epoch >= 0, epoch
         assert start_offset >= 0, start_offset
+        before = list(self._entries), self.latest_epoch
         if self._add(EpochEntry(epoch, start_offset)):
-            self._store(self._entries)
+            try:
+                self._store(self._entries)
+            except Exception:
+                # Not written, so not so: the next append tries again.
+                self._entries, self.latest_epoch = before
+                raise
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch of this log that is not above `epoch`, and the offset where it ended.

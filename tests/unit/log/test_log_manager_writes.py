@@ -91,3 +91,22 @@ def test_too_many_open_files_refuse_an_append_and_then_pass(
     assert logs.online_directories == [str(tmp_path)]
     assert log.append_as_leader(batch(b"a", b"b"), 0, NOW_MS).first_offset == 0
     logs.shutdown()
+
+
+def test_an_epoch_that_could_not_be_written_is_written_with_the_next_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = started(tmp_path)
+    log = logs.get_or_create_log(PARTITION)
+
+    def no_descriptor(_self: object, path: str, *_data: object, **_options: bool) -> None:
+        raise StorageError(path, "open", errno.EMFILE)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RealFileSystem, "write_bytes", no_descriptor)
+        with pytest.raises(KafkaError):
+            log.append_as_leader(batch(b"a"), 3, NOW_MS)
+    log.append_as_leader(batch(b"a"), 3, NOW_MS)
+
+    assert (Path(log.directory) / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
+    logs.shutdown()
