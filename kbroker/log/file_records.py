@@ -15,9 +15,8 @@ from kbroker.log.file_system import Bytes, File, FileSystem
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
-_HEADER_WINDOW_BYTES: Final = (
-    4096  # headers are read in pieces of this size: the default index interval
-)
+# Headers are read in pieces of this size: the default index interval.
+_HEADER_WINDOW_BYTES: Final = 4096
 _BATCH_WINDOW_BYTES: Final = 1024 * 1024
 
 
@@ -61,16 +60,20 @@ class FileRecords:
         limit = self.size_bytes if end is None else min(end, self.size_bytes)
         window = b""
         window_start = start
+        window_size = _HEADER_WINDOW_BYTES
         while position + HEADER_SIZE_UP_TO_MAGIC <= limit:
             at = position - window_start
             if at + HEADER_SIZE > len(window):
-                window = self.read(position, min(_HEADER_WINDOW_BYTES, limit - position))
+                window = self.read(position, min(window_size, limit - position))
                 window_start, at = position, 0
             header = read_any_header(window, at)
-            if position + header.size_bytes > limit:
+            size = header.size_bytes
+            if position + size > limit:
                 return
             yield position, header
-            position += header.size_bytes
+            position += size
+            # No use in reading behind the header of a large batch.
+            window_size = HEADER_SIZE if size > _HEADER_WINDOW_BYTES else _HEADER_WINDOW_BYTES
 
     def batches(
         self, start: int = 0, end: int | None = None

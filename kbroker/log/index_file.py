@@ -1,15 +1,18 @@
 """A file of fixed-size, sorted entries: what offset index and time index have in common.
 
 While its segment is active the file is pre-sized (sparse, zeros after the last entry) and new
-entries stay in memory until `write_out`; closing or rolling trims the file to its entries. An index
-holds no descriptor and no mapping between calls, so thousands of idle partitions cost nothing.
-Entries lost in a crash are rebuilt by recovery, which reads every segment that was not flushed.
+entries stay in memory until `write_out`; closing or rolling trims the file to its entries. Of the
+other entries, memory keeps the first one of each page, so that a search reads one page. An index
+holds no descriptor and no mapping between calls: thousands of idle partitions cost nothing. Entries
+lost in a crash are rebuilt by recovery, which reads every segment that was not flushed.
 
 Owned by the event loop, except `sync`.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
@@ -17,6 +20,7 @@ from kbroker.log.file_system import Bytes, FileSystem
 
 _WRITE_OUT_ENTRIES: Final = 1024  # unwritten entries that are still kept in memory
 _KEEP_ENTRIES: Final = 512  # newest entries that stay in memory after they were written
+_PAGE_ENTRIES: Final = 256  # written entries that a search reads at once
 
 
 class CorruptIndexError(Exception):
@@ -46,10 +50,12 @@ class IndexFile:
         "_file_system",
         "_last",
         "_loaded",
+        "_page_starts",
         "_tail",
         "_tail_first",
         "_written",
         "base_offset",
+        "max_entries",
         "max_size_bytes",
         "path",
     )
@@ -65,11 +71,13 @@ class IndexFile:
         self.path = path
         self.base_offset = base_offset
         self.max_size_bytes = max_size_bytes
+        self.max_entries = max_size_bytes // entry.size
         self._file_system = file_system
         self._entry = entry
         self._loaded = False
         self._count = self._written = self._tail_first = 0
         self._tail = bytearray()
+        self._page_starts = array("q")
         self._last: tuple[int, ...] = ()
 
     @property
@@ -79,21 +87,12 @@ class IndexFile:
             self._load()
         return self._count
 
-    @property
-    def max_entries(self) -> int:
-        """How many entries fit into `max_size_bytes`."""
-        return self.max_size_bytes // self._entry.size
-
     def entry(self, slot: int) -> tuple[int, ...]:
         """The entry at `slot`, as it is in the file."""
         assert 0 <= slot < self.entry_count, (slot, self._count)
         if slot >= self._tail_first:
             return self._entry.unpack_from(self._tail, (slot - self._tail_first) * self._entry.size)
-        file = self._file_system.open(self.path, read_only=True)
-        try:
-            return self._entry.unpack(file.pread(self._entry.size, slot * self._entry.size))
-        finally:
-            file.close()
+        return self._entry.unpack(self._read(slot, 1))
 
     def preallocate(self) -> None:
         """Give the file its size while the segment is active."""
@@ -148,19 +147,50 @@ class IndexFile:
             del self._tail[: drop * self._entry.size]
             self._tail_first += drop
 
-    def _floor_slot(self, field: int, target: int) -> int:
-        """As `floor_slot` over all entries; the newest are searched without touching the file."""
+    def _floor_entry(self, target: int) -> tuple[int, ...] | None:
+        """The last entry whose first field is <= target; at most one page of the file is read."""
+        if not self.entry_count:
+            return None
+        if self._last[0] <= target:
+            return self._last
+        entry = self._entry
+        slot = floor_slot(self._tail, entry, self._count - self._tail_first, 0, target)
+        if slot >= 0:
+            return entry.unpack_from(self._tail, slot * entry.size)
+        page = bisect_right(self._first_of_pages(), target) - 1
+        if page < 0:
+            return None
+        first = page * _PAGE_ENTRIES
+        count = min(_PAGE_ENTRIES, self._tail_first - first)
+        data = self._read(first, count)
+        slot = floor_slot(data, entry, count, 0, target)
+        return entry.unpack_from(data, slot * entry.size)
+
+    def _first_of_pages(self) -> array[int]:
+        """The first field of the first entry of every page that is no longer in memory."""
+        known = self._page_starts
+        missing = range(len(known) * _PAGE_ENTRIES, self._tail_first, _PAGE_ENTRIES)
+        if missing:
+            unpack, size = self._entry.unpack_from, self._entry.size
+            with self._file_system.map(self.path) as buffer:
+                known.extend([unpack(buffer, slot * size)[0] for slot in missing])
+        return known
+
+    def _read(self, first: int, count: int) -> bytes:
+        file = self._file_system.open(self.path, read_only=True)
+        try:
+            return file.pread(count * self._entry.size, first * self._entry.size)
+        finally:
+            file.close()
+
+    def _count_up_to(self, field: int, target: int) -> int:
+        """How many entries have a `field` <= target."""
         count = self.entry_count
         if not count:
-            return -1
-        if self._last[field] <= target:
-            return count - 1
-        in_memory = count - self._tail_first
-        slot = floor_slot(self._tail, self._entry, in_memory, field, target)
-        if slot >= 0 or not self._tail_first:
-            return slot + self._tail_first if slot >= 0 else -1
+            return 0
+        self.write_out()
         with self._file_system.map(self.path) as buffer:
-            return floor_slot(buffer, self._entry, self._tail_first, field, target)
+            return floor_slot(buffer, self._entry, count, field, target) + 1
 
     def _truncate_entries(self, count: int) -> None:
         """Keep the first `count` entries."""
@@ -182,6 +212,7 @@ class IndexFile:
         self._count = self._written = self._tail_first = 0
         self._tail = bytearray()
         self._last = ()
+        del self._page_starts[:]
 
     def _load(self) -> None:
         self._loaded = True

@@ -56,10 +56,10 @@ def read(
     segments = log.segments
     bound = upper_bound(log, isolation)
     aborted: list[AbortedTxn] | None = [] if isolation == _TXN_COMMITTED else None
-    index = segments.floor_index(offset)
+    index = max(segments.floor_index(offset), 0)
     last = len(segments) - 1
     while offset < bound and index <= last:
-        segment = segments[max(index, 0)]
+        segment = segments[index]
         max_position = None
         if bound < log.log_end_offset and (
             index == last or bound < segments[index + 1].base_offset
@@ -123,8 +123,8 @@ def _aborted(log: ReadableLog, index: int, start_offset: int, bound: int) -> lis
     last = len(segments) - 1
     end_offset = bound if index == last else min(bound, segments[index + 1].base_offset)
     found: list[AbortedTxn] = []
-    for at in range(index, last + 1):
-        entries, is_complete = segments[at].transaction_index.collect(start_offset, end_offset)
+    for segment in segments.with_aborted(index):
+        entries, is_complete = segment.transaction_index.collect(start_offset, end_offset)
         found += entries
         if is_complete:
             break

@@ -223,7 +223,7 @@ class LogSegment:
 
     def should_roll(self, params: RollParams) -> bool:
         """True where the records belong into a new segment: size, age, full index, far offset."""
-        size = self.size_bytes
+        size = self.records.size_bytes
         return (
             size > params.max_segment_bytes - params.size_bytes
             or (size > 0 and self._is_too_old(params))
@@ -363,7 +363,9 @@ class LogSegment:
             yield position, header, view
 
     def _is_too_old(self, params: RollParams) -> bool:
-        first = self.first_batch_timestamp
+        first = self._first_batch_timestamp
+        if first is None:
+            first = self.first_batch_timestamp
         if first is not None and first >= 0:
             waited_ms = params.max_timestamp - first
         else:

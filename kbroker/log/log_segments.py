@@ -11,11 +11,12 @@ from kbroker.log.log_segment import LogSegment
 class LogSegments:
     """A sorted list of segments, never empty once the log is loaded. Owned by its log."""
 
-    __slots__ = ("_base_offsets", "_segments", "active")
+    __slots__ = ("_aborting", "_base_offsets", "_segments", "active")
 
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
         self._segments: list[LogSegment] = []
         self._base_offsets: list[int] = []
+        self._aborting: list[LogSegment] | None = None  # all but the active one; None: not known
         self.active: LogSegment  # the last one, which takes the appends
         for segment in segments:
             self.add(segment)
@@ -49,6 +50,7 @@ class LogSegments:
         else:
             self._segments.insert(index, segment)
             self._base_offsets.insert(index, segment.base_offset)
+        self._aborting = None
         self.active = self._segments[-1]
         return replaced
 
@@ -57,6 +59,7 @@ class LogSegments:
         index = bisect_left(self._base_offsets, segment.base_offset)
         assert self._segments[index] is segment, segment.base_offset
         del self._segments[index], self._base_offsets[index]
+        self._aborting = None
         if self._segments:
             self.active = self._segments[-1]
 
@@ -72,6 +75,14 @@ class LogSegments:
         """The segments that may hold offsets from `start_offset` to `end_offset` (exclusive)."""
         end = bisect_left(self._base_offsets, end_offset)
         return self._segments[max(0, self.floor_index(start_offset)) : end]
+
+    def with_aborted(self, index: int) -> list[LogSegment]:
+        """The segments from `index` on that may note aborted transactions: few, often one."""
+        if self._aborting is None:
+            inactive = self._segments[:-1]
+            self._aborting = [s for s in inactive if s.transaction_index.entries]
+        start_offset = self._base_offsets[index]
+        return [*(s for s in self._aborting if s.base_offset >= start_offset), self.active]
 
     def move(self, old_directory: str, new_directory: str) -> None:
         """Follow a rename of the partition's directory; descriptors must have been given back."""

@@ -32,22 +32,24 @@ class OffsetIndex(IndexFile):
 
     def append(self, offset: int, position: int) -> None:
         """Note that the batch whose last offset is `offset` starts at `position`."""
-        assert not self.is_full, self.path
-        assert not self._count or offset > self.last_offset, (offset, self.last_offset, self.path)
-        self._append(offset - self.base_offset, position)
+        relative_offset = offset - self.base_offset
+        count = self.entry_count
+        assert count < self.max_entries, self.path
+        assert not count or relative_offset > self._last[0], (offset, self.last_offset, self.path)
+        self._append(relative_offset, position)
 
     def lookup(self, target_offset: int) -> tuple[int, int]:
         """(offset, position) of the last entry at or before the target, else (base offset, 0)."""
-        slot = self._floor_slot(0, target_offset - self.base_offset)
-        if slot < 0:
+        found = self._floor_entry(target_offset - self.base_offset)
+        if found is None:
             return self.base_offset, 0
-        relative_offset, position = self.entry(slot)
+        relative_offset, position = found
         return self.base_offset + relative_offset, position
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries for `offset` and all after it."""
         relative_offset = offset - self.base_offset
-        self._truncate_entries(self._floor_slot(0, relative_offset - 1) + 1)
+        self._truncate_entries(self._count_up_to(0, relative_offset - 1))
 
     def sanity_check(self) -> None:
         """CorruptIndexError where size or last entry cannot be; other entries are not read."""

@@ -152,8 +152,7 @@ class ProducerStateManager:
             raise self._refusal(
                 ErrorCode.INVALID_TXN_STATE,
                 f"Expected transactional write from producer {header.producer_id} at offset "
-                f"{offset} "
-                f"in partition {self._topic_partition}",
+                f"{offset} in partition {self._topic_partition}",
             )
 
     def update(

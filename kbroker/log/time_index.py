@@ -37,26 +37,28 @@ class TimeIndex(IndexFile):
 
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
         """Note the largest timestamp, if it has grown; `closing` may use the reserved entry."""
-        assert closing or not self.is_full, self.path
-        last_timestamp, last_offset = self.last_entry
-        if self._count:
-            assert offset >= last_offset, (offset, last_offset, self.path)
-            assert timestamp >= last_timestamp, (timestamp, last_timestamp, self.path)
+        count = self.entry_count
+        assert closing or count < self.max_entries - 1, self.path
+        relative_offset = offset - self.base_offset
+        last_timestamp, last_relative_offset = self._last if count else (NO_TIMESTAMP, 0)
+        if count:
+            assert relative_offset >= last_relative_offset, (offset, self.last_entry, self.path)
+            assert timestamp >= last_timestamp, (timestamp, self.last_entry, self.path)
         if timestamp > last_timestamp:
-            self._append(timestamp, offset - self.base_offset)
+            self._append(timestamp, relative_offset)
 
     def lookup(self, target_timestamp: int) -> tuple[int, int]:
         """(timestamp, offset) of the last entry not after the target, else (-1, base offset)."""
-        slot = self._floor_slot(0, target_timestamp)
-        if slot < 0:
+        found = self._floor_entry(target_timestamp)
+        if found is None:
             return NO_TIMESTAMP, self.base_offset
-        timestamp, relative_offset = self.entry(slot)
+        timestamp, relative_offset = found
         return timestamp, self.base_offset + relative_offset
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries for `offset` and all after it."""
         relative_offset = offset - self.base_offset
-        self._truncate_entries(self._floor_slot(1, relative_offset - 1) + 1)
+        self._truncate_entries(self._count_up_to(1, relative_offset - 1))
 
     def sanity_check(self) -> None:
         """CorruptIndexError where size, first or last entry cannot be; others are not read."""

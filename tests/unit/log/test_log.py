@@ -287,6 +287,29 @@ def test_committed_reads_name_aborted_transactions_of_later_segments(tmp_path: P
     assert log.last_stable_offset == 2
 
 
+def test_aborted_transactions_are_named_after_their_segment_was_rolled_and_cut(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    append(log, b"a")
+    log.roll(NOW_MS)
+    log.update_high_watermark(1)
+    assert log.read(0, 10_000, COMMITTED).aborted_transactions == []
+    append(log, b"b", producer_id=5, producer_epoch=0, base_sequence=0, flags=TRANSACTIONAL_BIT)
+    end_transaction(log, 5, commit=False)
+    log.roll(NOW_MS)
+    append(log, b"c")
+    log.update_high_watermark(4)
+
+    before = log.read(1, 10_000, COMMITTED).aborted_transactions
+    log.truncate_to(2)
+    append(log, b"d")
+    log.update_high_watermark(3)
+
+    assert before == [(5, 1, 2, 3)]
+    assert log.read(0, 10_000, COMMITTED).aborted_transactions == []
+
+
 def test_a_committed_transaction_is_not_among_the_aborted(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, b"b", producer_id=5, producer_epoch=0, base_sequence=0, flags=TRANSACTIONAL_BIT)
