@@ -107,13 +107,12 @@ class GroupCoordinator:
 
     def _expire(self) -> None:
         self.start()
-        self.offsets.expire()
+        self._runtime.run_sliced(self.offsets.expire(), "expiry of offsets")
 
     def shutdown(self) -> None:
         """Answer whoever waits, stop all timers; every later request is refused."""
         self._is_active = False
-        for coordinated in self._store:
-            self._store.forget(coordinated, ErrorCode.NOT_COORDINATOR)
+        self._store.resign_all()
         self._runtime.close()
 
     def on_leadership_change(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.group.group import Group
@@ -22,7 +23,7 @@ from kbroker.coordinator.group.rebalance import (
 )
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
-from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply
+from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply, replayed
 from kbroker.effects import Append, CancelTimer, Effect, KeyValue, Reply, SetTimer
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
@@ -205,20 +206,33 @@ class GroupStore:
             return  # led before, with another ISR or epoch: what is in memory is right
         home = CoordinatedPartition(topic_partition, leader_epoch)
         self._partitions[topic_partition.partition] = home
-        replay = GroupReplay()
-        self.runtime.load(partition.log, replay, lambda: self._loaded(home, replay))
+        self.runtime.run_sliced(self._load(home, partition.log), f"load {topic_partition}")
 
-    def _loaded(self, home: CoordinatedPartition, replay: GroupReplay) -> None:
-        if self._partitions.get(home.topic_partition.partition) is not home:
-            return  # resigned meanwhile
-        home.is_loaded = True
-        for group_id, group in replay.groups().items():
-            coordinated = self._groups[group_id] = CoordinatedGroup(group, home)
-            step = self.step(coordinated)
-            start_sessions(step)
-            self.run(coordinated, step.effects)
+    def _load(self, home: CoordinatedPartition, log: Any) -> Iterator[None]:
+        replay = GroupReplay()
+        loaded: dict[str, CoordinatedGroup] = {}
+        for _ in replayed(log, replay):
+            yield
+            if not self._leads(home):
+                return
+        for group in replay.groups():
+            loaded[group.group_id] = CoordinatedGroup(group, home)
+            yield
+        if not self._leads(home):
+            return
         for reason, count in replay.skipped.items():
             _log.info("%s: %d records skipped, %s", home.topic_partition, count, reason)
+        self._groups.update(loaded)
+        home.is_loaded = True
+        for coordinated in loaded.values():
+            if coordinated.group.members:
+                step = self.step(coordinated)
+                start_sessions(step)
+                self.run(coordinated, step.effects)
+
+    def _leads(self, home: CoordinatedPartition) -> bool:
+        """False once it has been given up, even if it is led anew."""
+        return self._partitions.get(home.topic_partition.partition) is home
 
     def resign(self, topic_partition: TopicPartition) -> None:
         """Another broker coordinates these groups now."""
@@ -227,6 +241,11 @@ class GroupStore:
             return
         for coordinated in [each for each in self._groups.values() if each.home is home]:
             self.forget(coordinated, ErrorCode.NOT_COORDINATOR)
+
+    def resign_all(self) -> None:
+        """The broker stops: it answers for no group any more."""
+        for home in list(self._partitions.values()):
+            self.resign(home.topic_partition)
 
 
 def is_group_partition(topic_partition: TopicPartition) -> bool:

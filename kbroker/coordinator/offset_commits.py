@@ -7,7 +7,7 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kbroker.coordinator.group.group import Group
@@ -71,6 +71,8 @@ class OffsetCommits:
 
         A plain list when nothing has to be waited for.
         """
+        if not offsets:
+            return []  # no group is made, and none kept alive, for nothing
         coordinated = self._store.find(committer.group_id)
         if coordinated is None:
             error = self._store.status(committer.group_id)
@@ -153,19 +155,25 @@ class OffsetCommits:
         self._bury(coordinated, coordinated.group.offsets.remove_all())
         return _NONE
 
-    def expire(self) -> None:
-        """Forget offsets that have outlived their retention, and groups that have nothing left."""
+    def expire(self) -> Iterator[None]:
+        """Forget offsets that have outlived their retention, and groups that have nothing left.
+
+        Yields after each group.
+        """
         now_ms = self._store.runtime.now().wall_ms
         for coordinated in self._store:
             group = coordinated.group
-            removed = group.offsets.remove(_expired(group, now_ms, self._retention_ms))
-            self._clean_up(coordinated, removed)
+            if group.state is not GroupState.DEAD:  # forgotten since the first step
+                removed = group.offsets.remove(_expired(group, now_ms, self._retention_ms))
+                self._clean_up(coordinated, removed)
+            yield
 
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget offsets of partitions that no longer exist."""
-        gone = list(partitions)
+        gone = frozenset(partitions)
         for coordinated in self._store:
-            removed = coordinated.group.offsets.remove(gone)
+            offsets = coordinated.group.offsets
+            removed = offsets.remove(offsets.partitions() & gone)
             if removed:
                 self._clean_up(coordinated, removed)
 

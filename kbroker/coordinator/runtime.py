@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
+from kbroker.coordinator.sliced_work import SlicedWork
 from kbroker.effects import Instant, KeyValue
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
@@ -31,9 +32,8 @@ from kbroker.replication.produce_result import PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 
-LOAD_SLICE_BYTES = 64 * 1024
+LOAD_READ_BYTES = 64 * 1024
 _SMALLEST_BATCH = 17  # up to the magic byte
-LOAD_SLICE_MS = 5.0  # a loading coordinator lets others run this often
 OFFSET_BATCH = BatchOptions(base_sequence=0)  # Kafka's coordinator numbers batches of commits
 METADATA_BATCH = BatchOptions()
 
@@ -119,6 +119,7 @@ class CoordinatorRuntime:
         self._timeout_ms = timeout_ms
         self._timers: dict[Hashable, TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._sliced = SlicedWork(clock, self.start)
 
     # ---- time
 
@@ -228,45 +229,38 @@ class CoordinatorRuntime:
         else:
             self.start(_report(results, appended), f"append to {partition}")
 
-    # ---- replay
+    # ---- long work
 
-    def load(self, log: Any, replay: Replay, loaded: Callable[[], None]) -> None:
-        """Read a log from its start to its present end into `replay`, then call `loaded`; a short
-        log is loaded when this returns.
+    def run_sliced(self, steps: Iterator[None], name: str) -> None:
+        """Work `steps` without holding up others; short work is done when this returns."""
+        self._sliced.run(steps, name)
 
-        A batch that cannot be read ends the reading with a log line: what was read until then
-        counts.
-        """
-        steps = self._load_steps(log, replay)
-        if next(steps, None) is None:
-            loaded()
-        else:
-            self.start(_in_slices(steps, loaded), f"load {log}")
 
-    def _load_steps(self, log: Any, replay: Replay) -> Iterator[bool]:
-        """Yields True whenever others should get a chance to run."""
-        try:
-            yield from self._read_log(log, replay)
-        except KafkaError:
-            _log.exception("%s cannot be read to its end", log)
+def replayed(log: Any, replay: Replay) -> Iterator[None]:
+    """Read a log from its start to its present end into `replay`; yields after each batch.
 
-    def _read_log(self, log: Any, replay: Replay) -> Iterator[bool]:
-        offset, end_offset = log.log_start_offset, log.log_end_offset
-        pause_at = self._clock.monotonic_ms() + LOAD_SLICE_MS
-        while offset < end_offset:
-            info = log.read(offset, LOAD_SLICE_BYTES, FetchIsolation.LOG_END, True)
-            buffer = info.records.read()
-            position = 0
-            while (header := _whole_batch(buffer, position)) is not None:
-                if header.next_offset > offset:
-                    _replay_batch(header, buffer, position, replay)
-                    offset = header.next_offset
-                position += header.size_bytes
-                if self._clock.monotonic_ms() >= pause_at:
-                    yield True
-                    pause_at = self._clock.monotonic_ms() + LOAD_SLICE_MS
-            if not position:
-                return  # nothing whole is left
+    What cannot be read ends the reading with a log line: what was read until then counts.
+    """
+    try:
+        yield from _replay_log(log, replay)
+    except Exception:
+        _log.exception("%s cannot be read to its end", log)
+
+
+def _replay_log(log: Any, replay: Replay) -> Iterator[None]:
+    offset, end_offset = log.log_start_offset, log.log_end_offset
+    while offset < end_offset:
+        info = log.read(offset, LOAD_READ_BYTES, FetchIsolation.LOG_END, True)
+        buffer = info.records.read()
+        position = 0
+        while (header := _whole_batch(buffer, position)) is not None:
+            if header.next_offset > offset:
+                _replay_batch(header, buffer, position, replay)
+                offset = header.next_offset
+            position += header.size_bytes
+            yield
+        if not position:
+            return  # nothing whole is left
 
 
 def _whole_batch(buffer: bytes, position: int) -> BatchHeader | None:
@@ -291,12 +285,6 @@ def _replay_batch(header: BatchHeader, buffer: bytes, position: int, replay: Rep
                 replay.marker(header.producer_id, control.is_commit)
         else:
             replay.record(record.key, record.value, header.base_offset, producer_id)
-
-
-async def _in_slices(steps: Iterator[bool], loaded: Callable[[], None]) -> None:
-    for _ in steps:
-        await asyncio.sleep(0)
-    loaded()
 
 
 async def _report(results: Awaitable[list[PartitionProduceResult]], appended: Appended) -> None:

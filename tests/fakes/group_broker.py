@@ -233,6 +233,7 @@ class GroupBroker:
     def restarted(self, **settings: object) -> GroupBroker:
         """Another broker with what this one's logs hold."""
         other = GroupBroker(partitions=self._partitions, lead=False, **settings)
+        other._ids = self._ids  # real ids never come twice
         other.lead(*(OffsetsLog(bytes(log.data)) for log in self.replicas.logs.values()))
         return other
 

@@ -128,17 +128,18 @@ class GroupOffsets:
 
     # ---- remove
 
-    def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these partitions, commits on their way included.
+    def partitions(self) -> set[TopicPartition]:
+        """Partitions with an offset that is committed or on its way."""
+        return set(self.committed).union(self.pending, *self.pending_transactional.values())
 
-        The ones that had a committed offset come back.
-        """
+    def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Forget these partitions; those that have, or are about to have, a record come back."""
         removed = []
         for partition in partitions:
-            self.pending.pop(partition, None)
             for within in self.pending_transactional.values():
                 within.pop(partition, None)
-            if self.committed.pop(partition, None) is not None:
+            pending = self.pending.pop(partition, None)
+            if self.committed.pop(partition, pending) is not None:
                 removed.append(partition)
         return removed
 

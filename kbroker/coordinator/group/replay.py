@@ -7,6 +7,7 @@ its commit marker is read (KIP-98). Groups that only ever kept offsets have no r
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
@@ -65,13 +66,13 @@ class GroupReplay:
         for group_id in self._in_transaction.pop(producer_id, ()):
             self._offsets[group_id].end_transaction(producer_id, is_commit)
 
-    def groups(self) -> dict[str, Group]:
-        """All groups by id, with their offsets."""
-        groups = dict(self._groups)
+    def groups(self) -> Iterator[Group]:
+        """All groups, with their offsets."""
+        for group_id, group in self._groups.items():
+            group.offsets = self._offsets.pop(group_id, group.offsets)
+            yield group
         for group_id, offsets in self._offsets.items():
-            if group_id in groups:
-                groups[group_id].offsets = offsets
-            elif offsets:
-                group = groups[group_id] = Group(group_id)
+            if offsets:
+                group = Group(group_id)
                 group.offsets = offsets
-        return groups
+                yield group

@@ -309,6 +309,14 @@ def test_commits_of_strangers_and_old_generations_are_refused() -> None:
     ]
 
 
+def test_commit_of_nothing_makes_no_group() -> None:
+    broker = GroupBroker()
+
+    assert at_once(broker.groups.offsets.commit(Committer("g"), [])) == []
+
+    assert broker.groups.list_groups([], []) == (ErrorCode.NONE, [])
+
+
 def test_too_long_metadata_is_refused_by_itself() -> None:
     broker = GroupBroker()
     offsets = [(T0, offset(1, metadata="x" * 4097)), (T1, offset(2, metadata="x" * 4096))]
@@ -397,9 +405,26 @@ def test_live_group_keeps_offsets_of_topics_it_follows() -> None:
     at_once(broker.groups.offsets.commit(committer, [(T0, offset(1)), (other, offset(2))]))
 
     broker.time.advance(60_000)
-    broker.groups.offsets.expire()
+    for _ in broker.groups.offsets.expire():
+        pass
 
     assert committed(broker) == {T0: 1}
+
+
+def test_group_that_goes_while_offsets_expire_is_left_alone() -> None:
+    broker = GroupBroker(offsets_retention_minutes=1)
+    commit(broker, 1, "a")
+    commit(broker, 2, "b")
+    broker.time.advance(60_000)
+
+    expiring = broker.groups.offsets.expire()
+    next(expiring)
+    broker.groups.delete_group("b")
+    written = len(broker.log().batches())
+    rest = list(expiring)
+
+    assert len(rest) == 1
+    assert len(broker.log().batches()) == written
 
 
 def test_deleted_topic_takes_its_offsets_along() -> None:
@@ -410,6 +435,21 @@ def test_deleted_topic_takes_its_offsets_along() -> None:
 
     assert committed(broker) == {T1: 2}
     assert committed(broker.restarted()) == {T1: 2}
+
+
+def test_deleted_topic_takes_commits_on_their_way_along() -> None:
+    async def scenario() -> None:
+        broker = GroupBroker()
+        broker.replicas.holds = True
+        waiting = broker.groups.offsets.commit(Committer("g"), [(T0, offset(1))])
+
+        broker.groups.on_partitions_deleted([T0])
+        broker.replicas.release()
+
+        assert await waiting == [ErrorCode.NONE]
+        assert broker.restarted().groups.describe_group("g")[0] is ErrorCode.GROUP_ID_NOT_FOUND
+
+    asyncio.run(scenario())
 
 
 # ---- restart and leadership
@@ -466,6 +506,81 @@ def test_resigning_sends_waiting_members_to_the_new_coordinator() -> None:
         assert broker.time.armed() == 0
 
     asyncio.run(scenario())
+
+
+def test_coordinator_that_stops_refuses_instead_of_telling_that_nothing_is_committed() -> None:
+    broker = GroupBroker()
+    commit(broker, 5)
+
+    broker.groups.shutdown()
+
+    with pytest.raises(KafkaError) as refused:
+        committed(broker)
+    assert refused.value.code is ErrorCode.NOT_COORDINATOR
+    assert commit(broker, 6) == [ErrorCode.NOT_COORDINATOR]
+    assert len(broker.log().batches()) == 1
+
+
+def test_partitions_are_loaded_one_after_the_other() -> None:
+    async def scenario() -> None:
+        writer = GroupBroker(partitions=2)
+        for value in range(50):
+            commit(writer, value, "a")
+            commit(writer, value, "b")
+        logs = [OffsetsLog(bytes(log.data)) for log in writer.replicas.logs.values()]
+        broker = GroupBroker(partitions=2, lead=False)
+        broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
+
+        broker.lead(*logs)
+        await asyncio.sleep(0)
+
+        assert [log.reads for log in logs] == [1, 0]
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert committed(broker, "a") == committed(broker, "b") == {T0: 49}
+
+    asyncio.run(scenario())
+
+
+def test_loading_ends_when_the_partition_is_given_up() -> None:
+    async def scenario() -> None:
+        writer = GroupBroker()
+        for value in range(50):
+            commit(writer, value)
+        log = OffsetsLog(bytes(writer.log().data))
+        broker = GroupBroker(lead=False)
+        broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
+        broker.lead(log)
+
+        broker.resign()
+        broker.lead(OffsetsLog())
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+        assert committed(broker) == {}
+        assert broker.groups.list_groups([], []) == (ErrorCode.NONE, [])
+
+    asyncio.run(scenario())
+
+
+def test_log_that_fails_in_an_unforeseen_way_leaves_a_coordinator_that_answers() -> None:
+    log = OffsetsLog(bytes(a_commit().data))
+    broker = GroupBroker(lead=False)
+    log.read = closed_file  # type: ignore[method-assign]
+
+    broker.lead(log)
+
+    assert commit(broker, 1) == [ErrorCode.NONE]
+
+
+def a_commit() -> OffsetsLog:
+    writer = GroupBroker()
+    commit(writer, 1)
+    return writer.log()
+
+
+def closed_file(*_args: object) -> None:
+    raise ValueError("read of closed file")
 
 
 def test_large_log_is_loaded_in_slices_and_refuses_meanwhile() -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply
+from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply, replayed
 from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log import Log
@@ -67,9 +67,9 @@ def runtime_of(log: Log) -> CoordinatorRuntime:
 
 
 def loaded(log: Log) -> Collected:
-    collected, done = Collected(), []
-    runtime_of(log).load(log, collected, lambda: done.append(True))
-    assert done
+    collected = Collected()
+    for _ in replayed(log, collected):
+        pass
     return collected
 
 

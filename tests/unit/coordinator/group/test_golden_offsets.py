@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.coordinator import runtime
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
 from kbroker.coordinator.group.records import (
@@ -21,10 +22,9 @@ from kbroker.coordinator.group.records import (
     read_offset_commit_value,
 )
 from kbroker.coordinator.group.replay import GroupReplay
-from kbroker.coordinator.runtime import METADATA_BATCH, OFFSET_BATCH, CoordinatorRuntime
+from kbroker.coordinator.runtime import METADATA_BATCH, OFFSET_BATCH
 from kbroker.record.record_batch import BatchOptions, Record, build, read_header, records
-from tests.fakes.group_broker import OffsetsLog, OffsetsReplicas
-from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.group_broker import OffsetsLog
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "groups"
 VERSIONS = ("3.9.2", "4.3.1")
@@ -35,13 +35,11 @@ def log_bytes(version: str, partition: int) -> bytes:
 
 
 def replayed(version: str) -> tuple[dict[str, Group], GroupReplay]:
-    time = VirtualTime()
-    runtime = CoordinatorRuntime(OffsetsReplicas(), time, time)
     replay = GroupReplay()
     for partition in range(3):
-        log = OffsetsLog(log_bytes(version, partition))
-        runtime.load(log, replay, lambda: None)
-    return replay.groups(), replay
+        for _ in runtime.replayed(OffsetsLog(log_bytes(version, partition)), replay):
+            pass
+    return {group.group_id: group for group in replay.groups()}, replay
 
 
 def expected(version: str) -> list[dict]:
