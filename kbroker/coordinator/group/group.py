@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kbroker.coordinator.group.group_state import VALID_PREVIOUS, GroupState
-from kbroker.coordinator.group.member import Member
+from kbroker.coordinator.group.member import Member, Protocols
 from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
@@ -31,6 +31,7 @@ class Group:
         "offsets",
         "pending_members",
         "pending_sync_members",
+        "protocol_counts",
         "protocol_name",
         "protocol_type",
         "state",
@@ -45,6 +46,7 @@ class Group:
         self.generation_id = 0  # one more with every finished rebalance
         self.protocol_type: str | None = None  # of the first member; None = offsets only
         self.protocol_name: str | None = None  # chosen by vote, for the current generation
+        self.protocol_counts: Counter[str] = Counter()  # how many members support each
         self.leader_id: str | None = None  # in members, or None when there are none
         self.members: dict[str, Member] = {}  # in order of joining
         self.static_members: dict[str, str] = {}  # group instance id -> id of a member
@@ -86,15 +88,13 @@ class Group:
 
     def candidate_protocols(self) -> frozenset[str]:
         """The protocols that every member supports."""
-        counts = Counter(
-            name for member in self.members.values() for name in {p[0] for p in member.protocols}
-        )
-        return frozenset(name for name, count in counts.items() if count == len(self.members))
+        everybody = len(self.members)
+        return frozenset(n for n, count in self.protocol_counts.items() if count == everybody)
 
     def supports_protocols(self, protocol_type: str, names: Iterable[str]) -> bool:
         """True when a member with these protocols could join without shutting another one out."""
         names = set(names)
-        if self.state is GroupState.EMPTY:
+        if not self.members:  # Empty, or all have left during the initial delay
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and not names.isdisjoint(
             self.candidate_protocols()
@@ -129,18 +129,31 @@ class Group:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
+        self.protocol_counts.update(member.protocol_names())
         self.pending_members.discard(member.member_id)
 
     def remove(self, member_id: str) -> Member | None:
         """Let a member, or an id that was handed out, go; the oldest member left becomes leader."""
         member = self.members.pop(member_id, None)
-        if member is not None and member.group_instance_id is not None:
-            del self.static_members[member.group_instance_id]
+        if member is not None:
+            self._uncount_protocols(member)
+            if member.group_instance_id is not None:
+                del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
         self.pending_members.discard(member_id)
         self.pending_sync_members.discard(member_id)
         return member
+
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        """A member has another list of protocols."""
+        self._uncount_protocols(member)
+        member.protocols = protocols
+        self.protocol_counts.update(member.protocol_names())
+
+    def _uncount_protocols(self, member: Member) -> None:
+        self.protocol_counts.subtract(member.protocol_names())
+        self.protocol_counts = +self.protocol_counts  # only what somebody supports
 
     def replace_static_member(self, instance_id: str, new_member_id: str) -> Member:
         """Give the member of an instance id a new member id.

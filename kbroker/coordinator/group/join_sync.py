@@ -184,7 +184,7 @@ def _update_member(step: Step, attempt: JoinAttempt, member: Member) -> None:
     whose connection is most likely gone.
     """
     answer_join(step, member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
-    member.protocols = attempt.protocols
+    step.group.set_protocols(member, attempt.protocols)
     member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
     member.session_timeout_ms = attempt.request.session_timeout_ms
     member.join = attempt.correlation
@@ -233,7 +233,7 @@ def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorC
         answer_join(step, member, refused_join(UNKNOWN_MEMBER, error))
         forget_session(step, member)
         group.replace_static_member(member.group_instance_id or "", token.old_member_id)
-        member.protocols = token.old_protocols
+        group.set_protocols(member, token.old_protocols)
         member.rebalance_timeout_ms = token.old_rebalance_timeout_ms
         member.session_timeout_ms = token.old_session_timeout_ms
         keep_alive(step, member)

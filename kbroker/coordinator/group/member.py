@@ -37,6 +37,10 @@ class Member:
         """True for a member with a group instance id (KIP-345)."""
         return self.group_instance_id is not None
 
+    def protocol_names(self) -> set[str]:
+        """The protocols the member supports."""
+        return {name for name, _ in self.protocols}
+
     def metadata(self, protocol: str) -> bytes:
         """The member's metadata for one protocol; it is a bug to ask for one it did not send."""
         for name, metadata in self.protocols:

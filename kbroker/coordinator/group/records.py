@@ -196,8 +196,11 @@ def read_group_metadata(group_id: str, value: bytes) -> Group:
     group.current_state_timestamp_ms = None if timestamp < 0 else timestamp
     group.generation_id = read.generation
     group.protocol_type = read.protocol_type or None
-    for member in read.members:
-        group.add(_member(member, version, read))
+    for entry in read.members:
+        member = _member(entry, version, read)
+        if member.member_id in group.members or member.group_instance_id in group.static_members:
+            raise ProtocolError(f"group {group_id} has member {member.member_id} twice")
+        group.add(member)
     group.leader_id = read.leader if read.leader in group.members else group.leader_id
     group.protocol_name = read.protocol
     group.compute_subscribed_topics()

@@ -4,7 +4,7 @@ import pytest
 
 from kbroker.apis import registry
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
-from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 
 
 def test_load_finds_the_handlers_by_key_in_rising_order() -> None:
@@ -27,7 +27,11 @@ def test_a_version_that_is_not_declared_cannot_be_served() -> None:
 
 def test_a_message_without_a_key_cannot_be_served() -> None:
     with pytest.raises(ValueError, match="no key"):
-        registry.api(HeartbeatResponse, serves="0")(lambda ctx, request: None)
+        registry.api(MessageWithoutKey, serves="0")(lambda ctx, request: None)
+
+
+class MessageWithoutKey(HeartbeatRequest):
+    spec = HeartbeatRequest.spec._replace(key=None)
 
 
 class RequestOfAnUnusedKey(HeartbeatRequest):

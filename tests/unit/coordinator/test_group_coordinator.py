@@ -151,6 +151,23 @@ def test_initial_delay_lets_several_members_into_the_first_generation() -> None:
     asyncio.run(scenario())
 
 
+def test_member_joins_after_the_first_one_left_during_the_initial_delay() -> None:
+    async def scenario() -> None:
+        broker = GroupBroker(group_initial_rebalance_delay_ms=3000)
+        first = broker.join(version=3)
+        [member_id] = broker.groups._store.find("g").group.members
+        broker.groups.leave_group("g", [LeaveGroupRequest.MemberIdentity(member_id=member_id)])
+
+        second = broker.join(version=3, protocols=("sticky",))
+        broker.time.advance(6000)
+
+        assert (await first).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        joined = await second
+        assert (joined.error_code, joined.protocol_name) == (0, "sticky")
+
+    asyncio.run(scenario())
+
+
 def test_session_ends_without_heartbeats_and_lasts_with_them() -> None:
     broker = GroupBroker()
     member_id = broker.stable_member().member_id
