@@ -39,3 +39,8 @@ class DoomedSegments:
         """Give all descriptors back."""
         for segment, _ in self._waiting:
             segment.records.close()
+
+    def move(self, old_directory: str, new_directory: str) -> None:
+        """Follow a rename of the partition's directory; descriptors must have been given back."""
+        for segment, _ in self._waiting:
+            segment.move(old_directory, new_directory)

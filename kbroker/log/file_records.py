@@ -9,9 +9,10 @@ threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from errno import ENOENT, ESTALE
 from typing import Final
 
-from kbroker.log.file_system import Bytes, File, FileSystem
+from kbroker.log.file_system import Bytes, File, FileSystem, StorageError
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
@@ -21,20 +22,32 @@ _BATCH_WINDOW_BYTES: Final = 1024 * 1024
 
 
 class FileRecords:
-    """An append-only file of record batches; the descriptor is opened at first use."""
+    """An append-only file of record batches; the descriptor is opened at first use.
 
-    __slots__ = ("_file", "_file_system", "path", "size_bytes")
+    The owner alone closes it, on the thread that also sends slices: a descriptor that was asked for
+    stays this file's until the owner's next call.
+    """
+
+    __slots__ = ("_file", "_file_system", "_is_deleted", "cuts", "path", "size_bytes")
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self.path = path
         self.size_bytes = file_system.size(path) if file_system.exists(path) else 0
         self._file_system = file_system
+        self.cuts = 0  # how often the end was cut off: slices made before hold other bytes now
         self._file: File | None = None
+        self._is_deleted = False
+
+    def create(self) -> File:
+        """Open the file for appends; a missing one is made."""
+        if self._file is None:
+            self._file = self._file_system.open(self.path, create=True)
+        return self._file
 
     def append(self, data: Bytes) -> int:
         """Write whole batches at the end; their position in the file."""
         position = self.size_bytes
-        (self._file or self._open()).pwrite(data, position)
+        (self._file or self.create()).pwrite(data, position)
         self.size_bytes = position + len(data)
         return position
 
@@ -48,7 +61,7 @@ class FileRecords:
         return (self._file or self._open()).pread(size, position) if size > 0 else b""
 
     def fileno(self) -> int:
-        """Descriptor of the data file."""
+        """Descriptor of the data file. StorageError where that is gone."""
         return (self._file or self._open()).fileno()
 
     def headers(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
@@ -130,7 +143,7 @@ class FileRecords:
 
     def preallocate(self, size: int) -> None:
         """Extend the file with a hole; `size_bytes` stays where the batches end."""
-        (self._file or self._open()).truncate(max(size, self.size_bytes))
+        self.create().truncate(max(size, self.size_bytes))
 
     def trim(self) -> None:
         """Cut what is behind the last batch: a preallocated rest, or a failed write.
@@ -144,8 +157,10 @@ class FileRecords:
         """Keep the first `size` bytes; the number of bytes that went."""
         assert 0 <= size <= self.size_bytes, (size, self.size_bytes, self.path)
         removed = self.size_bytes - size
-        (self._file or self._open()).truncate(size)
+        self.create().truncate(size)
         self.size_bytes = size
+        if removed:
+            self.cuts += 1
         return removed
 
     def sync(self) -> None:
@@ -162,32 +177,52 @@ class FileRecords:
             self._file = None
 
     def delete(self) -> None:
-        """Close and remove the file."""
+        """Close and remove the file; slices of it fail, also when another one gets its name."""
         self.close()
+        self._is_deleted = True
         self._file_system.unlink(self.path)
 
     def _open(self) -> File:
-        self._file = self._file_system.open(self.path, create=True)
+        if self._is_deleted:
+            raise StorageError(self.path, "read", ENOENT)
+        self._file = self._file_system.open(self.path)
         return self._file
 
 
 class RecordsSlice:
-    """A stretch of a data file on its way to a socket."""
+    """A stretch of a data file on its way to a socket.
 
-    __slots__ = ("_size", "position", "records")
+    Law: it gives the bytes it was made for, or fails. It stays good while its segment is renamed,
+    closed or rolled, and fails once the file was removed or cut.
+    """
+
+    __slots__ = ("_cuts", "_size", "position", "records")
 
     def __init__(self, records: FileRecords, position: int, size: int) -> None:
         self.records = records
         self.position = position
         self._size = size
+        self._cuts = records.cuts
 
     def __len__(self) -> int:
         return self._size
 
     def fileno(self) -> int:
-        """Descriptor of the data file, opened if need be."""
-        return self.records.fileno()
+        """Descriptor of the data file, opened if need be; to be used before anything else is done.
+
+        Raises OSError, as a socket does: to its sender the answer cannot be sent.
+        """
+        try:
+            self._check()
+            return self.records.fileno()
+        except StorageError as error:
+            raise OSError(error.errno, str(error)) from error
 
     def read(self) -> bytes:
-        """The bytes; fewer than `len` only where the file was truncated meanwhile."""
+        """The bytes, all of them. StorageError where they are gone."""
+        self._check()
         return self.records.read(self.position, self._size)
+
+    def _check(self) -> None:
+        if self.records.cuts != self._cuts:
+            raise StorageError(self.records.path, "read", ESTALE, "the log was cut meanwhile")

@@ -247,6 +247,10 @@ class RealFile:
         except OSError as error:
             raise _error(self.path, "close", error) from error
 
+    def __del__(self) -> None:
+        """A slice may open the file of a log that was closed before: it goes with the slice."""
+        self.close()
+
 
 class RealMapping:
     """A mapping that lives as long as its `with` block, and so does its descriptor."""

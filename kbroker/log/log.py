@@ -362,6 +362,7 @@ class Log:
         """Follow a rename of the partition's directory: descriptors go back, paths change."""
         self.close_files()
         self.segments.move(self.directory, directory)
+        self._doomed.move(self.directory, directory)
         self.directory = self.snapshots.directory = directory
 
     def _check_producer(self, header: BatchHeader) -> LogAppendInfo | None:

@@ -159,7 +159,7 @@ class LogSegment:
         if self._config.preallocate and not self.size_bytes:
             self.records.preallocate(self._config.segment_bytes)
         else:
-            self.records.fileno()
+            self.records.create()
         self.offset_index.preallocate()
         self.time_index.preallocate()
 
@@ -313,6 +313,12 @@ class LogSegment:
             if self._file_system.exists(part.path):
                 self._file_system.rename(part.path, target)
             part.path = target
+
+    def move(self, old_directory: str, new_directory: str) -> None:
+        """Follow a rename of the directory; descriptors must have been given back."""
+        self.path_stem = new_directory + self.path_stem.removeprefix(old_directory)
+        for part in (self.records, self.offset_index, self.time_index, self.transaction_index):
+            part.path = new_directory + part.path.removeprefix(old_directory)
 
     def mark_deleted(self) -> None:
         """Rename the files to `.deleted`: gone for the log, still there for slices."""

@@ -87,11 +87,4 @@ class LogSegments:
     def move(self, old_directory: str, new_directory: str) -> None:
         """Follow a rename of the partition's directory; descriptors must have been given back."""
         for segment in self._segments:
-            segment.path_stem = new_directory + segment.path_stem.removeprefix(old_directory)
-            for part in (
-                segment.records,
-                segment.offset_index,
-                segment.time_index,
-                segment.transaction_index,
-            ):
-                part.path = new_directory + part.path.removeprefix(old_directory)
+            segment.move(old_directory, new_directory)

@@ -22,7 +22,7 @@ class FileSlice(Protocol):
         ...
 
     def fileno(self) -> int:
-        """Descriptor of the open file."""
+        """Descriptor of the open file, for use at once. OSError where the file is gone."""
         ...
 
     def read(self) -> bytes:
