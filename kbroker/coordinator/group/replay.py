@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import GroupOffsets
@@ -20,6 +21,8 @@ from kbroker.coordinator.group.records import (
 from kbroker.errors import ProtocolError
 from kbroker.model import TopicPartition
 
+_KEYS_REMEMBERED = 1 << 14
+
 
 class GroupReplay:
     """Takes records in the order of the log; `groups` gives what they amount to."""
@@ -28,6 +31,8 @@ class GroupReplay:
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, GroupOffsets] = {}
         self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups it has offsets for
+        # A log that was not compacted yet names the same keys again and again.
+        self._read_key = lru_cache(_KEYS_REMEMBERED)(read_key)
         self.skipped: Counter[str] = Counter()  # records that were left out, by reason
 
     def record(
@@ -45,7 +50,7 @@ class GroupReplay:
     def _record(
         self, key: bytes, value: bytes | None, batch_offset: int, producer_id: int | None
     ) -> None:
-        about = read_key(key)
+        about = self._read_key(key)
         if about is None:
             self.skipped["a kind of record other than offsets and classic groups"] += 1
         elif isinstance(about, OffsetCommitKey):
