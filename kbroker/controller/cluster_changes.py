@@ -24,6 +24,7 @@ from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.topic_deletions import TopicDeletions
 from kbroker.model import ZERO_UUID, Broker, ReplicaAssignment, TopicPartition
 from kbroker.zk.tree import EventType, WatchEvent
+from kbroker.zk.zk_paths import ZnodeFormatError
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +108,12 @@ class ClusterChanges:
         )
 
     async def _read_topic(self, topic: str) -> bool:
-        assignment = await self._zk.topic_assignment(topic, self._on_topic_event)
+        try:
+            assignment = await self._zk.topic_assignment(topic, self._on_topic_event)
+        except ZnodeFormatError as error:
+            # Left alone until its node changes; the other topics must not suffer from it.
+            log.error("topic left aside: %s", error)
+            return False
         if assignment is None:
             return False
         if assignment.topic_id == ZERO_UUID:  # made by a Kafka older than 2.8 (KIP-516)
@@ -205,7 +211,8 @@ class ClusterChanges:
     async def _on_partition_modifications(self, topic: str) -> None:
         context = self.context
         if topic not in context.assignments:
-            return  # its creation or removal comes as a change of the topics
+            await self._on_topic_change()  # perhaps it could not be read before
+            return
         before = set(context.partitions_of(topic))
         old = dict(context.assignments[topic])
         if not await self._read_topic(topic):

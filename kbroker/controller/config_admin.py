@@ -108,7 +108,7 @@ class ConfigAdmin:
         name, own_id = resource.resource_name, self._config().server.broker_id
         if not name:
             return None
-        if not name.lstrip("-").isdecimal():
+        if not name.removeprefix("-").isdecimal():
             message = f"Broker id must be an integer, but it is: {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         if int(name) != own_id:

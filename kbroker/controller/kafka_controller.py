@@ -39,6 +39,8 @@ from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 
 log = logging.getLogger(__name__)
 
+GIVE_UP_BACKOFF_S = 1.0  # between two attempts to be controller
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerSettings:
@@ -108,8 +110,7 @@ class KafkaController:
         changes = self._changes
         await self._resign()
         if changes is not None:
-            with suppress(TreeError, ControllerMovedError):
-                await self._zk.delete_controller(changes.context.epoch_version)
+            await self._leave_seat(changes.context.epoch_version)
 
     async def controlled_shutdown(self, broker_id: int) -> list[TopicPartition]:
         """Move leaderships away from a broker.
@@ -142,7 +143,7 @@ class KafkaController:
         except ControllerMovedError as error:
             log.info("no longer controller: %s", error)
             await self._resign()
-            await self._settle_seat()
+            self._note(events.Reelect())  # the seat may be empty by now
 
     async def _settle_seat(self) -> None:
         """Find out who is controller; resign if it is another one, compete if it is nobody."""
@@ -171,9 +172,26 @@ class KafkaController:
             put=self._put,
             delete_topic_enable=self._settings.delete_topic_enable,
         )
-        await self._changes.start()
+        try:
+            await self._changes.start()
+        except ControllerMovedError:
+            raise
+        except Exception:
+            log.exception("broker %d cannot be controller now", self._settings.broker_id)
+            await self._give_up(seat)
+            return
         if self._on_activity_change is not None:
             self._on_activity_change(True)
+
+    async def _give_up(self, seat: Seat) -> None:
+        """Let another broker try, or this one again: half a controller is worse than none."""
+        await self._resign()
+        await asyncio.sleep(GIVE_UP_BACKOFF_S)
+        await self._leave_seat(seat.epoch_version)
+
+    async def _leave_seat(self, epoch_version: int) -> None:
+        with suppress(TreeError, ControllerMovedError):
+            await self._zk.delete_controller(epoch_version)
 
     async def _resign(self) -> None:
         changes, self._changes = self._changes, None

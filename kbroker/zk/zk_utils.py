@@ -206,11 +206,19 @@ class ZkUtils:
 
     async def delete_topic(self, topic: str, epoch_version: int) -> None:
         """Remove a topic: partitions, assignment, overrides, and the wish to delete it."""
-        await self._delete_recursive(zk_paths.topic_path(topic), epoch_version)
+        path = zk_paths.topic_path(topic)
+        await self._delete_recursive(zk_paths.partitions_path(topic), epoch_version)
         await self._delete_fenced(
             zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic), epoch_version
         )
-        await self.delete_topic_deletions([topic], epoch_version)
+        # The name is free from here on: nothing may be left to remove that a new topic would own.
+        try:
+            await self.fenced(
+                (DeleteOp(path), DeleteOp(zk_paths.delete_topic_path(topic))), epoch_version
+            )
+        except NoNodeError:  # one of them has been removed by hand
+            await self._delete_recursive(path, epoch_version)
+            await self.delete_topic_deletions([topic], epoch_version)
 
     async def partition_states(
         self, partitions: Iterable[TopicPartition]
@@ -224,6 +232,7 @@ class ZkUtils:
             except NoNodeError:
                 continue
             states[topic_partition] = zk_paths.decode_partition_state(path, data, stat.version)
+            await self._give_way()
         return states
 
     async def write_partition_states(

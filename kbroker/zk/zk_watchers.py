@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from kbroker.clock import Clock
-from kbroker.zk.tree import NoNodeError, Tree, TreeError, WatchEvent
+from kbroker.zk.tree import NoNodeError, Tree, TreeError, TreeUnavailableError, WatchEvent
 from kbroker.zk.zk_paths import ZnodeFormatError, sequence_number
 
 log = logging.getLogger(__name__)
 
 CHANGE_EXPIRATION_MS = 15 * 60 * 1000
+RETRY_BACKOFF_S = 1.0
 NotificationHandler = Callable[[bytes | None], None]
 
 
@@ -41,8 +42,8 @@ class ChangeNotificationWatcher:
 
     async def start(self) -> None:
         """Remember where the notifications stand, and follow them from here on."""
-        for name in await self._tree.children(self._root, self._on_event):
-            self._last_number = max(self._last_number, sequence_number(name))
+        for number, _ in await self._notifications():
+            self._last_number = max(self._last_number, number)
         self._task = asyncio.create_task(self._run(), name=f"notifications {self._root}")
 
     async def stop(self) -> None:
@@ -61,18 +62,29 @@ class ChangeNotificationWatcher:
             self._changed.clear()
             try:
                 await self._read_new()
+            except TreeUnavailableError as error:
+                # Perhaps nothing watches now: look again, or no change would ever be seen.
+                log.warning("notifications of %s cannot be read: %r", self._root, error)
+                await asyncio.sleep(RETRY_BACKOFF_S)
+                self._changed.set()
             except TreeError as error:
                 log.warning("notifications of %s cannot be read: %r", self._root, error)
 
     async def _read_new(self) -> None:
-        names = await self._tree.children(self._root, self._on_event)
-        names.sort(key=sequence_number)
-        for name in names:
-            number = sequence_number(name)
+        notifications = await self._notifications()
+        for number, path in notifications:
             if number > self._last_number:
-                await self._handle(f"{self._root}/{name}")
+                await self._handle(path)
                 self._last_number = number
-        await self._purge(names)
+        await self._purge(path for _, path in notifications)
+
+    async def _notifications(self) -> list[tuple[int, str]]:
+        """Numbers and paths of all notifications, in order; nodes of other names are none of ours."""
+        found = []
+        for name in await self._tree.children(self._root, self._on_event):
+            with suppress(ZnodeFormatError):
+                found.append((sequence_number(name), f"{self._root}/{name}"))
+        return sorted(found)
 
     async def _handle(self, path: str) -> None:
         try:
@@ -83,12 +95,11 @@ class ChangeNotificationWatcher:
         except ZnodeFormatError as error:
             log.warning("notification left aside: %s", error)
 
-    async def _purge(self, names: list[str]) -> None:
+    async def _purge(self, paths: Iterable[str]) -> None:
         oldest_ms = self._clock.now_ms() - CHANGE_EXPIRATION_MS
-        for name in names:
-            path = f"{self._root}/{name}"
+        for path in paths:
             stat = await self._tree.exists(path)
             if stat is not None and stat.ctime_ms >= oldest_ms:
-                return  # the names are in the order of their making
+                return  # the paths are in the order of their making
             with suppress(NoNodeError):
                 await self._tree.delete(path)

@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kbroker.controller import kafka_controller
 from kbroker.controller.event_queue import EventQueue
 from kbroker.controller.machines import events
 from kbroker.controller.machines.events import Event
 from kbroker.errors import ErrorCode
-from kbroker.model import ZERO_UUID
+from kbroker.model import ZERO_UUID, Broker
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
+from kbroker.zk.tree import CreateOp, TreeUnavailableError, Watch
+from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.controller_cluster import ControllerCluster
 
 
@@ -136,6 +139,52 @@ def test_a_topic_from_before_topic_ids_gets_one() -> None:
         assert assignment is not None
         assert assignment.topic_id == broker.metadata.topic_id("old")
         assert assignment.topic_id != ZERO_UUID
+
+    run(scenario)
+
+
+def test_a_topic_that_cannot_be_read_does_not_keep_others_from_being_made() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = await cluster.start(0)
+        await broker.session.multi(
+            (
+                CreateOp("/brokers/topics/a", b'{"version":1,"partitions":{"0":[0]}}'),
+                CreateOp("/brokers/topics/broken", b"no JSON"),
+                CreateOp("/brokers/topics/z", b'{"version":1,"partitions":{"0":[0]}}'),
+            )
+        )
+        await cluster.settle()
+        found = [topic for topic in ("a", "broken", "z") if broker.metadata.contains_topic(topic)]
+
+        await broker.session.set("/brokers/topics/broken", b'{"version":1,"partitions":{"0":[0]}}')
+        await cluster.settle()
+
+        assert found == ["a", "z"]
+        assert broker.metadata.contains_topic("broken")
+
+    run(scenario)
+
+
+def test_a_controller_that_cannot_take_over_gives_the_seat_up_and_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kafka_controller, "GIVE_UP_BACKOFF_S", 0.0)
+    caplog.set_level(logging.CRITICAL)
+    read = ZkUtils.all_brokers
+    failures = [TreeUnavailableError("/brokers/ids"), TreeUnavailableError("/brokers/ids")]
+
+    async def all_brokers(zk: ZkUtils, watch: Watch | None = None) -> list[Broker]:
+        if failures:
+            raise failures.pop()
+        return await read(zk, watch)
+
+    async def scenario(cluster: ControllerCluster) -> None:
+        monkeypatch.setattr(ZkUtils, "all_brokers", all_brokers)
+        broker = await cluster.start(0)
+        assert broker.controller.is_active
+        assert broker.controller.epoch == 3
+        await create(cluster, "t")
+        assert broker.metadata.contains_topic("t")
 
     run(scenario)
 

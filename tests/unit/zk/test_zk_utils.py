@@ -127,6 +127,28 @@ def test_deleting_a_topic_leaves_no_node_of_it() -> None:
     run(scenario)
 
 
+def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        _, version = await zk.register_controller_and_raise_epoch(1)
+        await zk.set_entity_config("topics", "t", {"retention.ms": "1"})
+        await zk.create_topic_assignment("t", assignment())
+        await zk.create_partition_paths([T0], version)
+        await zk.create_delete_topic("t")
+        left: list[list[str]] = []
+
+        async def look() -> None:
+            if not await zk.topic_exists("t"):
+                left.append([path for path, _, _ in tree.dump() if path.endswith("/t")])
+
+        monkeypatch.setattr(zk, "_give_way", look)
+        await zk.delete_topic("t", version)
+        assert left == [[]]
+
+    run(scenario)
+
+
 def test_producer_id_blocks_follow_each_other_across_brokers() -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         blocks = [await zk.allocate_producer_id_block(broker_id) for broker_id in (0, 1, 0)]

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
+import pytest
+
+from kbroker.zk import zk_watchers
 from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import TreeUnavailableError, Watch
 from kbroker.zk.zk_watchers import CHANGE_EXPIRATION_MS, ChangeNotificationWatcher
 from tests.fakes.memory_tree_files import FixedClock
 
@@ -32,6 +37,54 @@ def test_only_notifications_after_the_start_are_handled_each_once_and_in_order()
         await session.create("/changes/c_", b"4", sequential=True)
         await turns()
         assert seen == [b"1", b"2", b"3"]
+
+    asyncio.run(main())
+
+
+def test_nodes_that_are_no_notifications_are_passed_over() -> None:
+    async def main() -> None:
+        clock = FixedClock()
+        session = EmbeddedTree(clock).session()
+        await session.create("/changes/by-hand", make_parents=True)
+        seen: list[bytes | None] = []
+        watcher = ChangeNotificationWatcher(session, "/changes", seen.append, clock)
+        await watcher.start()
+        await session.create("/changes/another")
+        await turns()
+        await session.create("/changes/c_", b"1", sequential=True)
+        await turns()
+        await watcher.stop()
+        assert seen == [b"1"]
+
+    asyncio.run(main())
+
+
+def test_changes_are_seen_after_the_tree_could_not_be_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(zk_watchers, "RETRY_BACKOFF_S", 0.0)
+    caplog.set_level(logging.CRITICAL)
+
+    async def main() -> None:
+        clock = FixedClock()
+        session = EmbeddedTree(clock).session()
+        await session.create("/changes")
+        seen: list[bytes | None] = []
+        watcher = ChangeNotificationWatcher(session, "/changes", seen.append, clock)
+        await watcher.start()
+        read = session.children
+        failures = [TreeUnavailableError("/changes")]
+
+        async def children(path: str, watch: Watch | None = None) -> list[str]:
+            if failures:
+                raise failures.pop()
+            return await read(path, watch)
+
+        monkeypatch.setattr(session, "children", children)
+        await session.create("/changes/c_", b"1", sequential=True)
+        await turns()
+        await watcher.stop()
+        assert seen == [b"1"]
 
     asyncio.run(main())
 
