@@ -8,6 +8,7 @@ groups) has no coordinator here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -75,15 +76,18 @@ def _look_up(ctx: RequestContext, key: str) -> Found | _Pending:
 
 
 async def _wait(ctx: RequestContext, looked_up: list[Found | _Pending]) -> FindCoordinatorResponse:
-    found = []
-    for each in looked_up:
-        if isinstance(each, _Pending):
-            try:
-                each = _located(ctx, each.key, await each.broker_id)
-            except KafkaError as error:
-                each = Found(each.key, error=error.code, message=error.message)
-        found.append(each)
+    """All keys are waited for at once: one after the other, each could take the whole time."""
+    found = await asyncio.gather(*(_settled(ctx, each) for each in looked_up))
     return _response(ctx.api_version, found)
+
+
+async def _settled(ctx: RequestContext, looked_up: Found | _Pending) -> Found:
+    if isinstance(looked_up, Found):
+        return looked_up
+    try:
+        return _located(ctx, looked_up.key, await looked_up.broker_id)
+    except KafkaError as error:
+        return Found(looked_up.key, error=error.code, message=error.message)
 
 
 def _located(ctx: RequestContext, key: str, broker_id: int) -> Found:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.clock import Clock
+from kbroker.model import TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import TreeError
 from kbroker.zk.zk_utils import ZkUtils
@@ -79,9 +80,10 @@ class DynamicConfigManager:
         """The overrides of a topic as last read; empty for a topic without any."""
         return self._topics.get(topic, {})
 
-    def forget_topic(self, topic: str) -> None:
-        """The topic is deleted."""
-        self._topics.pop(topic, None)
+    def forget_topics(self, partitions: Iterable[TopicPartition]) -> None:
+        """The topics of these partitions are deleted."""
+        for topic_partition in partitions:
+            self._topics.pop(topic_partition.topic, None)
 
     def _on_notification(self, data: bytes | None) -> None:
         self._changed.append(zk_paths.decode_config_change(data))

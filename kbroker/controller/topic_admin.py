@@ -10,6 +10,7 @@ when the caller's time is up (REQUEST_TIMED_OUT; the change still happens).
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,9 +36,11 @@ from kbroker.model import NO_LEADER, ZERO_UUID, ReplicaAssignment, TopicPartitio
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
-from kbroker.zk.tree import NodeExistsError, NoNodeError
+from kbroker.zk.tree import NodeExistsError, NoNodeError, TreeUnavailableError
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
+
+log = logging.getLogger(__name__)
 
 AUTO_CREATE_TIMEOUT_MS = 5_000
 # A deleted topic leaves the metadata first and the tree when its replicas have gone. So long its
@@ -261,6 +264,9 @@ class TopicAdmin:
                     return error.code
                 if await self._zk.is_marked_for_deletion(name):
                     return ErrorCode.LEADER_NOT_AVAILABLE
+            except TreeUnavailableError:
+                log.exception("topic %s cannot be created now", name)
+                return ErrorCode.LEADER_NOT_AVAILABLE  # clients ask again
         elif self._is_led(result):
             return ErrorCode.NONE
         usable = await self._waiter.wait_until(lambda: self._is_led(result), AUTO_CREATE_TIMEOUT_MS)

@@ -185,6 +185,7 @@ class KafkaServer:
         )
         self._replicas.add_leadership_listener(groups.on_leadership_change)
         self._replicas.add_deletion_listener(groups.on_partitions_deleted)
+        self._replicas.add_deletion_listener(self._dynamic_configs.forget_topics)
         return groups
 
     def _services(self) -> Services:

@@ -1,4 +1,4 @@
-"""Sends requests to the group handlers the way they arrive: encoded in a version, and answered in it."""
+"""Sends requests to the group handlers as they arrive: encoded in a version, answered in it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,13 @@ class GroupCaller:
         )
 
     def __call__(self, request: Message, version: int) -> Any:
-        """The answer as a client of that version reads it. Must be called outside of a running loop."""
+        """The answer as a client of that version reads it; to be called outside of a loop."""
+        answer = asyncio.run(asyncio.wait_for(self.answer(request, version), 5))
+        cls = response_class(type(request))
+        return decode(cls, version, encode(answer, version))[0]
+
+    async def answer(self, request: Message, version: int) -> Any:
+        """What the handler answers."""
         module = type(request).__module__.rpartition(".")[2]
         handle = importlib.import_module(f"kbroker.apis.{module}").handle
         arrived, _ = decode(type(request), version, encode(request, version))
@@ -49,10 +55,5 @@ class GroupCaller:
             RequestHeader(0, version, 1, "raw"), self.connection, self.services
         )
 
-        async def run() -> Any:
-            answer = handle(context, arrived)
-            return await asyncio.wait_for(answer, 5) if inspect.isawaitable(answer) else answer
-
-        answer = asyncio.run(run())
-        cls = response_class(type(request))
-        return decode(cls, version, encode(answer, version))[0]
+        answer = handle(context, arrived)
+        return await answer if inspect.isawaitable(answer) else answer

@@ -67,10 +67,6 @@ class ControllerContext:
         """True when the broker is registered and not about to stop."""
         return broker_id in self.live_brokers and broker_id not in self.shutting_down
 
-    def live_broker_ids(self) -> list[int]:
-        """Brokers that may be given work, by id."""
-        return [b for b in sorted(self.live_brokers) if b not in self.shutting_down]
-
     def is_replica_online(self, replica: Replica) -> bool:
         """True when the replica's broker lives and its directory has not failed."""
         return self.is_live(replica.broker_id) and replica not in self.replicas_on_failed_dirs

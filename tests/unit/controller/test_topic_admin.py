@@ -5,6 +5,7 @@ and created so that they are usable at once.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -15,6 +16,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
@@ -230,6 +232,23 @@ def test_automatic_creation_is_shared_and_returns_when_usable() -> None:
             "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
         }
 
+    run(scenario)
+
+
+def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_args: object, **_options: object) -> str:
+        raise TreeUnavailableError("/brokers/topics/T")
+
+    async def scenario(broker: FakeBroker) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.session, "create", fail)
+            outcome = await broker.topics.auto_create(["T"])
+        assert outcome == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
+        assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}
+
+    caplog.set_level(logging.CRITICAL)
     run(scenario)
 
 
