@@ -8,6 +8,7 @@ open, the sessions of the process before are over, so their ephemeral nodes go.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -27,10 +28,13 @@ from kbroker.zk.tree import (
     SessionState,
     SetOp,
     Stat,
+    TreeUnavailableError,
     Watch,
     WatchEvent,
 )
 from kbroker.zk.tree_journal import JournalEntry, TreeFiles, TreeJournal
+
+log = logging.getLogger(__name__)
 
 # Above this, a snapshot at open or close makes the next start quicker.
 _COMPACT_IDLE_BYTES = 1 << 20
@@ -107,12 +111,19 @@ class EmbeddedTree:
         for event in done.events:
             self._fire(event)
         if self._journal and self._journal.wants_compaction:
-            self._journal.compact(self._tree, zxid)
+            self._compact(self._journal)
         return done.results
 
     def _compact_when_idle(self) -> None:
         if self._journal and self._journal.size_bytes > _COMPACT_IDLE_BYTES:
-            self._journal.compact(self._tree, self._zxid)
+            self._compact(self._journal)
+
+    def _compact(self, journal: TreeJournal) -> None:
+        try:
+            journal.compact(self._tree, self._zxid)
+        except TreeUnavailableError:
+            # What was committed is in the journal; the caller must not be told otherwise.
+            log.exception("the journal of the tree stays as long as it is")
 
     def _drop_ephemerals(self, session_id: int) -> None:
         paths = self._tree.ephemerals.get(session_id)

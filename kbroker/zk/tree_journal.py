@@ -118,8 +118,10 @@ class TreeJournal:
         self._files = files
         self._fsync = fsync
         self._compact_bytes = compact_bytes
+        self._compact_at_bytes = compact_bytes  # later after a compaction that failed
         self._file: AppendFile | None = None
         self._size_bytes = 0
+        self._is_torn = False  # part of a frame is at the end and could not be cut
 
     @property
     def size_bytes(self) -> int:
@@ -129,7 +131,7 @@ class TreeJournal:
     @property
     def wants_compaction(self) -> bool:
         """True when the journal has grown past its limit."""
-        return self._size_bytes > self._compact_bytes
+        return self._size_bytes > self._compact_at_bytes
 
     def load(self) -> tuple[DataTree, int]:
         """Read snapshot and journal, cut a torn tail, open for appending.
@@ -153,25 +155,33 @@ class TreeJournal:
         """
         assert self._file is not None
         frame = encode_entry(entry)
+        if self._is_torn:
+            self._cut_back()
         try:
             self._file.write(frame)
             if self._fsync:
                 self._file.fsync()
         except OSError as error:
+            self._is_torn = True
             self._cut_back()
             raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
         self._size_bytes += len(frame)
 
     def compact(self, tree: DataTree, zxid: int) -> None:
-        """Write a snapshot of `tree` at `zxid` and start an empty journal."""
+        """Write a snapshot of `tree` at `zxid` and empty the journal.
+
+        Raises TreeUnavailableError when that fails; the journal then goes on as it is.
+        """
+        assert self._file is not None
+        self._compact_at_bytes = max(self._compact_bytes, 2 * self._size_bytes)
         try:
-            self._write_whole(SNAPSHOT_NAME, encode_snapshot(tree, zxid))
-            self._write_whole(JOURNAL_NAME, _JOURNAL_HEADER)
-            if self._file is not None:
-                self._file.close()
-            self._open(len(_JOURNAL_HEADER), len(_JOURNAL_HEADER))
+            self._write_snapshot(encode_snapshot(tree, zxid))
+            self._file.truncate(len(_JOURNAL_HEADER))
         except OSError as error:
             raise TreeUnavailableError(f"{SNAPSHOT_NAME}: {error}") from error
+        self._size_bytes = len(_JOURNAL_HEADER)
+        self._compact_at_bytes = self._compact_bytes
+        self._is_torn = False
 
     def close(self) -> None:
         """Put everything on the device and close."""
@@ -202,9 +212,10 @@ class TreeJournal:
             self._file.truncate(self._size_bytes)
         except OSError as error:
             raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
+        self._is_torn = False
 
-    def _write_whole(self, name: str, data: bytes) -> None:
-        temporary = name + ".tmp"
+    def _write_snapshot(self, data: bytes) -> None:
+        temporary = SNAPSHOT_NAME + ".tmp"
         self._files.unlink(temporary)
         file = self._files.open_append(temporary)
         try:
@@ -212,7 +223,7 @@ class TreeJournal:
             file.fsync()
         finally:
             file.close()
-        self._files.rename(temporary, name)
+        self._files.rename(temporary, SNAPSHOT_NAME)
         self._files.fsync_directory()
 
 

@@ -1,4 +1,6 @@
-"""A directory in memory for an embedded tree, which can be cut and made to fail, and a clock that stands still."""
+"""A directory in memory for an embedded tree, which can be made to fail, and a clock that stands
+still.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ class MemoryTreeFiles:
         self.contents = {name: bytearray(data) for name, data in (contents or {}).items()}
         self.fsyncs = 0
         self.fail_writes_after: int | None = None
+        self.fails_to_truncate = False
 
     def snapshot(self) -> dict[str, bytes]:
         """What a killed process leaves."""
@@ -64,6 +67,8 @@ class MemoryAppendFile:
         self._files.fsyncs += 1
 
     def truncate(self, size_bytes: int) -> None:
+        if self._files.fails_to_truncate:
+            raise OSError(5, "Input/output error")
         del self._data[size_bytes:]
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ Versions, sequences, ephemerals, watches and transactions.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -242,6 +243,47 @@ def test_a_full_disk_refuses_the_transaction_and_later_ones_survive() -> None:
     run(scenario, files)
     again = EmbeddedTree(FixedClock(), MemoryTreeFiles(files.snapshot()))
     assert [path for path, _, _ in again.dump()] == ["/", "/a", "/c"]
+
+
+def test_a_torn_write_that_cannot_be_cut_refuses_all_until_it_is() -> None:
+    files = MemoryTreeFiles()
+
+    async def scenario(tree: EmbeddedTree, session: TreeSession) -> None:
+        files.fail_writes_after, files.fails_to_truncate = 11, True
+        with pytest.raises(TreeUnavailableError):
+            await session.create("/a")
+        files.fail_writes_after = None
+        with pytest.raises(TreeUnavailableError):
+            await session.create("/b")
+        files.fails_to_truncate = False
+        await session.create("/c")
+
+    run(scenario, files)
+    again = EmbeddedTree(FixedClock(), MemoryTreeFiles(files.snapshot()))
+    assert [path for path, _, _ in again.dump()] == ["/", "/c"]
+
+
+def test_a_snapshot_that_cannot_be_written_fails_no_transaction(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    files = MemoryTreeFiles()
+
+    async def main() -> None:
+        tree = EmbeddedTree(FixedClock(), files, compact_bytes=2000)
+        session = tree.session()
+        files.fail_writes_after = 1000
+        for number in range(40):
+            await session.create(f"/{number}", b"x" * 100)
+        tried = files.contents.pop("tree.snapshot.tmp")
+        await session.create("/next")
+        assert tried
+        assert "tree.snapshot.tmp" not in files.contents, "tried again only when twice as long"
+        assert "tree.snapshot" not in files.contents
+
+    asyncio.run(main())
+    again = EmbeddedTree(FixedClock(), MemoryTreeFiles(files.snapshot()))
+    assert len(again.dump()) == 42
 
 
 def test_fsync_happens_per_transaction_only_when_asked_for() -> None:
