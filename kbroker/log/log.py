@@ -134,7 +134,7 @@ class Log:
         if leader_epoch != self.leader_epoch_cache.latest_epoch:
             self._assign_epoch(leader_epoch, first_offset)
         _BATCH_START.pack_into(records, 0, first_offset, header[1], leader_epoch)
-        self._write(records, last_offset, max_timestamp, last_offset, now_ms)
+        self._write(records, (first_offset, last_offset), (max_timestamp, last_offset), now_ms)
         if producer_id >= 0:
             self.producer_state.update(header, first_offset, last_offset, max_timestamp)
         self.producer_state.map_end_offset = last_offset + 1
@@ -231,7 +231,7 @@ class Log:
     def roll(self, now_ms: int) -> LogSegment:
         """Close the active segment, if it holds anything, and start one at the log end."""
         try:
-            return self._roll(now_ms)
+            return self._roll(now_ms, self.log_end_offset)
         except StorageError as error:
             raise self._failed(error) from error
 
@@ -277,7 +277,7 @@ class Log:
             if not count:
                 return 0
             if count == len(self.segments):
-                self._roll(now_ms)
+                self._roll(now_ms, self.log_end_offset)
             doomed = list(self.segments)[:count]
             self.maybe_increment_log_start_offset(self.segments[count].base_offset)
             self._take_out(doomed, now_ms + self.config.file_delete_delay_ms)
@@ -383,9 +383,8 @@ class Log:
         markers = batches.validate(self.producer_state, origin)
         first_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         largest = max(headers, key=lambda header: header.max_timestamp)
-        self._write(
-            batches.records, last_offset, largest.max_timestamp, largest.last_offset, now_ms
-        )
+        newest = (largest.max_timestamp, largest.last_offset)
+        self._write(batches.records, (first_offset, last_offset), newest, now_ms)
         apply_trusted(self.producer_state, headers, markers, self.segments.active.transaction_index)
         self.producer_state.map_end_offset = last_offset + 1
         return LogAppendInfo(
@@ -401,28 +400,24 @@ class Log:
     def _write(
         self,
         data: memoryview | bytearray | bytes,
-        last_offset: int,
-        max_timestamp: int,
-        offset_of_max_timestamp: int,
+        offsets: tuple[int, int],
+        newest: tuple[int, int],
         now_ms: int,
     ) -> None:
+        """Append batches: their (first, last) offset, their (largest timestamp, its offset)."""
         if self.failure is not None:
             raise self._failed(self.failure)
+        first_offset, last_offset = offsets
+        max_timestamp, offset_of_max_timestamp = newest
         assert last_offset >= self.log_end_offset, (last_offset, self.log_end_offset)
         config = self.config
+        params = RollParams(
+            config.segment_ms, config.segment_bytes, max_timestamp, last_offset, len(data), now_ms
+        )
         try:
             active = self.segments.active
-            if active.should_roll(
-                RollParams(
-                    config.segment_ms,
-                    config.segment_bytes,
-                    max_timestamp,
-                    last_offset,
-                    len(data),
-                    now_ms,
-                )
-            ):
-                active = self._roll(now_ms)
+            if active.should_roll(params):
+                active = self._roll(now_ms, first_offset)
             elif not self._is_active_open:
                 active.activate()
                 self._is_active_open = True
@@ -437,14 +432,15 @@ class Log:
         except StorageError as error:
             raise self._failed(error) from error
 
-    def _roll(self, now_ms: int) -> LogSegment:
+    def _roll(self, now_ms: int, base_offset: int) -> LogSegment:
         active = self.segments.active
-        if active.base_offset == self.log_end_offset and not active.size_bytes:
+        if active.base_offset == base_offset and not active.size_bytes:
             return active
+        self.producer_state.map_end_offset = base_offset
         self.take_snapshot()
         active.become_inactive()
         active.records.close()
-        return self._open_segment(self.log_end_offset, now_ms)
+        return self._open_segment(base_offset, now_ms)
 
     def _open_segment(self, base_offset: int, now_ms: int) -> LogSegment:
         segment = LogSegment(

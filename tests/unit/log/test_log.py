@@ -585,6 +585,18 @@ def test_a_follower_keeps_offsets_and_epochs(tmp_path: Path) -> None:
     assert follower.leader_epoch_cache.entries == [(3, 0), (4, 2)]
 
 
+def test_a_follower_rolls_to_the_first_offset_behind_a_gap(tmp_path: Path) -> None:
+    follower = open_log(tmp_path)
+    follower.append_as_follower(batch(b"a", producer_id=5, producer_epoch=0, base_sequence=0))
+    far = 2**31 + 10
+
+    follower.append_as_follower(batch(b"b", b"c", base_offset=far))
+
+    assert follower.segments.base_offsets == [0, far]
+    assert (tmp_path / f"{far:020}.snapshot").exists()
+    assert read_values(follower.read(1, 10_000, LOG_END).records.read()) == [b"b", b"c"]
+
+
 def test_a_follower_refuses_offsets_it_has_and_broken_batches(tmp_path: Path) -> None:
     follower = open_log(tmp_path)
     follower.append_as_follower(batch(b"a", b"b"))
