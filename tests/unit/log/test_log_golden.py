@@ -12,6 +12,7 @@ import base64
 import gzip
 import json
 import tarfile
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,29 @@ def test_every_record_and_offset_is_what_a_java_client_read(image: str, tmp_path
 
     assert found_bounds == bounds
     assert found == {key: rows for key, rows in wanted.items() if key in found}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_a_read_at_any_offset_starts_with_the_batch_that_holds_it(
+    image: str, tmp_path: Path
+) -> None:
+    logs = opened(unpack(image, tmp_path))
+    wanted, found = {}, {}
+    for log in logs.all_logs():
+        batches = [
+            (header.last_offset, segment.records.read(position, header.size_bytes))
+            for segment in log.segments
+            for position, header in segment.records.headers()
+        ]
+        last_offsets = [last_offset for last_offset, _ in batches]
+        for offset in range(log.log_start_offset, log.log_end_offset):
+            key = (log.topic_partition, offset)
+            wanted[key] = batches[bisect_left(last_offsets, offset)][1]
+            found[key] = log.read(offset, 1, FetchIsolation.LOG_END, True).records.read()
+    logs.shutdown()
+
+    assert len(found) > 100
+    assert found == wanted
 
 
 @pytest.mark.parametrize("image", CLEAN)
