@@ -47,11 +47,10 @@ _METADATA_ERRORS = {
 class CoordinatedPartition:
     """A partition of `__consumer_offsets` that this broker leads."""
 
-    __slots__ = ("is_loaded", "leader_epoch", "topic_partition")
+    __slots__ = ("is_loaded", "topic_partition")
 
-    def __init__(self, topic_partition: TopicPartition, leader_epoch: int) -> None:
+    def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self.leader_epoch = leader_epoch
         self.is_loaded = False
 
 
@@ -106,9 +105,6 @@ class GroupStore:
 
     def __iter__(self) -> Iterator[CoordinatedGroup]:
         return iter(list(self._groups.values()))
-
-    def __len__(self) -> int:
-        return len(self._groups)
 
     def create(self, group_id: str) -> CoordinatedGroup:
         """A new, empty group; `status` must have been NONE."""
@@ -199,12 +195,10 @@ class GroupStore:
 
     def lead(self, partition: Partition) -> None:
         """Read the groups of a partition this broker leads from now on."""
-        topic_partition, leader_epoch = partition.topic_partition, partition.leader_epoch
-        current = self._partitions.get(topic_partition.partition)
-        if current is not None:
-            current.leader_epoch = max(current.leader_epoch, leader_epoch)
+        topic_partition = partition.topic_partition
+        if topic_partition.partition in self._partitions:
             return  # led before, with another ISR or epoch: what is in memory is right
-        home = CoordinatedPartition(topic_partition, leader_epoch)
+        home = CoordinatedPartition(topic_partition)
         self._partitions[topic_partition.partition] = home
         self.runtime.run_sliced(self._load(home, partition.log), f"load {topic_partition}")
 

@@ -79,7 +79,7 @@ class ChangeNotificationWatcher:
         await self._purge(path for _, path in notifications)
 
     async def _notifications(self) -> list[tuple[int, str]]:
-        """Numbers and paths of all notifications, in order; nodes of other names are none of ours."""
+        """Numbers and paths of all notifications, in order; other nodes are none of ours."""
         found = []
         for name in await self._tree.children(self._root, self._on_event):
             with suppress(ZnodeFormatError):

@@ -1,4 +1,4 @@
-"""A request context over one broker of a controller cluster, for the handlers that administer it."""
+"""A request context over one broker of a controller cluster, for handlers that administer it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a handler sees, around a ReplicationCluster: runs a request through decode-free handler calls."""
+"""What a handler sees, around a ReplicationCluster: runs a request through decode-free handler
+calls.
+"""
 
 from __future__ import annotations
 

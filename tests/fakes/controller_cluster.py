@@ -1,5 +1,6 @@
-"""Several brokers around one tree in one process: each has a session, a controller, and a metadata cache it fills from
-the requests it gets. What the brokers are told is kept as text, one line per partition.
+"""Several brokers around one tree in one process: each has a session, a controller, and a metadata
+cache it fills from the requests it gets. What the brokers are told is kept as text, one line per
+partition.
 """
 
 from __future__ import annotations
@@ -103,7 +104,10 @@ class ControllerCluster:
         return next(b for b in self.brokers.values() if b.controller.is_active)
 
     async def settle(self) -> None:
-        """Run until nothing is left to do; everything here answers at once, so a number of turns is enough."""
+        """Run until nothing is left to do.
+
+        Everything here answers at once, so a number of turns is enough.
+        """
         for _ in range(400):
             await asyncio.sleep(0)
 
@@ -113,11 +117,12 @@ class ControllerCluster:
 
     def state(self) -> list[str]:
         """The leaders as the tree holds them."""
+        prefix, suffix = "/brokers/topics/", "/state"
         return [
-            f"{path.removeprefix('/brokers/topics/').replace('/partitions/', '-').removesuffix('/state')}"
+            f"{path.removeprefix(prefix).replace('/partitions/', '-').removesuffix(suffix)}"
             f" {(data or b'').decode()}"
             for path, data, _ in self.tree.dump()
-            if path.endswith("/state")
+            if path.endswith(suffix)
         ]
 
 
@@ -151,9 +156,11 @@ def _leader_and_isr(name: str, state: object) -> str:
 def _update_metadata(name: str, state: object) -> str:
     assert isinstance(state, UpdateMetadataRequest.UpdateMetadataPartitionState)
     offline = f" offline={state.offline_replicas}" if state.offline_replicas else ""
-    return f"UpdateMetadata {name} leader={state.leader} epoch={state.leader_epoch} isr={state.isr}{offline}"
+    leadership = f"leader={state.leader} epoch={state.leader_epoch} isr={state.isr}"
+    return f"UpdateMetadata {name} {leadership}{offline}"
 
 
 def _stop_replica(name: str, state: object) -> str:
     assert isinstance(state, StopReplicaRequest.StopReplicaPartitionState)
-    return f"StopReplica {name} epoch={state.leader_epoch}{' delete' if state.delete_partition else ''}"
+    delete = " delete" if state.delete_partition else ""
+    return f"StopReplica {name} epoch={state.leader_epoch}{delete}"

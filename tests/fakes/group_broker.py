@@ -1,4 +1,7 @@
-"""A broker around a group coordinator: partitions of __consumer_offsets in memory, time that stands still."""
+"""A broker around a group coordinator.
+
+Partitions of __consumer_offsets are in memory, time stands still.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,10 @@ class OffsetsPartition:
 
 
 class OffsetsReplicas:
-    """Appends to the logs it has; with `holds` the replicas answer only when `release` is called."""
+    """Appends to the logs it has.
+
+    With `holds` the replicas answer only when `release` is called.
+    """
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, OffsetsLog] = {}
@@ -172,7 +178,10 @@ def metadata_of(topics: dict[str, int], leader: int = BROKER_ID) -> UpdateMetada
 
 
 class GroupBroker:
-    """The coordinator, with everything it talks to. Creating __consumer_offsets makes this broker lead it."""
+    """The coordinator, with everything it talks to.
+
+    Creating __consumer_offsets makes this broker lead it.
+    """
 
     def __init__(self, *, partitions: int = 1, lead: bool = True, **settings: object) -> None:
         values = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": partitions}

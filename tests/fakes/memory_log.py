@@ -1,4 +1,7 @@
-"""A log and a log manager in memory, for tests of what stands above them. They know format 2 batches only."""
+"""A log and a log manager in memory, for tests of what stands above them.
+
+They know format 2 batches only.
+"""
 
 from __future__ import annotations
 

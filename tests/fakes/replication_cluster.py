@@ -121,7 +121,10 @@ def stop_replica(topic, partition=0, *, leader_epoch=-2, delete=True, epoch=CONT
 
 
 class ReplicationCluster:
-    """Broker 0 as seen by its own parts. `lead` makes it the leader of a partition, `hear_of` only tells it of one."""
+    """Broker 0 as seen by its own parts.
+
+    `lead` makes it the leader of a partition, `hear_of` only tells it of one.
+    """
 
     def __init__(self, log_manager=None, **config) -> None:
         self.time = VirtualTime()

@@ -1,4 +1,7 @@
-"""A SocketServer in a thread of its own, and raw sockets that speak to it. Nothing of a broker is behind it."""
+"""A SocketServer in a thread of its own, and raw sockets that speak to it.
+
+Nothing of a broker is behind it.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -279,6 +280,9 @@ class GroupMachine(RuleBasedStateMachine):
         if group.state is not GroupState.PREPARING_REBALANCE:
             assert (group.state is GroupState.EMPTY) == (not group.members)
         assert group.pending_sync_members <= set(group.members)
+        assert group.protocol_counts == Counter(
+            name for member in group.members.values() for name in member.protocol_names()
+        )
         for member_id, member in group.members.items():
             assert member.member_id == member_id
             assert member.join is None or group.state in (
