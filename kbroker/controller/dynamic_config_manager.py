@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.clock import Clock
+from kbroker.errors import ConfigError
 from kbroker.model import TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import TreeError
@@ -114,4 +115,8 @@ class DynamicConfigManager:
             return
         overrides = await self._zk.entity_config(entity_type, entity)
         for handler in handlers:
-            handler(entity, overrides)
+            try:
+                handler(entity, overrides)
+            except ConfigError as error:
+                # Written by another hand than ours; as in Kafka, no reason not to start.
+                log.error("settings of %s/%s are not taken over: %s", entity_type, entity, error)

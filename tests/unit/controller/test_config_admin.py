@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 import pytest
 
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
-from kbroker.errors import KafkaError
+from kbroker.errors import ConfigError, KafkaError
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
@@ -98,6 +99,11 @@ REFUSALS = [
         42,
         "Unexpected broker id, expected 0, but received 99",
     ),
+    (
+        change(BROKER, "--5", ("log.cleaner.threads", SET, "2")),
+        42,
+        "Broker id must be an integer, but it is: --5",
+    ),
 ]
 
 
@@ -177,5 +183,39 @@ def test_handlers_hear_of_changes_with_all_overrides_and_of_brokers_at_start() -
         assert heard[0] == ("0", {"log.cleaner.threads": "2"})
         assert heard[-1] == ("T", {"retention.ms": "1", "segment.ms": "2"})
         assert manager.topic_overrides("T") == {"retention.ms": "1", "segment.ms": "2"}
+
+    run(scenario)
+
+
+def test_settings_that_cannot_be_taken_over_keep_no_broker_from_starting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(_entity: str, _overrides: Mapping[str, str]) -> None:
+        raise ConfigError("Invalid value x for configuration log.cleaner.threads")
+
+    async def scenario(broker: FakeBroker) -> None:
+        await broker.zk.set_entity_config("brokers", "0", {"log.cleaner.threads": "x"})
+        heard: list[str] = []
+        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+        manager.add_handler("brokers", refuse)
+        manager.add_handler("brokers", lambda name, _overrides: heard.append(name))
+        await manager.start()
+        await manager.stop()
+        assert heard == ["0"]
+
+    run(scenario)
+    assert "log.cleaner.threads" in caplog.text
+
+
+def test_overrides_of_deleted_topics_are_forgotten() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await alter(broker, change(TOPIC, "T", ("retention.ms", SET, "1")))
+        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+        await manager.start()
+        before = dict(manager.topic_overrides("T"))
+        manager.forget_topics([TopicPartition("T", 0)])
+        await manager.stop()
+        assert before == {"retention.ms": "1"}
+        assert manager.topic_overrides("T") == {}
 
     run(scenario)
