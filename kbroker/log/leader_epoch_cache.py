@@ -97,11 +97,6 @@ class LeaderEpochCache:
         index = bisect_right(self._entries, offset, key=_start_offset_of)
         return self._entries[index - 1].epoch if index else None
 
-    def previous_epoch(self, epoch: int) -> int | None:
-        """The largest epoch below `epoch`, None when there is none."""
-        index = bisect_right(self._entries, epoch - 1, key=_epoch_of)
-        return self._entries[index - 1].epoch if index else None
-
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the entries that start at or after `end_offset`."""
         if end_offset < 0 or not self._entries or self._entries[-1].start_offset < end_offset:
@@ -126,10 +121,6 @@ class LeaderEpochCache:
         if self._entries:
             self._entries.clear()
             self._changed()
-
-    def flush(self) -> None:
-        """Hand all entries to `store` once more."""
-        self._store(self._entries)
 
     def _add(self, entry: EpochEntry) -> bool:
         entries = self._entries

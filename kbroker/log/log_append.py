@@ -140,8 +140,7 @@ def open_batch(
     changes_codec = rules.compression is not None and header.compression != rules.compression
     max_timestamp = header.max_timestamp
     if changes_codec or not stamps or rules.is_compacted or rules.walks_records:
-        summary = validate_records(header, batch)
-        max_timestamp = summary.max_timestamp
+        max_timestamp = validate_records(header, batch)
         if rules.is_compacted:
             _check_keys(batch, header, topic_partition)
         if not stamps:

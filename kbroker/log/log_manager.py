@@ -146,11 +146,6 @@ class LogManager:
         """The log of a partition, None where this broker has none."""
         return self._logs.get(topic_partition)
 
-    def directory_of(self, topic_partition: TopicPartition) -> str | None:
-        """The data directory a partition's log lies in."""
-        home = self._homes.get(topic_partition)
-        return home.path if home else None
-
     def all_logs(self) -> list[Log]:
         """Every open log."""
         return list(self._logs.values())

@@ -69,11 +69,6 @@ class ProducerStateEntry:
         """Sequence of the last record, -1 when no batch is known."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    @property
-    def last_data_offset(self) -> int:
-        """Offset of the last record, -1 when no batch is known."""
-        return self.batches[-1].last_offset if self.batches else -1
-
     def start_epoch(self, producer_epoch: int) -> None:
         """Take over a new epoch; sequences start afresh with it."""
         if producer_epoch != self.producer_epoch:

@@ -36,7 +36,6 @@ HEADER_SIZE_UP_TO_MAGIC: Final = 17  # what must be there before a batch's kind 
 _PREFIX = Struct(
     ">qiIb"
 )  # offset, length, crc, magic: format 2 has its leader epoch in place of the CRC
-_MESSAGE = Struct(">qiIbb")
 _TIMESTAMP = Struct(">q")
 _LENGTH = Struct(">i")
 _CRC_COVERS_FROM: Final = 16

@@ -51,7 +51,6 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12  # base offset and length: what `batch_length` does not count
 MAGIC: Final = 2
-MAGIC_POSITION: Final = 16
 CRC_POSITION: Final = 17
 ATTRIBUTES_POSITION: Final = 21  # the CRC covers the batch from here on
 MAX_TIMESTAMP_POSITION: Final = 35
@@ -143,14 +142,6 @@ class BatchHeader(NamedTuple):
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
-
-
-class RecordsSummary(NamedTuple):
-    """What a walk over a batch's records found out."""
-
-    min_timestamp: int
-    max_timestamp: int
-    offset_delta_of_max_timestamp: int  # of the first record that has it
 
 
 class ControlRecord(NamedTuple):
@@ -278,29 +269,25 @@ def validate_records(
     buffer: Bytes,
     position: int = 0,
     max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
-) -> RecordsSummary:
-    """Walk all records of a produced batch: their count, offset deltas and lengths must be what the
-    header says.
+) -> int:
+    """Walk all records of a produced batch; their largest timestamp.
 
-    KafkaError: INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than
-    `max_decompressed_bytes` of records).
+    Count, offset deltas and lengths must be what the header says. KafkaError: INVALID_RECORD,
+    UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than `max_decompressed_bytes` of records).
     """
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         invalid(f"{header.record_count} records with last offset delta {header.last_offset_delta}")
     view = payload(header, buffer, position, max_decompressed_bytes)
-    at = least = most = most_delta = 0
+    at = most = 0
     for expected in range(header.record_count):
         timestamp_delta, offset_delta, _, at = skim_record(view, at)
         if offset_delta != expected:
             invalid(f"record {expected} with offset delta {offset_delta}")
         if not expected or timestamp_delta > most:
-            most, most_delta = timestamp_delta, expected
-        if not expected or timestamp_delta < least:
-            least = timestamp_delta
+            most = timestamp_delta
     if at != len(view):
         invalid(f"{len(view) - at} bytes after the last record")
-    base = header.base_timestamp
-    return RecordsSummary(base + least, base + most, most_delta)
+    return header.base_timestamp + most
 
 
 def keyless_records(

@@ -48,7 +48,7 @@ def test_any_records_come_back(entries: list[Record], codec: int, base_offset: i
     check_crc(batch, 0, len(batch))
     header = read_header(batch)
     assert list(records(batch)) == moved
-    assert validate_records(header, batch).max_timestamp == header.max_timestamp
+    assert validate_records(header, batch) == header.max_timestamp
     assert keyless_records(header, batch) == [i for i, r in enumerate(entries) if r.key is None]
 
 

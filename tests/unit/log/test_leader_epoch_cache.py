@@ -125,10 +125,3 @@ def test_truncation_that_changes_nothing_writes_nothing() -> None:
     epochs.truncate_from_start(5)
 
     assert stored.writes == []
-
-
-@pytest.mark.parametrize(("epoch", "previous"), [(2, None), (3, 2), (4, 2), (9, 4)])
-def test_previous_epoch(epoch: int, previous: int | None) -> None:
-    epochs, _ = cache((2, 5), (4, 10))
-
-    assert epochs.previous_epoch(epoch) == previous
