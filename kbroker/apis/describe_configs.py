@@ -95,7 +95,7 @@ async def _entries(
 
 
 def _check_broker_id(name: str, broker_id: int, or_else: str) -> None:
-    if not name.lstrip("-").isdecimal():
+    if not name.removeprefix("-").isdecimal():
         message = f"Broker id must be an integer, but it is: {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
     if int(name) != broker_id:

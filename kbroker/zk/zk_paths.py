@@ -402,7 +402,7 @@ def encode_feature() -> bytes:
 def sequence_number(node_name: str) -> int:
     """The number at the end of a sequential node's name. Raises ZnodeFormatError."""
     digits = node_name[-10:]
-    if len(digits) != 10 or not digits.isdigit():
+    if len(digits) != 10 or not digits.isdecimal():
         raise ZnodeFormatError(f"{node_name}: no sequence number")
     return int(digits)
 

@@ -88,7 +88,8 @@ class ZkUtils:
 
     async def all_brokers(self, watch: Watch | None = None) -> list[Broker]:
         """All registered brokers, by id. The watch fires when one comes or goes."""
-        ids = sorted(int(name) for name in await self._children(zk_paths.BROKER_IDS, watch))
+        names = await self._children(zk_paths.BROKER_IDS, watch)
+        ids = sorted(int(name) for name in names if name.isdecimal())
         found = [await self.broker(broker_id) for broker_id in ids]
         return [broker for broker in found if broker is not None]
 

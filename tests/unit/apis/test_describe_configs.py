@@ -107,6 +107,7 @@ REFUSED = [
     (TOPIC, "missing", 3, ""),
     (BROKER, "999", 42, "Unexpected broker id, expected 3 or empty string, but received 999"),
     (BROKER, "b", 42, "Broker id must be an integer, but it is: b"),
+    (BROKER, "--3", 42, "Broker id must be an integer, but it is: --3"),
     (LOGGER, "999", 42, "Unexpected broker id, expected 3 but received 999"),
     (LOGGER, "", 42, "Broker id must not be empty"),
     (METRICS, "m", 42, "Config type client-metrics is only supported on KRaft clusters"),

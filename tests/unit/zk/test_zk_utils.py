@@ -181,3 +181,12 @@ def test_a_topic_is_gone_when_its_node_is_and_not_before() -> None:
         await asyncio.wait_for(zk.topic_gone("never-there"), 5)
 
     run(scenario)
+
+
+def test_a_node_among_the_brokers_that_is_no_id_is_passed_over() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        await zk.tree.create("/brokers/ids/by-hand")
+        await zk.register_broker(broker(3))
+        assert [each.broker_id for each in await zk.all_brokers()] == [3]
+
+    run(scenario)
