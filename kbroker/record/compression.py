@@ -31,6 +31,7 @@ CODEC_IDS: Final = {name: codec for codec, name in CODEC_NAMES.items() if codec}
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 
 _GZIP_WINDOW: Final = 15 + 16  # zlib: 32 KiB window, gzip header and trailer
+_GZIP_INPUT_BYTES: Final = 8192  # what follows a member is copied: with all, many would be slow
 _ZSTD_LEVEL: Final = 3
 _FIRST_GUESS_BYTES: Final = 16 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
@@ -109,22 +110,25 @@ def _too_large(max_bytes: int) -> KafkaError:
 
 def _decompress_gzip(data: Bytes, max_bytes: int) -> Bytes:
     """All members of a gzip stream, as Java's reader takes them."""
+    view = memoryview(data)
     pieces = []
     room = max_bytes
-    rest: Bytes = data
-    while rest:
+    at = 0
+    while at < len(view):
         unpacker = zlib.decompressobj(_GZIP_WINDOW)
-        try:
-            piece = unpacker.decompress(rest, room + 1)
-        except zlib.error as error:
-            raise _broken(error) from error
-        if len(piece) > room:
-            raise _too_large(max_bytes)
-        if not unpacker.eof:
-            raise _broken("gzip stream cut short")
-        room -= len(piece)
-        pieces.append(piece)
-        rest = unpacker.unused_data
+        while not unpacker.eof:
+            given = view[at : at + _GZIP_INPUT_BYTES]
+            if not given:
+                raise _broken("gzip stream cut short")
+            try:
+                piece = unpacker.decompress(given, room + 1)
+            except zlib.error as error:
+                raise _broken(error) from error
+            if len(piece) > room:
+                raise _too_large(max_bytes)
+            room -= len(piece)
+            pieces.append(piece)
+            at += len(given) - len(unpacker.unused_data)
     if not pieces:
         raise _broken("empty gzip stream")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

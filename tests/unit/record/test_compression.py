@@ -54,6 +54,17 @@ def test_gzip_members_are_joined() -> None:
     assert bytes(decompress(GZIP, gzip.compress(b"one") + gzip.compress(b"two"))) == b"onetwo"
 
 
+def test_gzip_members_of_any_size_are_joined() -> None:
+    parts = [MIXED[:size] for size in (0, 1, 100, 9_000, 200_000, 3, 0)] * 40
+
+    assert decompress(GZIP, b"".join(map(gzip.compress, parts))) == b"".join(parts)
+
+
+@pytest.mark.timeout(5)
+def test_many_gzip_members_take_time_in_proportion() -> None:
+    assert decompress(GZIP, gzip.compress(b"") * 200_000) == b""
+
+
 def test_lz4_blocks_that_do_not_shrink_are_stored() -> None:
     noise = bytes((index * 7919 + index // 251 * 31) % 251 for index in range(300))
     frame = compress(LZ4, noise)
