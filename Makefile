@@ -33,7 +33,7 @@ tools:
 	@sh .ci/ensure-tools
 
 test: $(VENV)/.test-ready tools
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 check: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .

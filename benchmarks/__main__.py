@@ -1,7 +1,8 @@
-"""`python -m benchmarks [--versus-apache] [--rounds N] [NAME...]`: runs the loads and prints medians.
+"""`python -m benchmarks [--versus-apache] [--rounds N] [NAME...]`: runs the loads and prints
+medians.
 
-With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and the
-ratio of the medians is printed.
+With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and
+the ratio of the medians is printed.
 """
 
 from __future__ import annotations

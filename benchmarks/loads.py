@@ -98,7 +98,9 @@ def java_consumer(records: int = 1_000_000) -> Load:
 
 
 def end_to_end_latency(records: int = 3_000) -> Load:
-    """A record is produced with acks=all while a consumer's Fetch waits for it; time until it has arrived."""
+    """A record is produced with acks=all while a consumer's Fetch waits for it; time until it has
+    arrived.
+    """
 
     def load(broker: RunningBroker) -> Figures:
         topic = f"latency-{time.monotonic_ns()}"

@@ -1,4 +1,6 @@
-"""A bare client: a blocking socket and frames encoded beforehand, so that the broker is what is measured."""
+"""A bare client: a blocking socket and frames encoded beforehand, so that the broker is what is
+measured.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class RawClient:
         return view[:size]
 
     def pipeline(self, frame: bytes, requests: int, in_flight: int) -> None:
-        """Send the same frame `requests` times, `in_flight` at most unanswered; every answer must look like the first.
+        """Send the same frame `requests` times, `in_flight` at most unanswered; every answer must
+        look like the first.
 
         Answers that have arrived are taken with one call and as many frames sent with one: the
         client must not be what is measured.

@@ -1,4 +1,5 @@
-"""Apache Kafka itself, fetched with Maven: its command-line tools as clients, and a broker to compare with.
+"""Apache Kafka itself, fetched with Maven: its command-line tools as clients, and a broker to
+compare with.
 
 Knows nothing of kbroker. Jars are kept in `$KBROKER_TEST_CACHE` (default `~/.cache/kbroker-tests`).
 """
@@ -100,7 +101,9 @@ def free_port() -> int:
 def broker(
     version: str = NEWEST, settings: dict[str, str] | None = None
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A KRaft broker with Kafka's defaults and one-replica internal topics: yields (bootstrap, process)."""
+    """A KRaft broker with Kafka's defaults and one-replica internal topics: yields (bootstrap,
+    process).
+    """
     directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
     port, controller_port = free_port(), free_port()
     values = {

@@ -1,4 +1,6 @@
-"""Clients that tests drive, and the records they write: keys, nulls, headers and timestamps of every kind."""
+"""Clients that tests drive, and the records they write: keys, nulls, headers and timestamps of
+every kind.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compat_tests.apache_kafka import NotAvailableError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-# An hour ago: much older records would be due for deletion, and a broker may delete them at any moment.
+# An hour ago: much older records would be due for deletion, and a broker may delete them at any
+# moment.
 FIRST_TIMESTAMP_MS = (int(time.time()) - 3_600) * 1_000
 
 
@@ -36,7 +39,8 @@ class Sample:
 
 
 def samples(count: int, null_headers: bool = True) -> list[Sample]:
-    """Records of all shapes: null and empty keys and values, repeated and null headers, binary, big ones.
+    """Records of all shapes: null and empty keys and values, repeated and null headers, binary, big
+    ones.
 
     kafka-python does not write headers whose value is null: `null_headers` False gives it none.
     """

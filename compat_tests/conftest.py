@@ -1,7 +1,7 @@
 """Real clients against a running broker. Nothing here imports kbroker: the suite takes an address.
 
-`--target kbroker` (default) starts one broker of this checkout, `--target kafka` starts Apache Kafka, which proves
-the expectations, `--target HOST:PORT` uses a broker that runs already.
+`--target kbroker` (default) starts one broker of this checkout, `--target kafka` starts Apache
+Kafka, which proves the expectations, `--target HOST:PORT` uses a broker that runs already.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @dataclass
 class BrokerProcess:
-    """A kbroker process with its data directory; can be stopped, killed and started again on the same port."""
+    """A kbroker process with its data directory; can be stopped, killed and started again on the
+    same port.
+    """
 
     data: Path
     options: tuple[str, ...] = ()

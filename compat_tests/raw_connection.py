@@ -1,7 +1,8 @@
-"""A bare connection to a broker, and requests put together with kio, a codec that shares nothing with the broker.
+"""A bare connection to a broker, and requests put together with kio, a codec that shares nothing
+with the broker.
 
-Requests are given as plain values: a dict per struct, a sequence per array, milliseconds as int; a field that is left
-out gets the default of Kafka's schema.
+Requests are given as plain values: a dict per struct, a sequence per array, milliseconds as int; a
+field that is left out gets the default of Kafka's schema.
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ class RawConnection:
         return self._receive_exactly(size)
 
     def what_comes(self, timeout_s: float = 2.0) -> str:
-        """How the broker reacts to what was sent: closed, silence, or the number of bytes of its answer."""
+        """How the broker reacts to what was sent: closed, silence, or the number of bytes of its
+        answer.
+        """
         try:
             return f"answer {len(self.receive_frame(timeout_s))} bytes"
         except ClosedError:

@@ -1,4 +1,6 @@
-"""The command line as its users meet it: exit codes, data on standard output, everything else on standard error."""
+"""The command line as its users meet it: exit codes, data on standard output, everything else on
+standard error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A broker that is killed or stopped under load: nothing acknowledged is lost, and clients go on by themselves."""
+"""A broker that is killed or stopped under load: nothing acknowledged is lost, and clients go on by
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ Place = tuple[int, int]  # partition, offset
 
 
 class IdempotentWriter:
-    """confluent-kafka's idempotent producer on a thread; remembers where each record was acknowledged."""
+    """confluent-kafka's idempotent producer on a thread; remembers where each record was
+    acknowledged.
+    """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.acknowledged: dict[Place, int] = {}

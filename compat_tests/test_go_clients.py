@@ -1,4 +1,6 @@
-"""The three Kafka libraries of Go programs (franz-go, sarama, kafka-go), each through the whole story of `go/`."""
+"""The three Kafka libraries of Go programs (franz-go, sarama, kafka-go), each through the whole
+story of `go/`.
+"""
 
 from __future__ import annotations
 

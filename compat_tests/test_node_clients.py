@@ -1,4 +1,6 @@
-"""The Kafka libraries of Node programs (KafkaJS, @platformatic/kafka), each through the whole story of `node/`."""
+"""The Kafka libraries of Node programs (KafkaJS, @platformatic/kafka), each through the whole story
+of `node/`.
+"""
 
 from __future__ import annotations
 

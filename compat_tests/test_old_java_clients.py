@@ -1,4 +1,6 @@
-"""Java programs with kafka-clients of many ages: one program, compiled once, runs with the jars of each version."""
+"""Java programs with kafka-clients of many ages: one program, compiled once, runs with the jars of
+each version.
+"""
 
 from __future__ import annotations
 

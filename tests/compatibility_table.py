@@ -1,4 +1,6 @@
-"""The README's table of served APIs, made from the registry. `python -m tests.compatibility_table` writes it."""
+"""The README's table of served APIs, made from the registry. `python -m tests.compatibility_table`
+writes it.
+"""
 
 from __future__ import annotations
 

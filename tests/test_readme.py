@@ -1,4 +1,6 @@
-"""The README does what it says: its commands and snippets are run, its tables and names compared with the code."""
+"""The README does what it says: its commands and snippets are run, its tables and names compared
+with the code.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,8 @@ import fastcrc
 
 # base offset, length, leader epoch, magic, crc
 _LEAD = struct.Struct(">qiibI")
-# attributes, last offset delta, base and max timestamp, producer id and epoch, base sequence, record count
+# attributes, last offset delta, base and max timestamp, producer id and epoch, base sequence,
+# record count
 _REST = struct.Struct(">hiqqqhii")
 
 HEADER_BYTES = _LEAD.size + _REST.size

@@ -1,4 +1,6 @@
-"""Bytes that are almost Kafka's: the broker answers or closes that connection, and goes on serving the others."""
+"""Bytes that are almost Kafka's: the broker answers or closes that connection, and goes on serving
+the others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A connection without any client library: frames, versions, headers, and bytes that are not Kafka's at all."""
+"""A connection without any client library: frames, versions, headers, and bytes that are not
+Kafka's at all.
+"""
 
 from __future__ import annotations
 

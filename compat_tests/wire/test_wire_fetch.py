@@ -1,4 +1,6 @@
-"""Fetch: bounds, waiting, limits of size, epochs and sessions. The topic has three batches of five records."""
+"""Fetch: bounds, waiting, limits of size, epochs and sessions. The topic has three batches of five
+records.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""ListOffsets: by time, and the special times. The topic has batches of five records at t, t + 1 s and t + 2 s."""
+"""ListOffsets: by time, and the special times. The topic has batches of five records at t, t + 1 s
+and t + 2 s.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Metadata and DescribeCluster: missing, invalid and empty names, ids, and what a topic may be used for."""
+"""Metadata and DescribeCluster: missing, invalid and empty names, ids, and what a topic may be used
+for.
+"""
 
 from __future__ import annotations
 

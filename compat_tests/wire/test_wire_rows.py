@@ -1,7 +1,8 @@
 """Every question of rows.tsv has a test, or a reason why it has none.
 
-The questions were put to Apache Kafka 3.9.2 (ZooKeeper) and 4.3.1 (KRaft); their numbers are those of the full table
-of answers. kbroker follows 3.9.2 where both work, and 4.3.1 where 3.9.2 refuses something useful.
+The questions were put to Apache Kafka 3.9.2 (ZooKeeper) and 4.3.1 (KRaft); their numbers are those
+of the full table of answers. kbroker follows 3.9.2 where both work, and 4.3.1 where 3.9.2 refuses
+something useful.
 """
 
 from __future__ import annotations

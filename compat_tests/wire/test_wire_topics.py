@@ -236,7 +236,8 @@ def test_an_assignment_that_cannot_be_is_refused(
         "replication_factor": -1,
         "assignments": assignments,
     }
-    # The ZooKeeper line makes the topic and waits for a leader that cannot be; the KRaft line refuses.
+    # The ZooKeeper line makes the topic and waits for a leader that cannot be; the KRaft line
+    # refuses.
     (refused,) = wire.create_topics(wanted, timeout=300)
     assert refused.startswith(either(kbroker, INVALID_ASSIGNMENT))
 

@@ -1,4 +1,6 @@
-"""Requests that the wire tests make again and again, and answers as the short texts that they compare."""
+"""Requests that the wire tests make again and again, and answers as the short texts that they
+compare.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def stored_at(offset: int) -> str:
 
 
 def code(error: Any, message: str | None = None) -> str:
-    """An error code with its name, and its message where the answer has one: `36 TOPIC_ALREADY_EXISTS (...)`."""
+    """An error code with its name, and its message where the answer has one: `36
+    TOPIC_ALREADY_EXISTS (...)`.
+    """
     text = str(error.value) if error.value == 0 else f"{error.value} {error.name.upper()}"
     return f"{text} ({message})" if message else text
 
@@ -62,7 +66,9 @@ class WireClient(RawConnection):
             time.sleep(0.01)
 
     def create_topics(self, *topics: dict[str, Any], version: int = 5, **values: Any) -> list[str]:
-        """Code and message of each topic in the answer of CreateTopics; one partition, one replica if not said."""
+        """Code and message of each topic in the answer of CreateTopics; one partition, one replica
+        if not said.
+        """
         wanted = [{"num_partitions": 1, "replication_factor": 1, **topic} for topic in topics]
         answer = self.call(CREATE_TOPICS, version, topics=wanted, **{"timeout": 10_000, **values})
         return [code(t.error_code, t.error_message) for t in answer.topics]
@@ -131,7 +137,9 @@ def produce_fields(
 
 
 def fetch_fields(topic: str, offset: int, **values: Any) -> dict[str, Any]:
-    """Fields of a Fetch request of partition 0 outside of a session; fields of the partition may be given too."""
+    """Fields of a Fetch request of partition 0 outside of a session; fields of the partition may be
+    given too.
+    """
     partition: dict[str, Any] = {
         "partition": 0,
         "fetch_offset": offset,

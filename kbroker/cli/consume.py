@@ -206,8 +206,8 @@ class _Printer:
         self._last[record.topic, record.partition] = record.offset
 
     def positions(self) -> dict[Any, Any]:
-        """What a group commits before the end: the offset after the last printed record of each partition, not the
-        last polled.
+        """What a group commits before the end: the offset after the last printed record of each
+        partition, not the last polled.
         """
         from kafka.structs import OffsetAndMetadata, TopicPartition
 

@@ -15,8 +15,17 @@ if TYPE_CHECKING:
 
 _LISTED = ("group", "state", "protocol_type", "type")
 _DESCRIBED = (
-    "group", "topic", "partition", "committed_offset", "end_offset", "lag", "member", "client_id", "host", "state",
-)  # fmt: skip
+    "group",
+    "topic",
+    "partition",
+    "committed_offset",
+    "end_offset",
+    "lag",
+    "member",
+    "client_id",
+    "host",
+    "state",
+)
 
 
 @click.group()
@@ -48,7 +57,7 @@ def list_groups(bootstrap: str, output: str) -> None:
 @output_option
 @bootstrap_option
 def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
-    """Print each partition of a group with its committed offset, its end and the lag between them."""
+    """Print each partition of a group: committed offset, end, and the lag between them."""
     rows: list[dict[str, Any]] = []
     missing: list[str] = []
     with admin_client(bootstrap) as client:

@@ -1,4 +1,5 @@
-"""Writes checkpoints and syncs segments on a thread, so that the event loop never waits for the disk.
+"""Writes checkpoints and syncs segments on a thread, so that the event loop never waits for the
+disk.
 
 Law: one thread, so that what was gathered later is written later. Owned by the event loop.
 """
@@ -25,7 +26,9 @@ class BackgroundWriter:
         self._stopped = False
 
     def run(self, work: Callable[[], None], done: Callable[[StorageError | None], None]) -> None:
-        """Do `work` on the thread, then tell `done` on the loop; once stopped, both before this returns."""
+        """Do `work` on the thread, then tell `done` on the loop; once stopped, both before this
+        returns.
+        """
         if self._stopped:
             run_now(work, done)
             return

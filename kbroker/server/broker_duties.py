@@ -34,7 +34,8 @@ def broker_duties(
         ),
         Duty(
             "log flush",
-            # Full segments are synced in any case, so that recovery after a crash need not read them.
+            # Full segments are synced in any case, so that recovery after a crash need not read
+            # them.
             min(log.log_flush_scheduler_interval_ms, log.log_flush_offset_checkpoint_interval_ms),
             lambda: logs.flush_dirty_logs(clock.now_ms()),
         ),

@@ -1,4 +1,6 @@
-"""How many files this process may hold open: each partition that is written to takes one, each connection another."""
+"""How many files this process may hold open: each partition that is written to takes one, each
+connection another.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ _log = logging.getLogger(__name__)
 
 
 def raise_file_limit() -> int | None:
-    """Raise the limit as far as the system lets an ordinary process; the limit in force, None where there is none."""
+    """Raise the limit as far as the system lets an ordinary process; the limit in force, None where
+    there is none.
+    """
     if sys.platform == "win32":
         return None
     import resource  # not there on Windows

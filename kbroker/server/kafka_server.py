@@ -250,7 +250,7 @@ class KafkaServer:
         await self._learn_topics()
 
     async def _learn_topics(self) -> None:
-        """Wait for the topics there are: a client must not be told that one of them does not exist."""
+        """Wait for the topics there are: no client must hear that one of them does not exist."""
         expected = set(await self._zk.topics()) - set(await self._zk.topic_deletions())
         await self._waiter.wait_until(
             lambda: all(map(self._metadata.contains_topic, expected)), _READY_TIMEOUT_MS

@@ -1,4 +1,6 @@
-"""A broker process of one's own for a fault test: started, killed, stopped, and looked at from outside."""
+"""A broker process of one's own for a fault test: started, killed, stopped, and looked at from
+outside.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,9 @@ class Sweeps:
         self.processor.channel_opened(cast(Channel, self.channel))
 
     def for_ms(self, duration_ms: int, **per_sweep: int) -> bool:
-        """Sweep for so long; before each sweep counters grow by `per_sweep`. True when it was closed."""
+        """Sweep for so long; before each sweep counters grow by `per_sweep`. True when it was
+        closed.
+        """
         for _ in range(duration_ms // 5_000):
             self.time.advance(5_000)
             self.channel.bytes_in += per_sweep.get("bytes_in", 0)
