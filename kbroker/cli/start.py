@@ -100,13 +100,16 @@ def _run(settings: LoadedSettings, temporary: str | None) -> int:
 
 
 async def _serve(settings: LoadedSettings, temporary: str | None) -> None:
+    from kbroker.log.file_system import RealFileSystem
+    from kbroker.log.temporary_file_system import TemporaryFileSystem
     from kbroker.server.kafka_server import KafkaServer
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = KafkaServer(settings.config, cluster_id=settings.cluster_id)
+    files = RealFileSystem() if temporary is None else TemporaryFileSystem()
+    server = KafkaServer(settings.config, cluster_id=settings.cluster_id, file_system=files)
     starting = asyncio.create_task(server.startup(), name="startup")
     stopping = asyncio.create_task(stop.wait(), name="stop signal")
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -30,7 +30,7 @@ from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.errors import ConfigError
-from kbroker.log.file_system import RealFileSystem
+from kbroker.log.file_system import FileSystem, RealFileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
@@ -61,12 +61,18 @@ _READY_TIMEOUT_MS = 30_000.0
 class KafkaServer:
     """One broker. `await startup()`, serve, `await shutdown()`."""
 
-    def __init__(self, config: KafkaConfig, *, cluster_id: str | None = None) -> None:
-        """`cluster_id` is the id a new cluster gets; None draws one."""
+    def __init__(
+        self,
+        config: KafkaConfig,
+        *,
+        cluster_id: str | None = None,
+        file_system: FileSystem | None = None,
+    ) -> None:
+        """`cluster_id` is the id a new cluster gets; None draws one. Files are the system's own."""
         self._config = config
         self._wanted_cluster_id = cluster_id
         self._clock = SystemClock()
-        self._file_system = RealFileSystem()
+        self._file_system = file_system or RealFileSystem()
         self._undo = AsyncExitStack()
         self._waiter = MetadataWaiter()
         self.lifecycle = BrokerLifecycle()

@@ -1,0 +1,23 @@
+"""Files that go with the process that made them: the data of a broker that was given no directory.
+
+Law: everything works as on real files except that nothing waits for the disk. Nobody reads such a
+directory after a power loss, so forcing it to the disk would cost a stop its time for nothing.
+"""
+
+from __future__ import annotations
+
+from kbroker.log.file_system import Bytes, RealFileSystem
+
+
+class TemporaryFileSystem(RealFileSystem):
+    """The operating system's files, never synced."""
+
+    def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:  # noqa: ARG002
+        """Create or replace the content in place."""
+        super().write_bytes(path, data, sync=False)
+
+    def sync(self, path: str) -> None:
+        """Do nothing: see the law above."""
+
+    def sync_directory(self, path: str) -> None:
+        """Do nothing: see the law above."""
