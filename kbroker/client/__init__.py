@@ -1,1 +1,0 @@
-"""Connections from broker to broker."""
