@@ -83,20 +83,8 @@ def test_a_client_that_acts_for_an_old_broker_works(
     bootstrap: str, topic: str, version: tuple[int, int]
 ) -> None:
     wanted = samples(40, null_headers=False)
-    producer = KafkaProducer(
-        bootstrap_servers=bootstrap, api_version=version, enable_idempotence=False
-    )
-    for s in wanted:
-        producer.send(
-            topic,
-            value=s.value,
-            key=s.key,
-            headers=list(s.headers),
-            timestamp_ms=s.timestamp_ms,
-            partition=0,
-        )
-    producer.flush()
-    producer.close()
+
+    write(bootstrap, topic, wanted, api_version=version, enable_idempotence=False)
 
     assert read(bootstrap, topic, 40) == wanted
 
