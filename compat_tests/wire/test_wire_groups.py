@@ -71,7 +71,8 @@ def test_members_hear_of_a_rebalance_by_heartbeat(
     topic = wire.create_topic()
     second = Member(connect(), member.group)
     joining = second.start_joining()
-    assert member.heartbeat() == REBALANCING
+    # The two connections are served in any order, so the news may take a few heartbeats.
+    assert any(member.heartbeat() == REBALANCING for _ in range(1_000))
     assert member.commit(topic) == "0"
     assert member.sync() == REBALANCING
 
