@@ -246,6 +246,7 @@ class Channel(asyncio.BufferedProtocol):
         self._running = True
         self.writer.hold()
         left = _REQUESTS_PER_TURN
+        is_over = False
         try:
             while not self._busy and not self._closing:
                 if not left:
@@ -254,8 +255,7 @@ class Channel(asyncio.BufferedProtocol):
                 left -= 1
                 request = self._next_request()
                 if request is None:
-                    if self._eof and not self._owner.request_channel.is_full:
-                        self.close()
+                    is_over = self._eof and not self._owner.request_channel.is_full
                     break
                 self._busy = self._in_work = True
                 self.requests += 1
@@ -267,7 +267,10 @@ class Channel(asyncio.BufferedProtocol):
             self._running = False
         if not self._closing:
             self._release()
-            self._settle()
+            if is_over and not self._busy:
+                self.close()  # else `_answer_left` comes back here
+            else:
+                self._settle()
 
     def _release(self) -> None:
         """Let the answers of this turn leave; the next request waits until the client has taken

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import os
 import random
+import socket
 import struct
 import tempfile
 import threading
@@ -351,3 +352,20 @@ def test_a_request_that_waits_is_finished_before_the_next_starts_though_answers_
 
     assert answers == [struct.pack(">i", n) for n in range(1, 400)]
     assert max(overlaps) == 1
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_client_that_sends_no_more_still_gets_every_answer(kind: EventLoopKind) -> None:
+    def handle(request: Request) -> Response | Awaitable[Response]:
+        answer = Response([struct.pack(">i", request.header.correlation_id), bytes(60_000)])
+        # While the first one waits, the rest and the end of the stream arrive.
+        return _later(answer) if request.header.api_key == HEARTBEAT else answer
+
+    with SmallServer(handle, kind, socket_send_buffer_bytes=16_384) as server:
+        with server.connect() as raw:
+            raw.send(frame(0, key=HEARTBEAT) + b"".join(frame(n) for n in range(1, 6)))
+            raw.socket.shutdown(socket.SHUT_WR)
+            answers = [raw.read_frame()[:4] for _ in range(6)]
+
+            assert answers == [struct.pack(">i", n) for n in range(6)]
+            assert raw.is_closed_by_peer()
