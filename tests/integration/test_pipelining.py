@@ -361,11 +361,13 @@ def test_a_client_that_sends_no_more_still_gets_every_answer(kind: EventLoopKind
         # While the first one waits, the rest and the end of the stream arrive.
         return _later(answer) if request.header.api_key == HEARTBEAT else answer
 
-    with SmallServer(handle, kind, socket_send_buffer_bytes=16_384) as server:
-        with server.connect() as raw:
-            raw.send(frame(0, key=HEARTBEAT) + b"".join(frame(n) for n in range(1, 6)))
-            raw.socket.shutdown(socket.SHUT_WR)
-            answers = [raw.read_frame()[:4] for _ in range(6)]
+    with (
+        SmallServer(handle, kind, socket_send_buffer_bytes=16_384) as server,
+        server.connect() as raw,
+    ):
+        raw.send(frame(0, key=HEARTBEAT) + b"".join(frame(n) for n in range(1, 6)))
+        raw.socket.shutdown(socket.SHUT_WR)
+        answers = [raw.read_frame()[:4] for _ in range(6)]
 
-            assert answers == [struct.pack(">i", n) for n in range(6)]
-            assert raw.is_closed_by_peer()
+        assert answers == [struct.pack(">i", n) for n in range(6)]
+        assert raw.is_closed_by_peer()
