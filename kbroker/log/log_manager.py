@@ -97,8 +97,6 @@ class LogManager:
         self._was_clean = all(d.was_clean or d.meta is None for d in self._directories)
         return next((d.meta for d in self._directories if d.meta is not None), None)
 
-    open = open_directories
-
     def load(
         self, cluster_id: str, broker_id: int, executor: Executor | None = None
     ) -> list[TopicPartition]:

@@ -133,7 +133,7 @@ class KafkaServer:
             self._clock,
             walks_records=config.kbroker.kbroker_record_validation == "full",
         )
-        meta = self._logs.open()
+        meta = self._logs.open_directories()
         self._undo.callback(self._logs.release)
         tree = EmbeddedTree(
             self._clock, TreeDirectory(self._file_system, config.log.data_directories()[0])
