@@ -18,7 +18,6 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log import log_read
 from kbroker.log.checkpoint import write_partition_metadata
-from kbroker.log.doomed_segments import DoomedSegments
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_append import (
@@ -30,10 +29,10 @@ from kbroker.log.log_append import (
 from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_retention import RetentionBounds, deletable_segments
 from kbroker.log.log_segment import LogSegment, RollParams
-from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush, segment_config
+from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
 from kbroker.log.producer_replay import load_snapshot, replay_segments
-from kbroker.log.producer_snapshot import ProducerSnapshots
 from kbroker.log.producer_state import duplicate_append_info
+from kbroker.log.segment_store import SegmentStore
 from kbroker.log.trusted_append import TrustedBatches, apply_trusted, read_trusted
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchHeader
@@ -67,23 +66,22 @@ class Log:
         self.recovery_point = state.recovery_point
         self.leader_epoch_cache = state.leader_epoch_cache
         self.producer_state = state.producer_state
-        self.snapshots = ProducerSnapshots(environment.file_system, directory)
+        self.files = SegmentStore(
+            environment.file_system, directory, state.segments, environment.draw_jitter
+        )
+        self.snapshots = self.files.snapshots
         self.failure: StorageError | None = None
         self.last_flush_ms = 0
         self._environment = environment
         self._file_system = environment.file_system
         self._last_snapshot_offset = state.last_snapshot_offset
-        self._is_active_open = False  # idle logs hold no descriptor
-        self._doomed = DoomedSegments()
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
         """Use new topic settings from the next append on."""
         self.config = config
         self._rules = AppendRules.of(config, walks_records=self._environment.walks_records)
-        self._segment_config = segment_config(config)
-        for segment in self.segments:
-            segment.update_config(self._segment_config)
+        self.files.update_config(config)
 
     @property
     def last_stable_offset(self) -> int:
@@ -240,13 +238,10 @@ class Log:
         end_offset = self.log_end_offset if up_to_offset is None else up_to_offset
         if end_offset <= self.recovery_point:
             return None
-        segments = self.segments.between(self.recovery_point, end_offset)
         try:
-            for segment in segments:
-                segment.write_out_indexes()
+            return self.files.begin_flush(self.recovery_point, end_offset)
         except StorageError as error:
             raise self._failed(error) from error
-        return PendingFlush(self._file_system, self.directory, segments, end_offset)
 
     def complete_flush(self, flush: PendingFlush, now_ms: int = 0) -> None:
         """The segments of `flush` have been synced: recovery may start behind them."""
@@ -280,14 +275,14 @@ class Log:
                 self._roll(now_ms, self.log_end_offset)
             doomed = list(self.segments)[:count]
             self.maybe_increment_log_start_offset(self.segments[count].base_offset)
-            self._take_out(doomed, now_ms + self.config.file_delete_delay_ms)
+            self.files.take_out(doomed, now_ms + self.config.file_delete_delay_ms)
         except StorageError as error:
             raise self._failed(error) from error
         return count
 
     def remove_deleted_files(self, now_ms: int) -> int:
         """Remove files of segments taken out over file.delete.delay.ms ago; how many went."""
-        return self._doomed.remove_due(now_ms, self.config.file_delete_delay_ms)
+        return self.files.remove_deleted_files(now_ms, self.config.file_delete_delay_ms)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut the log so that it ends at `offset`; False when it already ends there or earlier."""
@@ -297,11 +292,7 @@ class Log:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
         try:
-            self._take_out([s for s in self.segments if s.base_offset > offset], None)
-            active = self.segments.active
-            active.truncate_to(offset, now_ms)
-            self._is_active_open = True
-            self._cut_state_at(active.next_offset, now_ms)
+            self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
         except StorageError as error:
             raise self._failed(error) from error
         return True
@@ -309,13 +300,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Drop everything; the log is empty and starts and ends at `offset`."""
         try:
-            doomed = list(self.segments)
-            self._take_out([s for s in doomed if s.base_offset != offset], None)
-            for segment in doomed:
-                if segment.base_offset == offset:
-                    self.segments.remove(segment)
-                    segment.delete()
-            self._open_segment(offset, now_ms)
+            self.files.truncate_fully(offset, now_ms)
         except StorageError as error:
             raise self._failed(error) from error
         self.log_start_offset = self.log_end_offset = offset
@@ -347,23 +332,17 @@ class Log:
         """Snapshot the producers, trim the files, give descriptors back; nothing is synced."""
         if self.failure is None:
             self.take_snapshot()
-            if self._is_active_open:
-                self.segments.active.close()
-                self._is_active_open = False
+            self.files.close()
         self.close_files()
 
     def close_files(self) -> None:
         """Give all descriptors back; the next use opens the files again."""
-        for segment in self.segments:
-            segment.records.close()
-        self._doomed.close()
+        self.files.close_files()
 
     def move_to(self, directory: str) -> None:
         """Follow a rename of the partition's directory: descriptors go back, paths change."""
-        self.close_files()
-        self.segments.move(self.directory, directory)
-        self._doomed.move(self.directory, directory)
-        self.directory = self.snapshots.directory = directory
+        self.files.move_to(directory)
+        self.directory = directory
 
     def _check_producer(self, header: BatchHeader) -> LogAppendInfo | None:
         """Refuse what may not follow; the old place of a batch that was sent again."""
@@ -418,9 +397,8 @@ class Log:
             active = self.segments.active
             if active.should_roll(params):
                 active = self._roll(now_ms, first_offset)
-            elif not self._is_active_open:
-                active.activate()
-                self._is_active_open = True
+            elif not self.files.is_active_open:
+                self.files.activate()
             active.append(last_offset, max_timestamp, offset_of_max_timestamp, data)
         except StorageError as error:
             raise self._failed(error) from error
@@ -438,31 +416,7 @@ class Log:
             return active
         self.producer_state.map_end_offset = base_offset
         self.take_snapshot()
-        active.become_inactive()
-        active.records.close()
-        return self._open_segment(base_offset, now_ms)
-
-    def _open_segment(self, base_offset: int, now_ms: int) -> LogSegment:
-        segment = LogSegment(
-            self._file_system,
-            self.directory,
-            base_offset,
-            self._segment_config,
-            created_ms=now_ms,
-        )
-        jitter_ms = self.config.segment_jitter_ms
-        if jitter_ms:
-            segment.roll_jitter_ms = self._environment.draw_jitter(jitter_ms)
-        segment.activate()
-        self._is_active_open = True
-        self.segments.add(segment)
-        return segment
-
-    def _take_out(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
-        for segment in doomed:
-            self.segments.remove(segment)
-            self.snapshots.delete(segment.base_offset)
-            self._doomed.add(segment, remove_at_ms)
+        return self.files.roll(base_offset, now_ms)
 
     def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
         self.log_end_offset = end_offset

@@ -1,0 +1,126 @@
+"""The files of one log: which segments it has, which one takes the appends, which ones wait for
+removal.
+
+Law: a log has at least one segment; only the last is written to. Files that were taken out stay,
+renamed, for file.delete.delay.ms. Every method may raise StorageError. Owned by its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kbroker.config.topic_config import TopicConfig
+from kbroker.log.doomed_segments import DoomedSegments
+from kbroker.log.file_system import FileSystem
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segments import LogSegments
+from kbroker.log.log_state import PendingFlush, segment_config
+from kbroker.log.producer_snapshot import ProducerSnapshots
+
+
+class SegmentStore:
+    """The segments of a log with the producer snapshots beside them."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        directory: str,
+        segments: LogSegments,
+        draw_jitter: Callable[[int], int],
+    ) -> None:
+        self.directory = directory
+        self.segments = segments
+        self.snapshots = ProducerSnapshots(file_system, directory)
+        self.is_active_open = False  # idle logs hold no descriptor
+        self._file_system = file_system
+        self._draw_jitter = draw_jitter
+        self._doomed = DoomedSegments()
+        self._jitter_ms = 0
+
+    def update_config(self, config: TopicConfig) -> None:
+        """Use new topic settings from the next append on."""
+        self._jitter_ms = config.segment_jitter_ms
+        self._segment_config = segment_config(config)
+        for segment in self.segments:
+            segment.update_config(self._segment_config)
+
+    def activate(self) -> None:
+        """Open the last segment for appends."""
+        self.segments.active.activate()
+        self.is_active_open = True
+
+    def add(self, base_offset: int, now_ms: int) -> LogSegment:
+        """Start a segment, to which appends go from now on."""
+        segment = LogSegment(
+            self._file_system, self.directory, base_offset, self._segment_config, created_ms=now_ms
+        )
+        if self._jitter_ms:
+            segment.roll_jitter_ms = self._draw_jitter(self._jitter_ms)
+        segment.activate()
+        self.is_active_open = True
+        self.segments.add(segment)
+        return segment
+
+    def roll(self, base_offset: int, now_ms: int) -> LogSegment:
+        """Give the active segment's files their final size and start the next segment."""
+        active = self.segments.active
+        active.become_inactive()
+        active.records.close()
+        return self.add(base_offset, now_ms)
+
+    def take_out(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
+        """Rename the files of segments away; `remove_at_ms` as in `DoomedSegments.add`."""
+        for segment in doomed:
+            self.segments.remove(segment)
+            self.snapshots.delete(segment.base_offset)
+            self._doomed.add(segment, remove_at_ms)
+
+    def remove_deleted_files(self, now_ms: int, delay_ms: int) -> int:
+        """Remove files of segments taken out over `delay_ms` ago; how many segments went."""
+        return self._doomed.remove_due(now_ms, delay_ms)
+
+    def truncate_to(self, offset: int, now_ms: int) -> int:
+        """Drop the batch that holds `offset`, which no first segment may lie behind, and all after
+        it; the offset at which the log ends now.
+        """
+        self.take_out([s for s in self.segments if s.base_offset > offset], None)
+        active = self.segments.active
+        active.truncate_to(offset, now_ms)
+        self.is_active_open = True
+        return active.next_offset
+
+    def truncate_fully(self, offset: int, now_ms: int) -> None:
+        """Drop everything and start an empty segment at `offset`."""
+        doomed = list(self.segments)
+        self.take_out([s for s in doomed if s.base_offset != offset], None)
+        for segment in doomed:
+            if segment.base_offset == offset:
+                self.segments.remove(segment)
+                segment.delete()
+        self.add(offset, now_ms)
+
+    def begin_flush(self, start_offset: int, end_offset: int) -> PendingFlush:
+        """What must be synced to have `start_offset` to `end_offset` (exclusive) on the disk."""
+        segments = self.segments.between(start_offset, end_offset)
+        for segment in segments:
+            segment.write_out_indexes()
+        return PendingFlush(self._file_system, self.directory, segments, end_offset)
+
+    def close(self) -> None:
+        """Give the active segment's files their final size; nothing is synced."""
+        if self.is_active_open:
+            self.segments.active.close()
+            self.is_active_open = False
+
+    def close_files(self) -> None:
+        """Give all descriptors back; the next use opens the files again."""
+        for segment in self.segments:
+            segment.records.close()
+        self._doomed.close()
+
+    def move_to(self, directory: str) -> None:
+        """Follow a rename of the partition's directory: descriptors go back, paths change."""
+        self.close_files()
+        self.segments.move(self.directory, directory)
+        self._doomed.move(self.directory, directory)
+        self.directory = self.snapshots.directory = directory
