@@ -45,7 +45,8 @@ class BrokerProcess:
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self) -> None:
+    def launch(self) -> None:
+        """Start the process and do not wait for it."""
         command = [
             sys.executable, "-m", "kbroker.cli", "start",
             "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), *self.options,
@@ -53,6 +54,11 @@ class BrokerProcess:
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=self._log(), text=True
         )
+
+    def start(self) -> None:
+        """Start, and return when clients can come."""
+        self.launch()
+        assert self.process is not None
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if "listening on" in line:

@@ -4,112 +4,47 @@ themselves.
 
 from __future__ import annotations
 
-import threading
+import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka import KafkaError as ClientError
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
+from compat_tests.kill_rounds import (
+    PARTITIONS,
+    LibrdkafkaWriter,
+    check,
+    kill,
+    kill_and_start,
+    make_writers,
+    read_all,
+)
 
 ROUNDS = 2
-PARTITIONS = 2
-
-Place = tuple[int, int]  # partition, offset
-
-
-class IdempotentWriter:
-    """confluent-kafka's idempotent producer on a thread; remembers where each record was
-    acknowledged.
-    """
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.acknowledged: dict[Place, int] = {}
-        self.errors: list[ClientError] = []
-        self._topic = topic
-        self._stop = threading.Event()
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 2,
-                "reconnect.backoff.max.ms": 200,
-                "message.timeout.ms": 60_000,
-                "log_level": 0,
-            }
-        )
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            value = str(number).encode()
-            with suppress(BufferError):
-                self._producer.produce(
-                    self._topic, value, partition=number % PARTITIONS, on_delivery=self._delivered
-                )
-                number += 1
-            self._producer.poll(0.001)
-
-    def _delivered(self, error: ClientError | None, message: Message) -> None:
-        if error is not None:
-            self.errors.append(error)
-        else:
-            self.acknowledged[message.partition(), message.offset()] = int(message.value())
-
-    def finish(self) -> None:
-        self._stop.set()
-        self._thread.join(10)
-        assert self._producer.flush(60) == 0
-
-
-def read_all(bootstrap: str, topic: str) -> dict[Place, bytes]:
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False,
-         "check.crcs": True, "log_level": 0}
-    )  # fmt: skip
-    partitions = [TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
-    wanted = sum(consumer.get_watermark_offsets(partition)[1] for partition in partitions)
-    consumer.assign(partitions)
-    found: dict[Place, bytes] = {}
-    deadline = time.monotonic() + 40
-    while len(found) < wanted and time.monotonic() < deadline:
-        for message in consumer.consume(5_000, timeout=0.5):
-            assert message.error() is None
-            found[message.partition(), message.offset()] = message.value()
-    consumer.close()
-    assert len(found) == wanted
-    return found
 
 
 def test_no_acknowledged_record_is_lost_doubled_or_moved_by_kills(
-    own_broker: Callable[..., BrokerProcess], topic: str
+    own_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = own_broker()
-    create_topic(broker.bootstrap, topic, PARTITIONS)
-    writer = IdempotentWriter(broker.bootstrap, topic)
+    writers = make_writers(broker.bootstrap, 2_000, ["librdkafka", "kafka-python"])
 
-    for _ in range(ROUNDS):
+    draw = random.Random(1)
+    for number in range(ROUNDS):
         time.sleep(1.0)
-        kill(broker)
-        broker.start()
+        kill_and_start(broker, draw, while_starting=number % 2 == 1)
     time.sleep(0.5)
-    writer.finish()
+    for writer in writers:
+        writer.finish()
 
-    assert writer.errors == []
-    assert len(writer.acknowledged) > 100
-    found = {place: int(value) for place, value in read_all(broker.bootstrap, topic).items()}
-    assert {place: found.get(place) for place in writer.acknowledged} == writer.acknowledged
-    for partition in range(PARTITIONS):
-        values = [found[place] for place in sorted(found) if place[0] == partition]
-        assert values == sorted(set(values))
+    for writer in writers:
+        assert writer.acknowledged.count > 100
+        check(writer, read_all(broker.bootstrap, writer.topic))
     assert "Traceback" not in broker.log_text()
 
 
@@ -131,8 +66,7 @@ def test_kafka_python_goes_on_after_a_kill_and_committed_offsets_stay(
 
     assert committer.committed([TopicPartition(topic, 0)], timeout=30)[0].offset == 42
     assert producer.send(topic, b"50", partition=0).get(30).offset >= 50
-    values = [value for place, value in sorted(read_all(broker.bootstrap, topic).items())]
-    assert values[:50] == [str(n).encode() for n in range(50)]
+    assert list(read_all(broker.bootstrap, topic).values[0])[:50] == list(range(50))
     committer.close()
     producer.close()
 
@@ -142,7 +76,7 @@ def test_a_clean_stop_under_load_shows_clients_no_error(
 ) -> None:
     broker = own_broker()
     create_topic(broker.bootstrap, topic, PARTITIONS)
-    writer = IdempotentWriter(broker.bootstrap, topic)
+    writer = LibrdkafkaWriter(broker.bootstrap, topic, 2_000)
     time.sleep(1.0)
 
     assert broker.stop() == 0
@@ -151,10 +85,8 @@ def test_a_clean_stop_under_load_shows_clients_no_error(
     broker.start()
     time.sleep(0.5)
     writer.finish()
-    assert writer.errors == []
+    check(writer, read_all(broker.bootstrap, topic))
     assert "RECOVERING" not in broker.log_text()
-    found = read_all(broker.bootstrap, topic)
-    assert all(int(found[place]) == value for place, value in writer.acknowledged.items())
 
 
 def test_a_torn_last_batch_is_cut_off(own_broker: Callable[..., BrokerProcess], topic: str) -> None:
@@ -162,7 +94,7 @@ def test_a_torn_last_batch_is_cut_off(own_broker: Callable[..., BrokerProcess], 
     create_topic(broker.bootstrap, topic, PARTITIONS)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all", linger_ms=0)
     for number in range(3):
-        producer.send(topic, str(number).encode() * 100, partition=0).get(30)
+        producer.send(topic, b"%0100d" % number, partition=0).get(30)
     producer.close()
     kill(broker)
     segment = broker.data / f"{topic}-0" / "00000000000000000000.log"
@@ -170,8 +102,7 @@ def test_a_torn_last_batch_is_cut_off(own_broker: Callable[..., BrokerProcess], 
 
     broker.start()
 
-    found = read_all(broker.bootstrap, topic)
-    assert [found[place][:1] for place in sorted(found)] == [b"0", b"1"]
+    assert list(read_all(broker.bootstrap, topic).values[0]) == [0, 1]
     again = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")
     assert again.send(topic, b"after", partition=0).get(30).offset == 2
     again.close()
@@ -233,11 +164,3 @@ def settled_topics(admin: AdminClient) -> set[str]:
 def log_directories(data: Path) -> set[str]:
     found = {entry.name for entry in data.iterdir() if entry.is_dir()}
     return {name for name in found if not name.endswith("-delete")}
-
-
-def kill(broker: BrokerProcess) -> None:
-    assert broker.process is not None
-    broker.process.kill()
-    broker.process.wait(10)
-    assert broker.process.stdout is not None
-    broker.process.stdout.close()
