@@ -209,9 +209,8 @@ class LogConfig(ConfigGroup):
     )
     log_preallocate: bool = define(
         False,
-        "Reserve a segment's disk space when it is created.",
+        "Give a segment's file its full size when it is created.",
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_initial_task_delay_ms: int = define(
         30_000,
