@@ -8,6 +8,7 @@ many brokers never need it.
 from __future__ import annotations
 
 import zlib
+from functools import partial
 from struct import Struct
 from struct import error as struct_error
 from types import ModuleType
@@ -31,7 +32,12 @@ CODEC_IDS: Final = {name: codec for codec, name in CODEC_NAMES.items() if codec}
 DEFAULT_MAX_BYTES: Final = 64 * 1024 * 1024
 
 _GZIP_WINDOW: Final = 15 + 16  # zlib: 32 KiB window, gzip header and trailer
+# As Java writes it: deflate, no flags, no time, no word on the effort, unknown system.
+_GZIP_HEADER: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+_GZIP_TRAILER = Struct("<II")  # CRC-32 and size of the data
 _GZIP_INPUT_BYTES: Final = 8192  # what follows a member is copied: with all, many would be slow
+_GZIP_LEVEL: Final = -1
+_LZ4_LEVEL: Final = 9
 _ZSTD_LEVEL: Final = 3
 _FIRST_GUESS_BYTES: Final = 16 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
@@ -50,19 +56,22 @@ _LZ4_END_MARK: Final = b"\x00\x00\x00\x00"
 _SNAPPY_MAX_RATIO: Final = 22
 
 
-def compress(codec: int, data: Bytes) -> Bytes:
-    """`data` under `codec` (1 to 4; 0 gives it back)."""
+def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
+    """`data` under `codec` (1 to 4; 0 gives it back).
+
+    `level` as in `compression.<codec>.level` (KIP-390): gzip 1 to 9 and -1 for the library's own,
+    lz4 1 to 17, zstd -131072 to 22; None for the codec's default. snappy has none.
+    """
     if codec == NONE:
         return data
     if codec == GZIP:
-        packer = zlib.compressobj(wbits=_GZIP_WINDOW)
-        return packer.compress(data) + packer.flush()
+        return _compress_gzip(data, _GZIP_LEVEL if level is None else level)
     if codec == SNAPPY:
         return _compress_xerial(data)
     if codec == LZ4:
-        return _compress_lz4(data)
+        return _compress_lz4(data, level)
     if codec == ZSTD:
-        return bytes(_cramjam().zstd.compress(data, _ZSTD_LEVEL))
+        return bytes(_cramjam().zstd.compress(data, _ZSTD_LEVEL if level is None else level))
     raise unsupported(codec)
 
 
@@ -106,6 +115,12 @@ def _too_large(max_bytes: int) -> KafkaError:
     return KafkaError(
         ErrorCode.MESSAGE_TOO_LARGE, f"compressed records hold more than {max_bytes} bytes"
     )
+
+
+def _compress_gzip(data: Bytes, level: int) -> bytes:
+    packer = zlib.compressobj(level, wbits=-15)  # without zlib's own header
+    trailer = _GZIP_TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFF_FFFF)
+    return b"".join((_GZIP_HEADER, packer.compress(data), packer.flush(), trailer))
 
 
 def _decompress_gzip(data: Bytes, max_bytes: int) -> Bytes:
@@ -152,11 +167,13 @@ def _decompress_frame(codec: ModuleType, data: Bytes, max_bytes: int) -> Bytes:
             return memoryview(room)[:written]
 
 
-def _compress_lz4(data: Bytes) -> bytes:
+def _compress_lz4(data: Bytes, level: int | None) -> bytes:
     """A frame of independent 64 KiB blocks without content size: all that Java's reader takes, and
-    small there.
+    small there. As in Kafka the default level stands for the fast compressor.
     """
     compress_block = _cramjam().lz4.compress_block
+    if level not in (None, _LZ4_LEVEL):
+        compress_block = partial(compress_block, mode="high_compression", compression=level)
     view = memoryview(data)
     pieces = [_LZ4_FRAME_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):

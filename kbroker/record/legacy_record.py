@@ -8,8 +8,8 @@ A compressed message wraps a set of messages in its value and carries the offset
 them; inner offsets are absolute in format 0 and relative in format 1. Attributes: bits 0-2
 compression, 3 timestamp type (format 1).
 
-Law: as in record_batch, any bytes give records or a KafkaError. Old formats are read here, never
-written.
+Law: as in record_batch, any bytes give records or a KafkaError. Old formats are read here and built
+in `legacy_builder`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from kbroker.model import (
 from kbroker.record import record_batch
 from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, decompress
 from kbroker.record.default_record import Bytes, Record, invalid
+from kbroker.record.lz4_checksum import with_right_checksum
 from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
 
 HEADER_SIZE_UP_TO_MAGIC: Final = 17  # what must be there before a batch's kind and size are known
@@ -41,7 +42,6 @@ _LENGTH = Struct(">i")
 _CRC_COVERS_FROM: Final = 16
 _TIMESTAMP_POSITION: Final = 18
 _MIN_LENGTH: Final = (14, 22, 49)  # by format, after the length field
-_LZ4_DESCRIPTOR_POSITION: Final = 4
 
 
 def read_any_header(buffer: Bytes, position: int = 0) -> BatchHeader:
@@ -131,7 +131,7 @@ def _legacy_records(
 def _unwrap(header: BatchHeader, value: bytes, max_bytes: int) -> Iterator[Record]:
     codec = header.compression
     if codec == LZ4 and header.magic == 0:
-        value = _with_right_lz4_checksum(value)
+        value = with_right_checksum(value)
     inner = memoryview(decompress(codec, value, max_bytes))
     position = 0
     while position < len(inner):
@@ -164,33 +164,6 @@ def _read_bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None
     if at + length > end:
         invalid(f"field of {length} bytes, {end - at} left in its message")
     return bytes(view[at : at + length]), at + length
-
-
-def _with_right_lz4_checksum(frame: bytes) -> bytes:
-    """Format 0's frame header checksum covered the frame's magic too (KIP-57)."""
-    if len(frame) <= _LZ4_DESCRIPTOR_POSITION:
-        return frame
-    size = 10 if frame[_LZ4_DESCRIPTOR_POSITION] & 0x08 else 2  # bit 3: content size follows
-    end = _LZ4_DESCRIPTOR_POSITION + size
-    checksum = _xxh32_short(frame[_LZ4_DESCRIPTOR_POSITION:end]) >> 8 & 0xFF
-    return frame[:end] + bytes((checksum,)) + frame[end + 1 :]
-
-
-def _xxh32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of fewer than 16 bytes, which is all a frame header has."""
-    mask = 0xFFFF_FFFF
-    value = 0x165667B1 + len(data)
-    whole = len(data) - len(data) % 4
-    for start in range(0, whole, 4):
-        lane = int.from_bytes(data[start : start + 4], "little")
-        value = value + lane * 0xC2B2AE3D & mask
-        value = (value << 17 | value >> 15) * 0x27D4EB2F & mask
-    for byte in data[whole:]:
-        value = value + byte * 0x165667B1 & mask
-        value = (value << 11 | value >> 21) * 0x9E3779B1 & mask
-    value = (value ^ value >> 15) * 0x85EBCA77 & mask
-    value = (value ^ value >> 13) * 0xC2B2AE3D & mask
-    return value ^ value >> 16
 
 
 def _corrupt(reason: str) -> NoReturn:

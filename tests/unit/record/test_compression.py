@@ -70,3 +70,28 @@ def test_lz4_blocks_that_do_not_shrink_are_stored() -> None:
     frame = compress(LZ4, noise)
 
     assert bytes(cramjam.lz4.decompress(frame)) == noise
+
+
+def test_gzip_has_the_header_that_java_writes() -> None:
+    packed = bytes(compress(GZIP, MIXED, 9))
+
+    assert packed[:10] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+    assert gzip.decompress(packed) == MIXED
+
+
+TEXT = b" ".join(b"word%d and some more of it" % (i * i % 977) for i in range(5000))
+
+
+@pytest.mark.parametrize(
+    ("codec", "low", "high"), [(GZIP, 1, 9), (LZ4, 1, 17), (ZSTD, -5, 19)], ids=["gzip", "lz4", "z"]
+)
+def test_a_level_says_how_small(codec: int, low: int, high: int) -> None:
+    quick, small = compress(codec, TEXT, low), compress(codec, TEXT, high)
+
+    assert len(small) < len(quick)
+    assert bytes(decompress(codec, quick)) == bytes(decompress(codec, small)) == TEXT
+
+
+@pytest.mark.parametrize(("codec", "level"), [(GZIP, -1), (LZ4, 9), (ZSTD, 3)])
+def test_the_default_level_is_kafkas(codec: int, level: int) -> None:
+    assert compress(codec, TEXT) == compress(codec, TEXT, level)
