@@ -1,0 +1,218 @@
+"""Apache Kafka brokers over data directories that outlive them: started, stopped, killed and started
+again, with ZooKeeper (3.9.2) or with KRaft (both), and what they logged.
+
+Knows nothing of kbroker. ZooKeeper is the one that comes with Kafka's own jars.
+
+    with zookeeper() as connect:
+        broker = ApacheBroker(tmp_path / "data", connect)
+        broker.start()              # broker.bootstrap; broker.stop(); broker.stop(signal.SIGKILL)
+        broker.complaints()         # lines of its log that speak of damage
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compat_tests.apache_kafka import (
+    NEWEST,
+    ZOOKEEPER_LINE,
+    free_port,
+    jars,
+    java_command,
+    run_tool,
+)
+
+BROKER_ID = 1
+CLUSTER_ID = "kbrokerCompareRun00000"
+START_TIMEOUT_S = 60
+
+# `[time] LEVEL message (logger)`: what the parts that read data directories say, and which of it means
+# that a directory is not as a clean stop leaves it.
+_LINE = re.compile(r"^\[[^\]]+\] (?P<level>[A-Z]+) (?P<message>.*) \((?P<logger>[\w.$]+)\)$")
+_READERS = re.compile(
+    r"kafka\.(log|cluster|coordinator)\.|kafka\.server\.(ReplicaManager|KafkaServer)"
+    r"|org\.apache\.kafka\.(storage|coordinator|common\.record)\."
+)
+_DAMAGE = re.compile(
+    r"corrupt|Recovering|Attempting recovery|rebuilding (indexes|the index)|not found in|sanity"
+    r"|[Ii]nvalid|CRC|[Tt]runcating|[Uu]nable to (?!read the broker epoch)|Exception|[Dd]eleted orphan"
+)
+
+_SETTINGS = {
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.min.compaction.lag.ms": str(10**12),  # it cleans nothing, unless a topic says so
+}
+_LOG4J = """log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+
+
+@contextmanager
+def zookeeper() -> Iterator[str]:
+    """A ZooKeeper server with an empty tree: yields `host:port`."""
+    directory = Path(tempfile.mkdtemp(prefix="apache-zookeeper-"))
+    port = free_port()
+    (directory / "zoo.cfg").write_text(
+        f"dataDir={directory}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
+        "tickTime=500\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\nmaxClientCnxns=0\n"
+    )
+    command = java_command(
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+        str(directory / "zoo.cfg"),
+        version=ZOOKEEPER_LINE,
+        heap="128m",
+    )
+    log = directory / "zookeeper.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+    try:
+        _wait(lambda: _is_serving(port), process, log)
+        yield f"127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@dataclass
+class ApacheBroker:
+    """One broker of Apache Kafka. With `zookeeper` (address and chroot) it is 3.9.2 in ZooKeeper
+    mode, else `version` in KRaft mode, whose own log lies beside the data directory.
+    """
+
+    data: Path
+    zookeeper: str | None = None
+    version: str = NEWEST
+    settings: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        if self.zookeeper is not None:
+            self.version = ZOOKEEPER_LINE
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """What the run that is on, or was last, printed."""
+        return self.data.parent / f"{self.data.name}-apache.log"
+
+    def start(self) -> None:
+        """Start it; returns when it serves. Raises RuntimeError with its log when it ends before."""
+        self.port = self.port or free_port()
+        properties = self.data.parent / f"{self.data.name}-apache.properties"
+        properties.parent.mkdir(parents=True, exist_ok=True)
+        values = _SETTINGS | self._mode() | {"log.dirs": str(self.data)} | self.settings
+        properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        if self.zookeeper is None:
+            self._format(properties)
+        command = java_command("kafka.Kafka", str(properties), version=self.version, heap="512m")
+        self._add_logging(command)
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(command, stdout=output, stderr=output)
+        _wait(lambda: " started (kafka.server.Kafka" in self.log_text(), self.process, self.log)
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Stop it and wait for its end; SIGKILL leaves the directory unclean."""
+        assert self.process is not None
+        self.process.send_signal(how)
+        try:
+            self.process.wait(60)
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def complaints(self) -> list[str]:
+        """What its log says of damage, recovery or trouble; a sound directory gives nothing."""
+        lines = map(_LINE.match, self.log_text().splitlines())
+        return [
+            line["message"]
+            for line in lines
+            if line is not None
+            and _READERS.match(line["logger"])
+            and "partition=__cluster_metadata-0" not in line["message"]
+            and (line["level"] in {"WARN", "ERROR", "FATAL"} or _DAMAGE.search(line["message"]))
+        ]
+
+    def _mode(self) -> dict[str, str]:
+        listener = f"PLAINTEXT://127.0.0.1:{self.port}"
+        if self.zookeeper is not None:
+            return {
+                "broker.id": str(BROKER_ID),
+                "zookeeper.connect": self.zookeeper,
+                "zookeeper.session.timeout.ms": "2000",
+                "controlled.shutdown.enable": "false",  # with nobody to take over it only waits
+                "listeners": listener,
+            }
+        controller = free_port()
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(BROKER_ID),
+            "controller.quorum.voters": f"{BROKER_ID}@127.0.0.1:{controller}",
+            "listeners": f"{listener},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listener,
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "broker.session.timeout.ms": "1500",  # so that it may come back soon after a kill
+            "broker.heartbeat.interval.ms": "300",
+            "metadata.log.dir": str(self.data.parent / f"{self.data.name}-metadata"),
+        }
+
+    def _format(self, properties: Path) -> None:
+        done = run_tool(
+            "kafka.tools.StorageTool", "format", "--ignore-formatted",
+            "-t", CLUSTER_ID, "-c", str(properties), version=self.version,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise RuntimeError(f"StorageTool could not format {self.data}: {done.stderr}")
+
+    def _add_logging(self, command: list[str]) -> None:
+        """Make it log what it does: 4.3.1's jars bring no logger, so it gets that of 3.9.2."""
+        path = self.data.parent / f"{self.data.name}-log4j.properties"
+        path.write_text(_LOG4J)
+        logger = ":".join(str(jar) for jar in jars(ZOOKEEPER_LINE).glob("*reload4j*.jar"))
+        classpath = command.index("-cp") + 1
+        command[classpath] += f":{logger}"
+        command.insert(1, f"-Dlog4j.configuration=file:{path}")
+
+
+def _is_serving(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"ruok")
+            return connection.recv(4) == b"imok"
+    except OSError:
+        return False
+
+
+def _wait(condition: object, process: subprocess.Popen[bytes], log: Path) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while not condition():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise RuntimeError(f"did not start: {log.read_text(errors='replace')[-4000:]}")
+        time.sleep(0.05)
