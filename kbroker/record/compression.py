@@ -8,7 +8,6 @@ many brokers never need it.
 from __future__ import annotations
 
 import zlib
-from functools import partial
 from struct import Struct
 from struct import error as struct_error
 from types import ModuleType
@@ -50,6 +49,7 @@ _BLOCK_SIZE = Struct(">i")
 _LZ4_FRAME_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
 _LZ4_BLOCK_BYTES: Final = 64 * 1024
 _LZ4_BLOCK_SIZE = Struct("<I")
+_LZ4_BLOCK_CHECKSUM_BYTES: Final = 4
 _LZ4_STORED: Final = 0x8000_0000  # a block that did not shrink is kept as it is
 _LZ4_END_MARK: Final = b"\x00\x00\x00\x00"
 # A copy element of snappy turns 3 bytes into 64: nothing honest grows more than that.
@@ -69,7 +69,7 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
     if codec == SNAPPY:
         return _compress_xerial(data)
     if codec == LZ4:
-        return _compress_lz4(data, level)
+        return _compress_lz4(data, _LZ4_LEVEL if level is None else level)
     if codec == ZSTD:
         return bytes(_cramjam().zstd.compress(data, _ZSTD_LEVEL if level is None else level))
     raise unsupported(codec)
@@ -167,13 +167,13 @@ def _decompress_frame(codec: ModuleType, data: Bytes, max_bytes: int) -> Bytes:
             return memoryview(room)[:written]
 
 
-def _compress_lz4(data: Bytes, level: int | None) -> bytes:
+def _compress_lz4(data: Bytes, level: int) -> bytes:
     """A frame of independent 64 KiB blocks without content size: all that Java's reader takes, and
     small there. As in Kafka the default level stands for the fast compressor.
     """
+    if level != _LZ4_LEVEL:
+        return _compress_lz4_high(data, level)
     compress_block = _cramjam().lz4.compress_block
-    if level not in (None, _LZ4_LEVEL):
-        compress_block = partial(compress_block, mode="high_compression", compression=level)
     view = memoryview(data)
     pieces = [_LZ4_FRAME_HEADER]
     for start in range(0, len(view), _LZ4_BLOCK_BYTES):
@@ -183,6 +183,21 @@ def _compress_lz4(data: Bytes, level: int | None) -> bytes:
             pieces += (_LZ4_BLOCK_SIZE.pack(len(block)), block)
         else:
             pieces += (_LZ4_BLOCK_SIZE.pack(len(plain) | _LZ4_STORED), bytes(plain))
+    pieces.append(_LZ4_END_MARK)
+    return b"".join(pieces)
+
+
+def _compress_lz4_high(data: Bytes, level: int) -> bytes:
+    """The same frame from the library's own, whose blocks each have a checksum behind them."""
+    packer = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    packer.compress(data)
+    frame = memoryview(packer.finish())
+    pieces: list[Bytes] = [_LZ4_FRAME_HEADER]
+    at = len(_LZ4_FRAME_HEADER)
+    while size := _LZ4_BLOCK_SIZE.unpack_from(frame, at)[0] & ~_LZ4_STORED:
+        end = at + _LZ4_BLOCK_SIZE.size + size
+        pieces.append(frame[at:end])
+        at = end + _LZ4_BLOCK_CHECKSUM_BYTES
     pieces.append(_LZ4_END_MARK)
     return b"".join(pieces)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 
 import cramjam
 import pytest
@@ -79,7 +80,7 @@ def test_gzip_has_the_header_that_java_writes() -> None:
     assert gzip.decompress(packed) == MIXED
 
 
-TEXT = b" ".join(b"word%d and some more of it" % (i * i % 977) for i in range(5000))
+TEXT = b" ".join(b"%d words %x" % (i * i % 977, i * 7919 % 65_521) for i in range(20_000))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,18 @@ def test_a_level_says_how_small(codec: int, low: int, high: int) -> None:
 
     assert len(small) < len(quick)
     assert bytes(decompress(codec, quick)) == bytes(decompress(codec, small)) == TEXT
+
+
+def test_lz4_at_a_level_keeps_blocks_that_cannot_shrink() -> None:
+    noise = random.Random(3).randbytes(200_000)
+
+    assert bytes(decompress(LZ4, compress(LZ4, noise, 12))) == noise
+    assert decompress(LZ4, compress(LZ4, b"", 12)) == b""
+
+
+@pytest.mark.parametrize("level", [3, 9])
+def test_lz4_frames_have_one_header_at_every_level(level: int) -> None:
+    assert compress(LZ4, TEXT, level)[:7] == b"\x04\x22\x4d\x18\x60\x40\x82"
 
 
 @pytest.mark.parametrize(("codec", "level"), [(GZIP, -1), (LZ4, 9), (ZSTD, 3)])
