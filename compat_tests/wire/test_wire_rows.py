@@ -21,7 +21,6 @@ NO_OLD_FETCH = "Fetch 0 to 3 are not served yet: the connection is closed, as Ap
 NO_TRANSACTIONS = (
     "transactions are not served yet: InitProducerId with a transactional id answers 35"
 )
-NO_DELETE_RECORDS = "needs DeleteRecords, which is not served yet"
 
 EXCLUDED = {
     28: NO_OLD_PRODUCE,
@@ -37,7 +36,6 @@ EXCLUDED = {
     73: NO_TRANSACTIONS,
     74: NO_TRANSACTIONS,
     75: NO_TRANSACTIONS,
-    99: NO_DELETE_RECORDS,
 }
 
 

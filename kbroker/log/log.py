@@ -209,7 +209,7 @@ class Log:
         """Hide what is below `offset` (DeleteRecords, or a leader that did); True when the start
         moved.
 
-        Raises KafkaError(OFFSET_OUT_OF_RANGE) above the high watermark.
+        Raises KafkaError: OFFSET_OUT_OF_RANGE above the high watermark, KAFKA_STORAGE_ERROR.
         """
         if offset > self.high_watermark:
             raise KafkaError(
@@ -221,7 +221,10 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self.leader_epoch_cache.truncate_from_start(offset)
+        try:
+            self.leader_epoch_cache.truncate_from_start(offset)
+        except StorageError as error:
+            raise self._failed(error) from error
         self.producer_state.on_log_start_offset(offset)
         self._last_snapshot_offset = max(self._last_snapshot_offset, offset)
         return True

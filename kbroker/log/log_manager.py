@@ -140,6 +140,10 @@ class LogManager:
         """Paths of the data directories that work."""
         return [d.path for d in self._directories if d.failure is None]
 
+    def directories(self) -> list[LogDirectory]:
+        """All data directories, those that have failed included."""
+        return list(self._directories)
+
     def get_log(self, topic_partition: TopicPartition) -> Log | None:
         """The log of a partition, None where this broker has none."""
         return self._logs.get(topic_partition)
@@ -232,14 +236,18 @@ class LogManager:
         """Write down up to where each log is on disk."""
         self._checkpoint(RECOVERY_POINT_CHECKPOINT_FILE, lambda log: log.recovery_point)
 
-    def checkpoint_log_start_offsets(self) -> None:
-        """Write down the log starts inside a segment; file names tell the others."""
+    def checkpoint_log_start_offsets(self, on_written: Callable[[], None] | None = None) -> None:
+        """Write down the log starts inside a segment; file names tell the others. `on_written` is
+        called when that is done.
+        """
 
         def start(log: Log) -> int | None:
             inside = log.log_start_offset > log.segments[0].base_offset
             return log.log_start_offset if inside else None
 
         self._checkpoint(LOG_START_OFFSET_CHECKPOINT_FILE, start)
+        if on_written is not None:
+            self._run_write(lambda: None, lambda _: on_written())
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks written last, of all directories."""

@@ -31,12 +31,14 @@ from kbroker.protocol.messages.update_metadata import (
 )
 from kbroker.replication.delayed_fetch import DelayedFetch
 from kbroker.replication.delayed_produce import DelayedProduce
+from kbroker.replication.delete_records import record_deletions
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.fetch_session import FetchSessions
 from kbroker.replication.group_commit import GroupCommit, RunInThread
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.leadership import Leadership, LeadershipChange
+from kbroker.replication.log_dirs import LogDirs
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.offset_lookup import OffsetLookup
 from kbroker.replication.partition import IsrChange, Partition
@@ -84,6 +86,18 @@ class ReplicaManager:
         self._offsets = OffsetLookup(self._hosted)
         self.list_offsets = self._offsets.list_offsets
         self.list_offsets_before = self._offsets.list_offsets_before
+        self._deletions = record_deletions(
+            self._hosted,
+            metadata,
+            log_manager.checkpoint_log_start_offsets,
+            clock,
+            timer,
+            purge_interval=config.delete_records_purgatory_purge_interval_requests,
+        )
+        self.delete_records = self._deletions.delete
+        self.describe_log_dirs = LogDirs(
+            self._hosted, log_manager.directories, log_manager.all_logs
+        ).describe
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock)
         self.fetch_purgatory: DelayedOperationPurgatory[DelayedFetch] = DelayedOperationPurgatory(
             clock, timer, purge_interval=config.fetch_purgatory_purge_interval_requests
@@ -174,6 +188,7 @@ class ReplicaManager:
                 listener(change.became_leader, change.became_follower)
         for topic_partition in change.errors:
             self.wake(topic_partition)
+            self._deletions.wake(topic_partition)
 
     # Produce
 
@@ -319,6 +334,7 @@ class ReplicaManager:
                 params.replica_id, asked.fetch_offset, asked.log_start_offset, now_ms
             ):
                 self.wake(asked.topic_partition)
+            self._deletions.wake(asked.topic_partition)
 
     # Waiting requests
 
@@ -363,4 +379,5 @@ class ReplicaManager:
         """Answer everything that waits and write the high watermarks."""
         self.fetch_purgatory.shutdown()
         self.produce_purgatory.shutdown()
+        self._deletions.shutdown()
         self.checkpoint_high_watermarks()

@@ -25,7 +25,8 @@ class MemoryLog:
     def __init__(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
-        self.config = SimpleNamespace(min_insync_replicas=1)
+        self.config = SimpleNamespace(min_insync_replicas=1, is_compacted=False, is_deleted=True)
+        self.directory = f"/data/{topic_partition}"
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.high_watermark = 0
@@ -46,7 +47,8 @@ class MemoryLog:
     @property
     def segments(self):
         segments = _Segments()
-        segments.append(SimpleNamespace(base_offset=0, largest_timestamp=0))
+        size = sum(len(batch) for _, _, batch in self.batches)
+        segments.append(SimpleNamespace(base_offset=0, largest_timestamp=0, size_bytes=size))
         segments.active = SimpleNamespace(size_bytes=len(self.batches), largest_timestamp=0)
         return segments
 
@@ -80,6 +82,14 @@ class MemoryLog:
     def update_high_watermark(self, offset):
         self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
         return self.high_watermark
+
+    def maybe_increment_log_start_offset(self, offset):
+        self._maybe_fail()
+        if offset > self.high_watermark:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        moved = offset > self.log_start_offset
+        self.log_start_offset = max(self.log_start_offset, offset)
+        return moved
 
     def fetch_offset_by_timestamp(self, timestamp_ms):
         found = [r for r in self._records() if r.timestamp >= timestamp_ms]
@@ -122,6 +132,25 @@ class MemoryLogManager:
         self.logs: dict[TopicPartition, MemoryLog] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.refuse: KafkaError | None = None
+        self.data_directories: list = []
+        self.checkpointed_starts: dict[TopicPartition, int] = {}
+        self.waiting_writes: list | None = None  # a list: writes wait in it for the test
+
+    def all_logs(self):
+        return list(self.logs.values())
+
+    def directories(self):
+        return list(self.data_directories)
+
+    def checkpoint_log_start_offsets(self, on_written=lambda: None):
+        def write():
+            self.checkpointed_starts = {p: log.log_start_offset for p, log in self.logs.items()}
+            on_written()
+
+        if self.waiting_writes is None:
+            write()
+        else:
+            self.waiting_writes.append(write)
 
     def get_log(self, topic_partition):
         return self.logs.get(topic_partition)

@@ -1,0 +1,55 @@
+"""DescribeLogDirs (key 35), versions 0 to 5: data directories, their replicas and free space.
+
+v2: flexible. v3: an error code for the whole. v4: size of the volume and what is free of it. v5:
+cordoned directories, of which there are none here. Replicas never move between directories: no one
+is a future replica.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from kbroker.replication.log_dirs import LogDirUsage
+
+
+@api(DescribeLogDirsRequest, serves="0-5")
+def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+    """Describe every directory; one without a wanted replica is listed too, with its space."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {
+            TopicPartition(topic.topic, partition)
+            for topic in request.topics
+            for partition in topic.partitions
+        }
+    return DescribeLogDirsResponse(
+        results=[_result(usage) for usage in ctx.replicas.describe_log_dirs(wanted)]
+    )
+
+
+def _result(usage: LogDirUsage) -> DescribeLogDirsResponse.DescribeLogDirsResult:
+    topics: dict[str, list[DescribeLogDirsResponse.DescribeLogDirsPartition]] = {}
+    for replica in usage.replicas:
+        topics.setdefault(replica.topic_partition.topic, []).append(
+            DescribeLogDirsResponse.DescribeLogDirsPartition(
+                partition_index=replica.topic_partition.partition,
+                partition_size=replica.size_bytes,
+                offset_lag=replica.offset_lag,
+                is_future_key=False,
+            )
+        )
+    return DescribeLogDirsResponse.DescribeLogDirsResult(
+        error_code=usage.error_code,
+        log_dir=usage.path,
+        topics=[
+            DescribeLogDirsResponse.DescribeLogDirsTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+        total_bytes=usage.total_bytes,
+        usable_bytes=usage.usable_bytes,
+    )

@@ -1,0 +1,128 @@
+"""DeleteRecords and DescribeLogDirs over real logs: what goes from the disk, and what a killed
+broker still knows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.apis import delete_records, describe_log_dirs
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.topic_config import TopicConfig
+from kbroker.log.file_system import RealFileSystem
+from kbroker.log.log_manager import LogManager
+from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
+from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from tests.fakes.api_context import ApiCaller
+from tests.fakes.replication_cluster import ReplicationCluster, batch
+from tests.fakes.virtual_time import VirtualTime
+
+HOUR_MS = 3_600_000
+
+
+class Broker:
+    """Segments of two batches of one topic, in a directory that stays."""
+
+    def __init__(self, directory: Path) -> None:
+        config = KafkaConfig.for_profile("dev")
+        self.time = VirtualTime()
+        size = len(batch(b"v"))
+        settings = {"segment.bytes": str(2 * size)}
+        self.logs = LogManager(
+            [str(directory)],
+            config.log,
+            lambda topic: TopicConfig.from_overrides(config, settings),
+            RealFileSystem(),
+            self.time,
+        )
+        self.logs.open_directories()
+        self.logs.load("cluster", 0)
+        self.cluster = ReplicationCluster(log_manager=self.logs)
+        self.partition = self.cluster.lead("t")
+        self.call = ApiCaller(self.cluster)
+
+    def append(self, count):
+        now_ms = self.time.now_ms()
+        for _ in range(count):
+            view = batch(b"v", timestamp=now_ms)
+            self.cluster.replicas.append_records([(self.partition.topic_partition, view)], 1, 0)
+
+    def delete(self, offset):
+        partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)
+        topic = DeleteRecordsRequest.DeleteRecordsTopic(name="t", partitions=[partition])
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=1000)
+        answer = self.call(delete_records.handle, request, 2).topics[0].partitions[0]
+        return answer.error_code, answer.low_watermark
+
+    def kill(self):
+        """Nothing is written any more; the lock goes with the process."""
+        self.logs.release()
+        self.cluster.close()
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in (directory / "t-0").glob("*.log*"))
+
+
+@pytest.mark.parametrize("offset", [5, 8, 10])
+def test_a_killed_broker_still_knows_where_its_log_starts(tmp_path: Path, offset: int) -> None:
+    broker = Broker(tmp_path)
+    broker.append(10)
+
+    told = broker.delete(offset)
+    broker.kill()
+    again = Broker(tmp_path)
+
+    assert told == (0, offset)
+    assert (again.partition.log_start_offset, again.partition.log_end_offset) == (offset, 10)
+    again.kill()
+
+
+def test_segments_before_the_new_start_go_with_the_next_cleanup(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.append(10)
+
+    broker.delete(5)
+    before = names(tmp_path)
+    broker.logs.cleanup(broker.time.now_ms())
+    renamed = names(tmp_path)
+    broker.logs.cleanup(broker.time.now_ms() + HOUR_MS)
+
+    kept = [f"{base:020d}.log" for base in (4, 6, 8)]
+    gone = [f"{base:020d}.log" for base in (0, 2)]
+    assert before == gone + kept
+    assert renamed == sorted([f"{name}.deleted" for name in gone] + kept)
+    assert names(tmp_path) == kept
+    assert broker.partition.log_start_offset == 5
+    broker.kill()
+
+
+def test_deleting_everything_leaves_an_empty_log_at_its_end(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.append(9)
+
+    broker.delete(-1)
+    broker.logs.cleanup(broker.time.now_ms())
+    broker.append(1)
+    broker.kill()
+    again = Broker(tmp_path)
+
+    assert (again.partition.log_start_offset, again.partition.log_end_offset) == (9, 10)
+    again.kill()
+
+
+def test_the_described_size_is_that_of_the_segment_files(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.append(5)
+
+    (described,) = broker.call(
+        describe_log_dirs.handle, DescribeLogDirsRequest(topics=None), 4
+    ).results
+
+    size = sum(path.stat().st_size for path in (tmp_path / "t-0").glob("*.log"))
+    assert described.log_dir == str(tmp_path)
+    assert described.topics[0].partitions[0].partition_size == size > 0
+    assert 0 < described.usable_bytes <= described.total_bytes
+    broker.kill()
