@@ -49,6 +49,11 @@ _LEVELS = ("debug", "info", "warning", "error")
     metavar="KEY=VALUE",
     help="A setting by Kafka's name; may be repeated.",
 )
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over data that Apache Kafka wrote; without it, a start only says what it would do.",
+)
 @click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
 def start(
     properties: str | None = None,
@@ -56,6 +61,7 @@ def start(
     data: str | None = None,
     profile: str | None = None,
     overrides: Sequence[str] = (),
+    adopt: bool = False,
     log_level: str = "warning",
 ) -> None:
     """Start a broker and run it until Ctrl-C or SIGTERM.
@@ -69,20 +75,23 @@ def start(
     chosen = _options(listen, data, overrides)
     settings = _load(properties, profile, chosen)
     if not _names_data_directory(settings):
+        if adopt:
+            raise CommandError("--adopt needs the directory to take over: --data DIR", EXIT_USAGE)
         temporary = tempfile.mkdtemp(prefix="kbroker-")
         settings = _load(properties, profile, {**chosen, "log.dirs": temporary})
     for warning in settings.warnings:
         say(f"warning: {warning}")
     try:
-        sys.exit(_run(settings, temporary))
+        sys.exit(_run(settings, temporary, adopt=adopt))
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _run(settings: LoadedSettings, temporary: str | None) -> int:
+def _run(settings: LoadedSettings, temporary: str | None, *, adopt: bool) -> int:
     from kbroker.errors import ConfigError
     from kbroker.log.log_directory import LogDirectoryError
+    from kbroker.server.adoption import AdoptionNeededError
     from kbroker.server.event_loop import EventLoopKind, run
     from kbroker.server.kafka_healthcheck import BrokerIdInUseError
     from kbroker.zk.tree import TreeUnavailableError
@@ -90,7 +99,10 @@ def _run(settings: LoadedSettings, temporary: str | None) -> int:
 
     kind = EventLoopKind(settings.config.kbroker.kbroker_loop)
     try:
-        run(_serve(settings, temporary), kind)
+        run(_serve(settings, temporary, adopt=adopt), kind)
+    except AdoptionNeededError as error:
+        say(str(error))
+        return EXIT_USAGE
     except (
         ConfigError, LogDirectoryError, BrokerIdInUseError, TreeUnavailableError, CorruptTreeError,
     ) as error:  # fmt: skip
@@ -99,7 +111,7 @@ def _run(settings: LoadedSettings, temporary: str | None) -> int:
     return 0
 
 
-async def _serve(settings: LoadedSettings, temporary: str | None) -> None:
+async def _serve(settings: LoadedSettings, temporary: str | None, *, adopt: bool) -> None:
     from kbroker.log.file_system import RealFileSystem
     from kbroker.log.temporary_file_system import TemporaryFileSystem
     from kbroker.server.kafka_server import KafkaServer
@@ -109,7 +121,12 @@ async def _serve(settings: LoadedSettings, temporary: str | None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     files = RealFileSystem() if temporary is None else TemporaryFileSystem()
-    server = KafkaServer(settings.config, cluster_id=settings.cluster_id, file_system=files)
+    server = KafkaServer(
+        settings.config,
+        cluster_id=settings.cluster_id,
+        file_system=files,
+        adopt=say if adopt else None,
+    )
     starting = asyncio.create_task(server.startup(), name="startup")
     stopping = asyncio.create_task(stop.wait(), name="stop signal")
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,7 @@ import base64
 import uuid
 from dataclasses import dataclass
 
-from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.kafka_config import ORIGIN_PROFILE, KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.zk import zk_paths
@@ -28,14 +28,16 @@ async def settle_identity(
 ) -> BrokerIdentity:
     """The ids in force; new ones for a new cluster or a broker without id. Raises ConfigError."""
     known = meta.cluster_id if meta is not None else None
-    proposal = known or wanted_cluster_id or _new_cluster_id()
+    proposal = known or wanted_cluster_id or new_cluster_id()
     cluster_id = await zk.get_or_create_cluster_id(proposal)
     return BrokerIdentity(cluster_id, await _broker_id(config, zk, meta))
 
 
 async def _broker_id(config: KafkaConfig, zk: ZkUtils, meta: MetaProperties | None) -> int:
     configured = config.server.broker_id
-    if configured >= 0:
+    # The profile's id is nobody's wish: a directory that knows its broker is asked first.
+    is_wish = config.origin("broker.id") != ORIGIN_PROFILE or meta is None or meta.broker_id is None
+    if configured >= 0 and is_wish:
         return configured
     if meta is not None and meta.broker_id is not None:
         return meta.broker_id
@@ -48,7 +50,15 @@ async def _broker_id(config: KafkaConfig, zk: ZkUtils, meta: MetaProperties | No
     return config.server.reserved_broker_max_id + stat.version
 
 
-def _new_cluster_id() -> str:
+def config_of_broker(config: KafkaConfig, broker_id: int) -> KafkaConfig:
+    """The same settings with the id that is in force, for all who read it there."""
+    if config.server.broker_id == broker_id:
+        return config
+    ids = {"broker.id": str(broker_id), "node.id": str(broker_id)}
+    return KafkaConfig({**config.texts, **ids}, config.origins)
+
+
+def new_cluster_id() -> str:
     """A random id in Kafka's form: a UUID, URL-safe base64, 22 characters, not beginning with a
     dash.
     """

@@ -36,11 +36,12 @@ from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.server.adoption import Adoption
 from kbroker.server.advertised_address import advertised_end_points
 from kbroker.server.background_work import BackgroundWork
 from kbroker.server.background_writer import BackgroundWriter
 from kbroker.server.broker_duties import broker_duties
-from kbroker.server.broker_identity import settle_identity
+from kbroker.server.broker_identity import config_of_broker, settle_identity
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.file_limit import raise_file_limit
@@ -67,9 +68,15 @@ class KafkaServer:
         *,
         cluster_id: str | None = None,
         file_system: FileSystem | None = None,
+        adopt: Callable[[str], None] | None = None,
     ) -> None:
-        """`cluster_id` is the id a new cluster gets; None draws one. Files are the system's own."""
+        """`cluster_id` is the id a new cluster gets; None draws one. Files are the system's own.
+
+        With `adopt`, directories that Apache Kafka wrote are taken over; it is called with the
+        sentence that says so.
+        """
         self._config = config
+        self._adopt = adopt
         self._wanted_cluster_id = cluster_id
         self._clock = SystemClock()
         self._file_system = file_system or RealFileSystem()
@@ -81,8 +88,8 @@ class KafkaServer:
     async def startup(self) -> None:
         """Return when produce, consume and groups work.
 
-        Raises ConfigError, LogDirectoryError, BrokerIdInUseError or CorruptTreeError: one sentence
-        for the operator.
+        Raises ConfigError, LogDirectoryError, BrokerIdInUseError, CorruptTreeError or
+        AdoptionNeededError: one sentence for the operator.
         """
         self.lifecycle.transition_to(BrokerState.STARTING)
         try:
@@ -125,6 +132,13 @@ class KafkaServer:
     async def _open_storage(self) -> None:
         """Lock the data directories, open the tree in the first of them, learn who we are."""
         config = self._config
+        adoption = Adoption(
+            config,
+            self._file_system,
+            is_agreed=self._adopt is not None,
+            wanted_cluster_id=self._wanted_cluster_id,
+        )
+        adoption.check_agreed()
         self._logs = LogManager(
             config.log.data_directories(),
             config.log,
@@ -141,7 +155,11 @@ class KafkaServer:
         self._undo.callback(tree.close)
         self._zk = ZkUtils(tree.session(), self._clock)
         await self._zk.create_persistent_paths()
+        adopted = await adoption.carry_out(self._zk)
+        if self._adopt is not None:
+            self._adopt(adopted)
         self._identity = await settle_identity(config, self._zk, meta, self._wanted_cluster_id)
+        self._config = config_of_broker(config, self._identity.broker_id)
 
     def _assemble(self) -> None:
         """Make the parts and tell them of each other; none of them does anything yet."""
@@ -210,11 +228,17 @@ class KafkaServer:
     async def _load_logs(self) -> None:
         if not self._logs.was_clean:
             self.lifecycle.transition_to(BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
+        identity, topics = self._identity, frozenset(await self._zk.topics())
         # On a thread: recovery may read gigabytes, and a signal must still be heard.
         recovered = await asyncio.to_thread(
-            self._logs.load, self._identity.cluster_id, self._identity.broker_id
+            self._logs.load,
+            identity.cluster_id,
+            identity.broker_id,
+            is_known=topics.__contains__,
         )
         self._undo.callback(self._logs.shutdown)
+        # The tree may know less than the logs: it was adopted, or its end was lost with the power.
+        await self._zk.skip_producer_ids(identity.broker_id, self._logs.highest_producer_id())
         if recovered:
             _log.info("%d partitions were recovered after an unclean shutdown", len(recovered))
 

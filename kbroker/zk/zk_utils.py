@@ -342,6 +342,23 @@ class ZkUtils:
                 continue  # another broker took this block
             return block
 
+    async def skip_producer_ids(self, broker_id: int, highest_id: int) -> None:
+        """Let blocks begin above `highest_id`, if they do not already."""
+        while True:
+            await self._create_if_absent(zk_paths.PRODUCER_ID_BLOCK)
+            data, stat = await self.tree.get(zk_paths.PRODUCER_ID_BLOCK)
+            last_id = zk_paths.decode_producer_id_block(data).last_id if data else -1
+            if last_id >= highest_id:
+                return
+            size = zk_paths.PRODUCER_ID_BLOCK_SIZE
+            first_id = highest_id // size * size
+            block = ProducerIdBlock(
+                broker_id=broker_id, first_id=first_id, last_id=first_id + size - 1
+            )
+            encoded = zk_paths.encode_producer_id_block(block)
+            with suppress(BadVersionError):  # another broker took a block: look again
+                await self.tree.set(zk_paths.PRODUCER_ID_BLOCK, encoded, stat.version)
+
     async def _give_way(self) -> None:
         """Let others run during a long row of writes: a tree in this process never suspends."""
         if self._clock.monotonic_ms() - self._gave_way_ms >= _TURN_MS:

@@ -1,0 +1,238 @@
+"""Taking over data directories that Apache Kafka wrote: `kbroker start --data DIR --adopt`.
+
+Law: without the operator's word nothing in the directory changes, not even the time of a file, and
+no lock is left. With it, all of the plan goes into the tree in one transaction together with the
+cluster's id, so that a directory is adopted whole or not at all, also when the process dies half
+way. A directory whose tree has a cluster id is kbroker's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from struct import Struct
+from struct import error as struct_error
+from uuid import UUID, uuid4
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ConfigError, KafkaError
+from kbroker.log.checkpoint import CheckpointError
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import LOCK_FILE, LOG_SUFFIX
+from kbroker.log.log_directory import LogDirectoryError
+from kbroker.model import TRANSACTION_STATE_TOPIC, LeaderAndIsr, ReplicaAssignment
+from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, make_plan
+from kbroker.server.adoption_sentence import proposal, report
+from kbroker.server.broker_identity import new_cluster_id
+from kbroker.server.kafka_directory import TREE_FILES, FoundDirectory, look_at
+from kbroker.server.kraft_metadata import (
+    METADATA_DIRECTORY,
+    ClusterMetadata,
+    MetadataUnreadableError,
+    read_cluster_metadata,
+)
+from kbroker.zk import zk_paths
+from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
+from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, TopicAssignment
+from kbroker.zk.zk_utils import ZkUtils
+
+# Blocks of producer ids left free above the highest one seen, where the metadata does not tell: a
+# client that got its id from another broker of the cluster may come back with it.
+_SPARE_PRODUCER_ID_BLOCKS = 1000
+_TRANSACTION_VALUE = Struct(">hq")  # version, producer id, in every version
+
+
+class AdoptionNeededError(Exception):
+    """The data is Apache Kafka's and nobody has agreed to take it over; the message is the
+    sentence for the operator.
+    """
+
+
+class Adoption:
+    """One start's adoption, if there is one to make."""
+
+    def __init__(
+        self,
+        config: KafkaConfig,
+        file_system: FileSystem,
+        *,
+        is_agreed: bool,
+        wanted_cluster_id: str | None = None,
+    ) -> None:
+        self._config = config
+        self._file_system = file_system
+        self._is_agreed = is_agreed
+        self._wanted_cluster_id = wanted_cluster_id
+        self._paths = [path.rstrip("/") or "/" for path in config.log.data_directories()]
+
+    def check_agreed(self) -> None:
+        """Refuse directories of Apache Kafka before anything is locked or written.
+
+        Raises AdoptionNeededError, LogDirectoryError.
+        """
+        if self._is_agreed or self._has_tree():
+            return
+        self._check_unused()
+        plan = self._propose()
+        if plan is not None:
+            raise AdoptionNeededError(proposal(plan))
+
+    async def carry_out(self, zk: ZkUtils) -> str:
+        """Take over what there is, under the directories' locks; the sentence for an operator who
+        asked for it.
+
+        Raises AdoptionNeededError, LogDirectoryError, ConfigError.
+        """
+        is_own = await zk.tree.exists(zk_paths.CLUSTER_ID) is not None
+        plan = None if is_own else self._propose()
+        if plan is None:
+            reason = "has a tree of kbroker already" if is_own else "holds no partitions"
+            return f"--adopt has no effect: {', '.join(self._paths)} {reason}"
+        if not self._is_agreed:  # an adoption before this one did not get to its end
+            raise AdoptionNeededError(proposal(plan))
+        await self._write(zk, plan)
+        return report(plan)
+
+    async def _write(self, zk: ZkUtils, plan: AdoptionPlan) -> None:
+        highest_id = max(_transactional_producer_ids(self._file_system, self._paths), default=-1)
+        with suppress(NodeExistsError):
+            await zk.tree.create(zk_paths.CLUSTER_ID.rpartition("/")[0], make_parents=True)
+        cluster_id = (
+            (plan.meta.cluster_id if plan.meta else None)
+            or self._wanted_cluster_id
+            or new_cluster_id()
+        )
+        broker_id = _broker_id(plan, self._config)
+        await zk.tree.multi(
+            [
+                *_producer_id_ops(plan, broker_id, highest_id),
+                *(op for topic in plan.topics for op in _topic_ops(topic, broker_id, uuid4)),
+                CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
+            ]
+        )
+
+    def _propose(self) -> AdoptionPlan | None:
+        """The plan; None where there is nothing to adopt."""
+        try:
+            found = [look_at(self._file_system, path) for path in self._paths]
+        except (StorageError, CheckpointError) as error:
+            raise LogDirectoryError(f"A data directory cannot be used: {error}") from error
+        for other in found[1:]:
+            if other.has_tree and not found[0].has_tree:
+                raise LogDirectoryError(
+                    f"The topics of {', '.join(self._paths)} are in the tree in {other.path}: name "
+                    "that directory first in log.dirs"
+                )
+        if not any(directory.partitions for directory in found):
+            return None
+        metadata, problem = self._read_metadata(found)
+        plan = make_plan(found, metadata, problem, self._config)
+        cluster_id = plan.meta.cluster_id if plan.meta is not None else None
+        if self._wanted_cluster_id and cluster_id not in (None, self._wanted_cluster_id):
+            raise LogDirectoryError(
+                f"Data directory {found[0].path} belongs to cluster {cluster_id}, but CLUSTER_ID "
+                f"is set to {self._wanted_cluster_id}: leave it out, or set it to {cluster_id}"
+            )
+        return plan
+
+    def _read_metadata(
+        self, found: Sequence[FoundDirectory]
+    ) -> tuple[ClusterMetadata | None, str | None]:
+        home = next((directory.path for directory in found if directory.has_kraft_metadata), None)
+        if home is None:
+            return None, None
+        try:
+            return read_cluster_metadata(self._file_system, f"{home}/{METADATA_DIRECTORY}"), None
+        except MetadataUnreadableError as error:
+            return None, str(error)
+
+    def _check_unused(self) -> None:
+        """A directory that a broker works on right now changes while it is looked at."""
+        for path in self._paths:
+            if not self._file_system.exists(f"{path}/{LOCK_FILE}"):
+                continue
+            try:
+                lock = self._file_system.lock(f"{path}/{LOCK_FILE}")
+            except StorageError as error:
+                raise LogDirectoryError(f"Data directory {path} cannot be used: {error}") from error
+            if lock is None:
+                raise LogDirectoryError(
+                    f"Data directory {path} is in use by another broker: stop that one first"
+                )
+            lock.release()
+
+    def _has_tree(self) -> bool:
+        return any(self._file_system.exists(f"{self._paths[0]}/{name}") for name in TREE_FILES)
+
+
+def _broker_id(plan: AdoptionPlan, config: KafkaConfig) -> int:
+    if plan.meta is not None and plan.meta.broker_id is not None:
+        return plan.meta.broker_id
+    if config.server.broker_id < 0:
+        raise ConfigError(
+            f"{plan.paths[0]} does not say which broker wrote it: set broker.id to adopt it"
+        )
+    return config.server.broker_id
+
+
+def _topic_ops(topic: AdoptedTopic, broker_id: int, new_uuid: Callable[[], UUID]) -> Iterator[Op]:
+    replicas = ReplicaAssignment(replicas=(broker_id,))
+    assignment = TopicAssignment(
+        topic_id=topic.topic_id or new_uuid(),
+        partitions=dict.fromkeys(range(len(topic.leader_epochs)), replicas),
+    )
+    yield CreateOp(
+        zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic.name),
+        zk_paths.encode_config(topic.settings),
+    )
+    yield CreateOp(zk_paths.topic_path(topic.name), zk_paths.encode_topic(assignment))
+    yield CreateOp(zk_paths.partitions_path(topic.name))
+    for partition, leader_epoch in enumerate(topic.leader_epochs):
+        state = LeaderAndIsr(leader=broker_id, leader_epoch=leader_epoch, isr=(broker_id,))
+        yield CreateOp(zk_paths.partition_path(topic.name, partition))
+        yield CreateOp(
+            zk_paths.partition_state_path(topic.name, partition),
+            zk_paths.encode_partition_state(state, controller_epoch=0),
+        )
+
+
+def _producer_id_ops(plan: AdoptionPlan, broker_id: int, highest_id: int) -> Iterator[Op]:
+    """Let new producer ids begin where the cluster's old ones cannot be."""
+    if plan.next_producer_id is not None:
+        last_id = plan.next_producer_id - 1
+    else:
+        last_id = highest_id + _SPARE_PRODUCER_ID_BLOCKS * PRODUCER_ID_BLOCK_SIZE
+    if last_id >= 0:
+        block = ProducerIdBlock(broker_id=broker_id, first_id=last_id, last_id=last_id)
+        yield SetOp(zk_paths.PRODUCER_ID_BLOCK, zk_paths.encode_producer_id_block(block))
+
+
+def _transactional_producer_ids(file_system: FileSystem, paths: Sequence[str]) -> Iterator[int]:
+    """The producer ids in `__transaction_state`: they outlive the producers' records."""
+    try:
+        for path in paths:
+            for name in file_system.list(path):
+                if not name.startswith(f"{TRANSACTION_STATE_TOPIC}-"):
+                    continue
+                for file in file_system.list(f"{path}/{name}"):
+                    if file.endswith(LOG_SUFFIX):
+                        yield from _producer_ids_in(file_system, f"{path}/{name}/{file}")
+    except StorageError as error:
+        raise LogDirectoryError(f"A data directory cannot be used: {error}") from error
+
+
+def _producer_ids_in(file_system: FileSystem, path: str) -> Iterator[int]:
+    with file_system.map(path) as data:
+        position = 0
+        while position < len(data):
+            try:
+                header = read_any_header(data, position)
+                if not is_intact(header, data, position):
+                    return
+                for record in any_records(data, position):
+                    if record.value is not None:
+                        yield _TRANSACTION_VALUE.unpack_from(record.value)[1]
+            except (KafkaError, struct_error):
+                return
+            position += header.size_bytes

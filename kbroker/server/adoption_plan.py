@@ -1,0 +1,268 @@
+"""What taking over a data directory of Apache Kafka would do: which topics, with which partitions,
+leader epochs and settings, and what would be left.
+
+PURE: everything that was found goes in, a plan comes out.
+
+Law: no record may go because of a guess. Settings of topics are in ZooKeeper, not in the directory,
+and the defaults of the broker that wrote it are in its server.properties: a topic whose retention
+is not known keeps its records for good, and nothing is compacted that is not known to be. Leader
+epochs go on above the highest that is known, so that none is ever used twice. What cannot be taken
+over is left where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
+from kbroker.config.topic_config import topic_config_key
+from kbroker.controller.internal_topics import new_topic
+from kbroker.errors import ConfigError
+from kbroker.log.checkpoint import MetaProperties
+from kbroker.log.log_directory import LogDirectoryError
+from kbroker.model import INTERNAL_TOPICS
+from kbroker.server.kafka_directory import FoundDirectory, FoundPartition
+from kbroker.server.kraft_metadata import ClusterMetadata, KraftTopic
+
+_RETENTION_SETTINGS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptedTopic:
+    """A topic to take over.
+
+    `leader_epochs` has one entry per partition: the epoch it goes on with.
+    """
+
+    name: str
+    topic_id: UUID | None  # None where no file tells it: it gets a new one
+    leader_epochs: tuple[int, ...]
+    missing: tuple[int, ...]  # partitions without a directory here: they begin empty
+    settings: Mapping[str, str]
+    is_retention_known: bool  # False: it keeps its records for good
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionPlan:
+    """What would be taken over, from whom, and what would be left, for people to read."""
+
+    paths: tuple[str, ...]
+    meta: MetaProperties | None
+    topics: tuple[AdoptedTopic, ...]
+    is_clean: bool
+    next_producer_id: int | None  # None where the metadata does not tell
+    unknown_settings: str | None  # why topic settings are not known; None where they are
+    dropped_settings: tuple[str, ...]  # names
+    refused: Mapping[str, str]  # topic: why it is left
+    left: tuple[str, ...]
+    leaving: tuple[str, ...]  # -delete directories, removed soon
+
+
+def make_plan(
+    directories: Sequence[FoundDirectory],
+    metadata: ClusterMetadata | None,
+    metadata_problem: str | None,
+    config: KafkaConfig,
+) -> AdoptionPlan:
+    """The plan for these directories; `metadata` is what KRaft's log says, None where there is none
+    or, with `metadata_problem`, where it cannot be read.
+
+    Raises LogDirectoryError for directories that do not belong together or to this broker.
+    """
+    meta = _common_meta(directories, config)
+    by_topic = _by_topic(directories)
+    known_topics = {topic.name: topic for topic in metadata.topics.values()} if metadata else {}
+    topics: list[AdoptedTopic] = []
+    refused: dict[str, str] = {}
+    dropped: set[str] = set()
+    for name, partitions in sorted(by_topic.items()):
+        known = known_topics.get(name)
+        problem = _problem(partitions, metadata, known)
+        if problem is not None:
+            refused[name] = problem
+            continue
+        recorded = None if metadata is None else metadata.topic_settings.get(name, {})
+        settings, is_retention_known = _settings(name, recorded, config)
+        topics.append(_adopted(name, partitions, known, settings, is_retention_known))
+        dropped.update(setting for setting in recorded or () if setting not in settings)
+    elsewhere = len(known_topics.keys() - by_topic.keys())
+    moved = [name for directory in directories for name in directory.moved]
+    return AdoptionPlan(
+        paths=tuple(directory.path for directory in directories),
+        meta=meta,
+        topics=tuple(topics),
+        is_clean=all(directory.is_clean or not directory.partitions for directory in directories),
+        next_producer_id=metadata.next_producer_id if metadata is not None else None,
+        unknown_settings=_why_unknown(metadata, metadata_problem, meta),
+        dropped_settings=tuple(sorted(dropped)),
+        refused=refused,
+        left=(*_left_files(directories, moved), *_left_metadata(metadata, elsewhere)),
+        leaving=tuple(name for name in moved if name.endswith("-delete")),
+    )
+
+
+# ---- whose directories these are
+
+
+def _common_meta(
+    directories: Sequence[FoundDirectory], config: KafkaConfig
+) -> MetaProperties | None:
+    metas = [(d.path, d.meta) for d in directories if d.meta is not None]
+    if not metas:
+        return None
+    path, first = metas[0]
+    for other_path, other in metas[1:]:
+        if (other.cluster_id, other.broker_id) != (first.cluster_id, first.broker_id):
+            raise LogDirectoryError(
+                f"Data directory {path} belongs to broker {first.broker_id} of cluster "
+                f"{first.cluster_id}, {other_path} to broker {other.broker_id} of cluster "
+                f"{other.cluster_id}: adopt them one at a time"
+            )
+    wanted = config.server.broker_id
+    is_asked_for = config.origin("broker.id") not in (ORIGIN_DEFAULT, ORIGIN_PROFILE)
+    if first.broker_id is not None and is_asked_for and wanted not in (-1, first.broker_id):
+        raise LogDirectoryError(
+            f"Data directory {path} belongs to broker {first.broker_id}, but broker.id is set to "
+            f"{wanted}: leave broker.id out, or set it to {first.broker_id}"
+        )
+    return first
+
+
+def _by_topic(directories: Iterable[FoundDirectory]) -> dict[str, dict[int, FoundPartition]]:
+    topics: dict[str, dict[int, FoundPartition]] = {}
+    for directory in directories:
+        for found in directory.partitions:
+            topic, partition = found.topic_partition
+            other = topics.setdefault(topic, {}).setdefault(partition, found)
+            if other is not found:
+                raise LogDirectoryError(
+                    f"Partition {found.topic_partition} lies in {other.path} and in {found.path}: "
+                    "move the older one away"
+                )
+    return topics
+
+
+# ---- topics
+
+
+def _problem(
+    partitions: Mapping[int, FoundPartition],
+    metadata: ClusterMetadata | None,
+    known: KraftTopic | None,
+) -> str | None:
+    """Why a topic cannot be taken over; None where it can."""
+    if metadata is not None and known is None:
+        return "the cluster's metadata does not have it: it was deleted"
+    problems = [found.problem for found in partitions.values() if found.problem is not None]
+    if problems:
+        return problems[0]
+    ids = {found.topic_id for found in partitions.values() if found.topic_id is not None}
+    if known is not None:
+        if ids - {known.topic_id}:
+            return "its partitions carry another topic id than the cluster's metadata"
+    elif len(ids) > 1:
+        return "its partitions carry different topic ids"
+    return None
+
+
+def _adopted(
+    name: str,
+    partitions: Mapping[int, FoundPartition],
+    known: KraftTopic | None,
+    settings: Mapping[str, str],
+    is_retention_known: bool,
+) -> AdoptedTopic:
+    ids = [found.topic_id for found in partitions.values() if found.topic_id is not None]
+    recorded_epochs = known.leader_epochs if known is not None else {}
+    count = 1 + max((*partitions, *recorded_epochs))
+    epochs = []
+    for partition in range(count):
+        found = partitions.get(partition)
+        highest = max(
+            found.leader_epoch if found is not None else -1, recorded_epochs.get(partition, -1)
+        )
+        epochs.append(highest + 1)
+    return AdoptedTopic(
+        name=name,
+        topic_id=known.topic_id if known is not None else next(iter(ids), None),
+        leader_epochs=tuple(epochs),
+        missing=tuple(p for p in range(count) if p not in partitions),
+        settings=settings,
+        is_retention_known=is_retention_known,
+    )
+
+
+def _settings(
+    name: str, recorded: Mapping[str, str] | None, config: KafkaConfig
+) -> tuple[dict[str, str], bool]:
+    """The overrides a topic gets, and whether its retention is known.
+
+    `recorded` is what the metadata has for it, None where that is not known.
+    """
+    is_retention_known = True
+    if recorded is not None:
+        settings = {key: value for key, value in recorded.items() if _is_usable(key, value)}
+        is_deleted = "delete" in settings.get("cleanup.policy", "delete")
+        is_set_here = any(setting in config.texts for setting in _RETENTION_SETTINGS)
+        if is_deleted and "retention.ms" not in settings and not is_set_here:
+            settings["retention.ms"] = "-1"
+            is_retention_known = False
+    elif name in INTERNAL_TOPICS:
+        settings = dict(new_topic(name, config).overrides)
+    else:
+        settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+        is_retention_known = False
+    if int(settings.get("min.insync.replicas", "1")) > 1:
+        # There is one replica from now on: nothing could be written with acks=all.
+        settings["min.insync.replicas"] = "1"
+    return settings, is_retention_known
+
+
+def _is_usable(name: str, value: str) -> bool:
+    key = topic_config_key(name)
+    if key is None:
+        return False
+    try:
+        key.parse(value)
+    except ConfigError:
+        return False
+    return True
+
+
+def _why_unknown(
+    metadata: ClusterMetadata | None, problem: str | None, meta: MetaProperties | None
+) -> str | None:
+    if metadata is not None:
+        return None
+    if problem is not None:
+        return f"KRaft's metadata log cannot be read, {problem}"
+    if meta is not None and meta.version == 1:
+        return "there is no __cluster_metadata-0 here"
+    return "they are in ZooKeeper"
+
+
+# ---- what is left
+
+
+def _left_files(directories: Iterable[FoundDirectory], moved: Iterable[str]) -> list[str]:
+    left = [name for name in moved if not name.endswith("-delete")]
+    for directory in directories:
+        if directory.has_kraft_metadata:
+            left.append("__cluster_metadata-0")
+        left.extend(directory.foreign)
+    return left
+
+
+def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int) -> list[str]:
+    if metadata is None:
+        return []
+    counts = (
+        (elsewhere, "topics of which nothing is here"),
+        (len(metadata.scram_credentials), "SCRAM logins"),
+        (len(metadata.acls), "ACLs"),
+        (len(metadata.quotas), "quotas"),
+        (len(metadata.other_settings), "dynamic settings of brokers, clients and groups"),
+    )
+    return [f"{count} {what}" for count, what in counts if count]

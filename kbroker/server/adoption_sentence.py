@@ -1,0 +1,104 @@
+"""The sentence an operator reads before agreeing to an adoption, and again after it.
+
+PURE. One sentence, its parts joined with semicolons: what is taken over and from whom, what was
+not known, what is left, and what to do now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
+from kbroker.server.adoption_plan import AdoptionPlan
+
+_NAMES_SHOWN = 5
+
+
+def proposal(plan: AdoptionPlan) -> str:
+    """What `--adopt` would do."""
+    parts = _parts(plan, "would adopt", "would leave", "would remove")
+    return "; ".join(
+        ("kbroker " + parts[0], *parts[1:], "nothing was changed: add --adopt to agree")
+    )
+
+
+def report(plan: AdoptionPlan) -> str:
+    """What `--adopt` did."""
+    return "; ".join(
+        ("kbroker " + (p := _parts(plan, "adopted", "left", "will remove"))[0], *p[1:])
+    )
+
+
+def _parts(plan: AdoptionPlan, adopt: str, leave: str, remove: str) -> list[str]:
+    parts = [f"{adopt} {_what(plan)} from {', '.join(plan.paths)}, {_origin(plan)}"]
+    parts.extend(_unknowns(plan))
+    missing = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.missing]
+    if missing:
+        parts.append(
+            f"{_count(len(missing), 'partition')} without a directory here, "
+            f"{_some(map(str, missing))}, begin{'s' * (len(missing) == 1)} empty"
+        )
+    for topic, reason in plan.refused.items():
+        parts.append(f"{leave} topic {topic}: {reason}")
+    if plan.left:
+        parts.append(f"{leave} as they are: {_some(plan.left)}")
+    if plan.leaving:
+        parts.append(
+            f"{remove} {_some(plan.leaving)} a minute after the start, as their topics were deleted"
+        )
+    return parts
+
+
+def _what(plan: AdoptionPlan) -> str:
+    partitions = sum(len(topic.leader_epochs) for topic in plan.topics)
+    what = f"{_count(len(plan.topics), 'topic')} with {_count(partitions, 'partition')}"
+    offsets = next((t for t in plan.topics if t.name == GROUP_METADATA_TOPIC), None)
+    if offsets is None:
+        return f"{what} and no groups (there is no {GROUP_METADATA_TOPIC})"
+    return (
+        f"{what} and the groups with their committed offsets in the "
+        f"{_count(len(offsets.leader_epochs), 'partition')} of {GROUP_METADATA_TOPIC}"
+    )
+
+
+def _origin(plan: AdoptionPlan) -> str:
+    stop = "" if plan.is_clean else ", not stopped cleanly"
+    meta = plan.meta
+    if meta is None:
+        return f"written by an unknown broker (no meta.properties){stop}"
+    mode = "KRaft" if meta.version == 1 else "ZooKeeper"
+    cluster = f"cluster {meta.cluster_id}" if meta.cluster_id else "a cluster without id"
+    broker = f"broker {meta.broker_id}" if meta.broker_id is not None else "a broker without id"
+    return (
+        f"written by {broker} of {cluster} in {mode} mode "
+        f"(meta.properties version {meta.version}){stop}"
+    )
+
+
+def _unknowns(plan: AdoptionPlan) -> list[str]:
+    parts = []
+    kept = [topic.name for topic in plan.topics if not topic.is_retention_known]
+    if kept:
+        reason = (
+            f"topic settings are not known ({plan.unknown_settings})"
+            if plan.unknown_settings is not None
+            else "the broker's own retention is not known (set log.retention.hours to give it)"
+        )
+        parts.append(
+            f"{reason}, so {_count(len(kept), 'topic')} keep{'s' * (len(kept) == 1)} all records "
+            f"until `kbroker topic alter TOPIC --config retention.ms=MS` says otherwise"
+        )
+    if plan.dropped_settings:
+        parts.append(f"settings kbroker does not have are dropped: {_some(plan.dropped_settings)}")
+    return parts
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    rest = len(listed) - _NAMES_SHOWN
+    shown = ", ".join(listed[:_NAMES_SHOWN])
+    return f"{shown} and {rest} more" if rest > 0 else shown

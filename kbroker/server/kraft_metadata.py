@@ -1,0 +1,218 @@
+"""What KRaft's metadata log says of a cluster: topics, their ids, partitions and settings, and how
+many things there are that this broker cannot take over.
+
+Law: read only, never written. The newest snapshot comes first, then the log behind it; a batch that
+is torn at the end of the log is where it ends, anything else that is broken, missing or newer than
+known raises MetadataUnreadableError, because half of the metadata would bring deleted topics back.
+
+    __cluster_metadata-0/<end offset, 20 digits>-<epoch, 10 digits>.checkpoint   snapshot
+                         <base offset, 20 digits>.log                            segment
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kbroker.errors import KafkaError, ProtocolError
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import LOG_SUFFIX, offset_of
+from kbroker.protocol.schema import Message
+from kbroker.record.record_batch import BatchHeader, crc_matches, read_header, records
+from kbroker.server import kraft_records as kinds
+
+METADATA_DIRECTORY = "__cluster_metadata-0"
+_SNAPSHOT_SUFFIX = ".checkpoint"
+_OFFSET_DIGITS = 20
+_EPOCH_DIGITS = 10
+
+
+class MetadataUnreadableError(Exception):
+    """The metadata log cannot be trusted; the message says where and why."""
+
+
+@dataclass(slots=True)
+class KraftTopic:
+    """A topic as the metadata has it: leader epochs by partition, overrides by name."""
+
+    name: str
+    topic_id: UUID
+    leader_epochs: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ClusterMetadata:
+    """The metadata after its last record."""
+
+    topics: dict[UUID, KraftTopic] = field(default_factory=dict)
+    topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    other_settings: dict[tuple[int, str, str], str] = field(default_factory=dict)
+    scram_credentials: set[tuple[str, int]] = field(default_factory=set)
+    quotas: set[tuple[object, ...]] = field(default_factory=set)
+    acls: set[UUID] = field(default_factory=set)
+    next_producer_id: int = 0
+
+
+def read_cluster_metadata(file_system: FileSystem, directory: str) -> ClusterMetadata:
+    """The metadata in `directory`. Raises MetadataUnreadableError."""
+    try:
+        values = _record_values(file_system, directory)
+        return replay(
+            message for value in values if (message := kinds.read_record(value)) is not None
+        )
+    except StorageError as error:
+        raise MetadataUnreadableError(str(error)) from error
+    except (ProtocolError, KafkaError) as error:
+        raise MetadataUnreadableError(f"{directory}: {error}") from error
+
+
+def replay(messages: Iterable[Message]) -> ClusterMetadata:
+    """The metadata after these messages; those of a transaction without an end do not count."""
+    metadata = ClusterMetadata()
+    pending: list[Message] | None = None
+    for message in messages:
+        if isinstance(message, kinds.BeginTransactionRecord):
+            pending = []
+        elif isinstance(message, kinds.AbortTransactionRecord):
+            pending = None
+        elif isinstance(message, kinds.EndTransactionRecord):
+            for held in pending or ():
+                _apply(metadata, held)
+            pending = None
+        elif pending is not None:
+            pending.append(message)
+        else:
+            _apply(metadata, message)
+    return metadata
+
+
+def _apply(metadata: ClusterMetadata, message: Message) -> None:
+    if isinstance(message, kinds.TopicRecord):
+        metadata.topics[message.topic_id] = KraftTopic(message.name, message.topic_id)
+    elif isinstance(message, kinds.PartitionRecord):
+        epochs = _topic(metadata, message.topic_id).leader_epochs
+        epochs[message.partition_id] = message.leader_epoch
+    elif isinstance(message, kinds.PartitionChangeRecord):
+        epochs = _topic(metadata, message.topic_id).leader_epochs
+        if message.leader != kinds.NO_LEADER_CHANGE:
+            epochs[message.partition_id] = epochs.get(message.partition_id, -1) + 1
+    elif isinstance(message, kinds.RemoveTopicRecord):
+        topic = _topic(metadata, message.topic_id)
+        del metadata.topics[message.topic_id]
+        metadata.topic_settings.pop(topic.name, None)
+    elif isinstance(message, kinds.ConfigRecord):
+        _apply_setting(metadata, message)
+    elif isinstance(message, kinds.ProducerIdsRecord):
+        metadata.next_producer_id = message.next_producer_id
+    else:
+        _apply_security(metadata, message)
+
+
+def _topic(metadata: ClusterMetadata, topic_id: UUID) -> KraftTopic:
+    topic = metadata.topics.get(topic_id)
+    if topic is None:
+        raise ProtocolError(f"a record names topic id {topic_id}, which was not created before it")
+    return topic
+
+
+def _apply_setting(metadata: ClusterMetadata, message: kinds.ConfigRecord) -> None:
+    if message.resource_type == kinds.TOPIC_RESOURCE:
+        settings = metadata.topic_settings.setdefault(message.resource_name, {})
+        if message.value is None:
+            settings.pop(message.name, None)
+        else:
+            settings[message.name] = message.value
+        return
+    key = (message.resource_type, message.resource_name, message.name)
+    if message.value is None:
+        metadata.other_settings.pop(key, None)
+    else:
+        metadata.other_settings[key] = message.value
+
+
+def _apply_security(metadata: ClusterMetadata, message: Message) -> None:
+    if isinstance(message, kinds.UserScramCredentialRecord):
+        metadata.scram_credentials.add((message.name, message.mechanism))
+    elif isinstance(message, kinds.RemoveUserScramCredentialRecord):
+        metadata.scram_credentials.discard((message.name, message.mechanism))
+    elif isinstance(message, kinds.AccessControlEntryRecord):
+        metadata.acls.add(message.id)
+    elif isinstance(message, kinds.RemoveAccessControlEntryRecord):
+        metadata.acls.discard(message.id)
+    elif isinstance(message, kinds.ClientQuotaRecord):
+        entity = tuple((part.entity_type, part.entity_name) for part in message.entity)
+        change = metadata.quotas.discard if message.remove else metadata.quotas.add
+        change((*entity, message.quota_key))
+
+
+# ---- files
+
+
+def _record_values(file_system: FileSystem, directory: str) -> Iterator[bytes]:
+    names = file_system.list(directory)
+    snapshots = [found for name in names if (found := _snapshot_end_offset(name)) is not None]
+    end_offset = 0
+    if snapshots:
+        end_offset, name = max(snapshots)
+        data = file_system.read_bytes(f"{directory}/{name}")
+        for header, position in _batches(data, f"{directory}/{name}", may_be_torn=False):
+            yield from _values(data, header, position)
+    segments = sorted(
+        (offset, name)
+        for name in names
+        if name.endswith(LOG_SUFFIX) and (offset := offset_of(name)) is not None
+    )
+    # The last segment that begins at or before the snapshot's end holds what comes next.
+    first = max((i for i, (offset, _) in enumerate(segments) if offset <= end_offset), default=0)
+    for index in range(first, len(segments)):
+        path = f"{directory}/{segments[index][1]}"
+        data = file_system.read_bytes(path)
+        is_last = index == len(segments) - 1
+        for header, position in _batches(data, path, may_be_torn=is_last):
+            if header.next_offset <= end_offset:
+                continue
+            if header.base_offset != end_offset:
+                raise MetadataUnreadableError(
+                    f"{path} goes on at offset {header.base_offset}, expected {end_offset}"
+                )
+            end_offset = header.next_offset
+            yield from _values(data, header, position)
+
+
+def _snapshot_end_offset(name: str) -> tuple[int, str] | None:
+    offset, dash, epoch = name.removesuffix(_SNAPSHOT_SUFFIX).partition("-")
+    is_snapshot = (
+        name.endswith(_SNAPSHOT_SUFFIX)
+        and bool(dash)
+        and len(offset) == _OFFSET_DIGITS
+        and len(epoch) == _EPOCH_DIGITS
+        and (offset + epoch).isdecimal()
+    )
+    return (int(offset), name) if is_snapshot else None
+
+
+def _batches(data: bytes, path: str, *, may_be_torn: bool) -> Iterator[tuple[BatchHeader, int]]:
+    position = 0
+    while position < len(data):
+        try:
+            header = read_header(data, position)
+            is_whole = position + header.size_bytes <= len(data) and crc_matches(
+                data, position, header.size_bytes
+            )
+        except KafkaError:
+            is_whole = False
+        if not is_whole:
+            if may_be_torn:
+                return
+            raise MetadataUnreadableError(f"{path} has a broken batch at byte {position}")
+        yield header, position
+        position += header.size_bytes
+
+
+def _values(data: bytes, header: BatchHeader, position: int) -> Iterator[bytes]:
+    if header.is_control:  # elections, snapshot header and footer
+        return
+    for record in records(data, position):
+        if record.value is not None:
+            yield record.value

@@ -1,0 +1,213 @@
+"""The records of KRaft's metadata log that say which topics there are and how they are set.
+
+    record value = uvarint frame version (1), uvarint kind, uvarint version, fields (all flexible)
+
+Keys are null. Kinds, versions and fields are those of Kafka 4.3 (KIP-631, KIP-868 for
+transactions); kinds that tell nothing about topics, and nothing that is left behind, are not
+declared and not read.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from kbroker.errors import ProtocolError
+from kbroker.model import ZERO_UUID
+from kbroker.protocol.codec import decode
+from kbroker.protocol.declaration import Struct
+from kbroker.protocol.primitives import read_uvarint
+from kbroker.protocol.schema import Message, message, wire
+
+NO_LEADER_CHANGE = -2
+TOPIC_RESOURCE = 2  # of a ConfigRecord
+_FRAME_VERSION = 1
+
+
+@message(key=2, versions="0", flexible="0+")
+class TopicRecord(Message):
+    """A topic was created."""
+
+    name: str = wire("string", default="")
+    topic_id: UUID = wire("uuid", default=ZERO_UUID)
+
+
+@message(key=3, versions="0-2", flexible="0+")
+class PartitionRecord(Message):
+    """A partition was created. v1: directories (KIP-858). v2: eligible leaders (KIP-966)."""
+
+    partition_id: int = wire("int32", default=-1)
+    topic_id: UUID = wire("uuid", default=ZERO_UUID)
+    replicas: list[int] = wire("[]int32", default=[])
+    isr: list[int] = wire("[]int32", default=[])
+    removing_replicas: list[int] = wire("[]int32", default=[])
+    adding_replicas: list[int] = wire("[]int32", default=[])
+    leader: int = wire("int32", default=-1)
+    leader_recovery_state: int = wire("int8", default=0, tag=0)
+    leader_epoch: int = wire("int32", default=-1)
+    partition_epoch: int = wire("int32", default=-1)
+    directories: list[UUID] = wire("[]uuid", "1+", default=[])
+    eligible_leader_replicas: list[int] | None = wire(
+        "[]int32", "2+", nullable="2+", default=None, tag=1
+    )
+    last_known_elr: list[int] | None = wire("[]int32", "2+", nullable="2+", default=None, tag=2)
+
+
+@message(key=4, versions="0", flexible="0+")
+class ConfigRecord(Message):
+    """A setting of a topic, broker or other resource; a null value takes it back."""
+
+    resource_type: int = wire("int8", default=0)
+    resource_name: str = wire("string", default="")
+    name: str = wire("string", default="")
+    value: str | None = wire("string", nullable="0+", default=None)
+
+
+@message(key=5, versions="0-2", flexible="0+")
+class PartitionChangeRecord(Message):
+    """A partition changed; what is not named stayed. Naming a leader raises the leader epoch."""
+
+    partition_id: int = wire("int32", default=-1)
+    topic_id: UUID = wire("uuid", default=ZERO_UUID)
+    isr: list[int] | None = wire("[]int32", nullable="0+", default=None, tag=0)
+    leader: int = wire("int32", default=NO_LEADER_CHANGE, tag=1)
+    replicas: list[int] | None = wire("[]int32", nullable="0+", default=None, tag=2)
+    removing_replicas: list[int] | None = wire("[]int32", nullable="0+", default=None, tag=3)
+    adding_replicas: list[int] | None = wire("[]int32", nullable="0+", default=None, tag=4)
+    leader_recovery_state: int = wire("int8", default=-1, tag=5)
+    eligible_leader_replicas: list[int] | None = wire(
+        "[]int32", "2+", nullable="2+", default=None, tag=6
+    )
+    last_known_elr: list[int] | None = wire("[]int32", "2+", nullable="2+", default=None, tag=7)
+    directories: list[UUID] | None = wire("[]uuid", "1+", nullable="1+", default=None, tag=8)
+
+
+@message(key=9, versions="0", flexible="0+")
+class RemoveTopicRecord(Message):
+    """A topic was deleted, with its partitions and settings."""
+
+    topic_id: UUID = wire("uuid", default=ZERO_UUID)
+
+
+@message(key=11, versions="0", flexible="0+")
+class UserScramCredentialRecord(Message):
+    """A SCRAM login."""
+
+    name: str = wire("string", default="")
+    mechanism: int = wire("int8", default=0)
+    salt: bytes = wire("bytes", default=b"")
+    stored_key: bytes = wire("bytes", default=b"")
+    server_key: bytes = wire("bytes", default=b"")
+    iterations: int = wire("int32", default=0)
+
+
+@message(key=14, versions="0", flexible="0+")
+class ClientQuotaRecord(Message):
+    """A quota of users, clients or addresses was set or removed."""
+
+    class EntityData(Struct):
+        """One part of whom the quota is for; a null name is the default of its type."""
+
+        entity_type: str = wire("string", default="")
+        entity_name: str | None = wire("string", nullable="0+", default=None)
+
+    entity: list[EntityData] = wire("[]EntityData", default=[])
+    quota_key: str = wire("string", default="")
+    value: float = wire("float64", default=0.0)
+    remove: bool = wire("bool", default=False)
+
+
+@message(key=15, versions="0", flexible="0+")
+class ProducerIdsRecord(Message):
+    """A block of producer ids was given out; `next_producer_id` is the first after it."""
+
+    broker_id: int = wire("int32", default=0)
+    broker_epoch: int = wire("int64", default=-1)
+    next_producer_id: int = wire("int64", default=0)
+
+
+@message(key=18, versions="0", flexible="0+")
+class AccessControlEntryRecord(Message):
+    """An ACL."""
+
+    id: UUID = wire("uuid", default=ZERO_UUID)
+    resource_type: int = wire("int8", default=0)
+    resource_name: str = wire("string", default="")
+    pattern_type: int = wire("int8", default=0)
+    principal: str = wire("string", default="")
+    host: str = wire("string", default="")
+    operation: int = wire("int8", default=0)
+    permission_type: int = wire("int8", default=0)
+
+
+@message(key=19, versions="0", flexible="0+")
+class RemoveAccessControlEntryRecord(Message):
+    """An ACL was removed."""
+
+    id: UUID = wire("uuid", default=ZERO_UUID)
+
+
+@message(key=22, versions="0", flexible="0+")
+class RemoveUserScramCredentialRecord(Message):
+    """A SCRAM login was removed."""
+
+    name: str = wire("string", default="")
+    mechanism: int = wire("int8", default=0)
+
+
+@message(key=23, versions="0", flexible="0+")
+class BeginTransactionRecord(Message):
+    """What follows counts only if the transaction ends."""
+
+    name: str | None = wire("string", nullable="0+", default=None, tag=0)
+
+
+@message(key=24, versions="0", flexible="0+")
+class EndTransactionRecord(Message):
+    """The transaction counts."""
+
+
+@message(key=25, versions="0", flexible="0+")
+class AbortTransactionRecord(Message):
+    """The transaction never happened."""
+
+    reason: str | None = wire("string", nullable="0+", default=None, tag=0)
+
+
+_KINDS: dict[int, type[Message]] = {
+    kind.spec.key: kind
+    for kind in (
+        TopicRecord,
+        PartitionRecord,
+        ConfigRecord,
+        PartitionChangeRecord,
+        RemoveTopicRecord,
+        UserScramCredentialRecord,
+        ClientQuotaRecord,
+        ProducerIdsRecord,
+        AccessControlEntryRecord,
+        RemoveAccessControlEntryRecord,
+        RemoveUserScramCredentialRecord,
+        BeginTransactionRecord,
+        EndTransactionRecord,
+        AbortTransactionRecord,
+    )
+    if kind.spec.key is not None
+}
+
+
+def read_record(value: bytes) -> Message | None:
+    """The message in a record's value; None for kinds that are not read.
+
+    Raises ProtocolError for bytes that are no such record, or one of a version not known.
+    """
+    frame_version, position = read_uvarint(value, 0)
+    if frame_version != _FRAME_VERSION:
+        raise ProtocolError(f"metadata record with frame version {frame_version}")
+    kind_id, position = read_uvarint(value, position)
+    version, position = read_uvarint(value, position)
+    kind = _KINDS.get(kind_id)
+    if kind is None:
+        return None
+    if version not in kind.spec.versions:
+        raise ProtocolError(f"{kind.__name__} version {version}, {kind.spec.versions} are known")
+    return decode(kind, version, value, position)[0]
