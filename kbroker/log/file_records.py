@@ -47,7 +47,12 @@ class FileRecords:
     def append(self, data: Bytes) -> int:
         """Write whole batches at the end; their position in the file."""
         position = self.size_bytes
-        (self._file or self.create()).pwrite(data, position)
+        try:
+            (self._file or self.create()).pwrite(data, position)
+        except StorageError as error:
+            if error.is_out_of_space:
+                self.create().truncate(position)  # a whole batch in the torn tail would be found
+            raise
         self.size_bytes = position + len(data)
         return position
 

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
-from kbroker.log.file_system import Bytes, FileSystem
+from kbroker.log.file_system import Bytes, FileSystem, StorageError
 
 _WRITE_OUT_ENTRIES: Final = 1024  # unwritten entries that are still kept in memory
 _KEEP_ENTRIES: Final = 512  # newest entries that stay in memory after they were written
@@ -142,7 +142,12 @@ class IndexFile:
         self._last = values
         self._count += 1
         if self._count - self._tail_first >= _WRITE_OUT_ENTRIES:
-            self.write_out()
+            try:
+                self.write_out()
+            except StorageError as error:
+                if not error.is_passing:
+                    raise
+                return  # the records are written: these entries wait in memory for the next one
             drop = self._count - self._tail_first - _KEEP_ENTRIES
             del self._tail[: drop * self._entry.size]
             self._tail_first += drop

@@ -13,6 +13,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from kbroker.log.file_system import StorageError
+
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1
 
@@ -50,6 +52,7 @@ class LeaderEpochCache:
         self._entries: list[EpochEntry] = []
         self._store = store
         self.latest_epoch = UNDEFINED_EPOCH  # read per append, so it is a plain attribute
+        self.changes = 0  # how often the file was written: a flush syncs it only then
         for entry in entries:
             self._add(entry)
 
@@ -74,6 +77,7 @@ class LeaderEpochCache:
                 # Not written, so not so: the next append tries again.
                 self._entries, self.latest_epoch = before
                 raise
+            self.changes += 1
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch of this log that is not above `epoch`, and the offset where it ended.
@@ -142,7 +146,13 @@ class LeaderEpochCache:
 
     def _changed(self) -> None:
         self.latest_epoch = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
-        self._store(self._entries)
+        try:
+            self._store(self._entries)
+        except StorageError as error:
+            # Cutting goes on when the disk is full: loading cuts an older file the same way.
+            if not error.is_out_of_space:
+                raise
+        self.changes += 1
 
 
 def _epoch_of(entry: EpochEntry) -> int:

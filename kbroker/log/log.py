@@ -2,7 +2,9 @@
 
 Law: offsets only rise; nothing is read beyond the bound of its isolation level; the high watermark
 moves back only when the log is cut below it. After the disk has refused a write the log takes no
-more of them: a half-written tail must not be followed by whole batches.
+more of them: a half-written tail must not be followed by whole batches. A full disk and a lack of
+descriptors pass: what does not fit is refused and cut off, and the next append finds the log as it
+was.
 
 Owned by the event loop and synchronous throughout. Only `PendingFlush.sync` and the slices that
 reads hand out may be used on worker threads.
@@ -16,7 +18,7 @@ from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log import log_read
+from kbroker.log import log_flush, log_read
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
@@ -72,9 +74,14 @@ class Log:
         self.snapshots = self.files.snapshots
         self.failure: StorageError | None = None
         self.last_flush_ms = 0
+        self.is_deleted = False
+        self.flush_due_offset = 0  # an end offset from which on appends wait for a flush
+        self.cuts = 0  # how often the end was cut off: offsets got other records then
         self._environment = environment
         self._file_system = environment.file_system
         self._last_snapshot_offset = state.last_snapshot_offset
+        if state.recovery_point < state.log_end_offset:
+            self.files.unsynced.closed(list(state.segments.from_offset(state.recovery_point))[:-1])
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:
@@ -82,6 +89,7 @@ class Log:
         self.config = config
         self._rules = AppendRules.of(config, walks_records=self._environment.walks_records)
         self.files.update_config(config)
+        self._set_recovery_point(self.recovery_point)
 
     @property
     def last_stable_offset(self) -> int:
@@ -236,24 +244,32 @@ class Log:
         except StorageError as error:
             raise self._failed(error) from error
 
-    def begin_flush(self, up_to_offset: int | None = None) -> PendingFlush | None:
-        """What must be synced to have all below `up_to_offset` (None: log end) on disk, if any."""
-        end_offset = self.log_end_offset if up_to_offset is None else up_to_offset
-        if end_offset <= self.recovery_point:
-            return None
-        try:
-            return self.files.begin_flush(self.recovery_point, end_offset)
-        except StorageError as error:
-            raise self._failed(error) from error
+    def begin_flush(
+        self, up_to_offset: int | None = None, *, and_closed: bool = False
+    ) -> PendingFlush | None:
+        """What must be synced to have all below `up_to_offset` (None: log end) on disk, if any;
+        `and_closed`: also where only files of closed segments wait for it.
+        """
+        return log_flush.begin(self, up_to_offset, and_closed=and_closed)
 
     def complete_flush(self, flush: PendingFlush, now_ms: int = 0) -> None:
-        """The segments of `flush` have been synced: recovery may start behind them."""
-        self.recovery_point = max(self.recovery_point, min(flush.end_offset, self.log_end_offset))
+        """All of `flush` has been synced: recovery may start behind its records."""
         self.last_flush_ms = now_ms
+        if flush.cuts == self.cuts:  # else other records have those offsets now
+            self.files.unsynced.synced(flush.marks)
+            self._set_recovery_point(max(self.recovery_point, flush.end_offset))
 
-    def flush(self, up_to_offset: int | None = None) -> None:
+    def flush_failed(self, flush: PendingFlush, error: StorageError) -> bool:
+        """The sync of `flush` failed, and the log with it; True where it is to be begun again."""
+        if log_flush.may_begin_again(self, flush, error):
+            return True
+        if not self.is_deleted:
+            self._failed(error)
+        return False
+
+    def flush(self, up_to_offset: int | None = None, *, and_closed: bool = False) -> None:
         """Sync all below `up_to_offset` (None: the log end). KafkaError(KAFKA_STORAGE_ERROR)."""
-        pending = self.begin_flush(up_to_offset)
+        pending = self.begin_flush(up_to_offset, and_closed=and_closed)
         if pending is None:
             return
         try:
@@ -274,8 +290,8 @@ class Log:
             count = deletable_segments(list(self.segments), self.config, bounds, age_ms)
             if not count:
                 return 0
-            if count == len(self.segments):
-                self._roll(now_ms, self.log_end_offset)
+            if count == len(self.segments) and not self._rolled_for_retention(now_ms):
+                count -= 1
             doomed = list(self.segments)[:count]
             self.maybe_increment_log_start_offset(self.segments[count].base_offset)
             self.files.take_out(doomed, now_ms + self.config.file_delete_delay_ms)
@@ -308,7 +324,8 @@ class Log:
             raise self._failed(error) from error
         self.log_start_offset = self.log_end_offset = offset
         self.high_watermark = offset
-        self.recovery_point = min(self.recovery_point, offset)
+        self.cuts += 1
+        self._set_recovery_point(min(self.recovery_point, offset))
         self.leader_epoch_cache.clear()
         self.snapshots.delete_outside(offset, offset)
         self.producer_state.clear(offset)
@@ -322,6 +339,7 @@ class Log:
             except StorageError as error:
                 raise self._failed(error) from error
             self.topic_id = topic_id
+            self.files.unsynced.place_changed()
         assert self.topic_id == topic_id, (self.topic_id, topic_id, self.directory)
 
     def take_snapshot(self) -> None:
@@ -404,6 +422,8 @@ class Log:
                 self.files.activate()
             active.append(last_offset, max_timestamp, offset_of_max_timestamp, data)
         except StorageError as error:
+            if error.is_out_of_space:
+                self._environment.on_full(self.directory, error, len(data))
             raise self._failed(error) from error
         self.log_end_offset = last_offset + 1
 
@@ -421,9 +441,24 @@ class Log:
         self.take_snapshot()
         return self.files.roll(base_offset, now_ms)
 
+    def _rolled_for_retention(self, now_ms: int) -> bool:
+        """Start an empty segment, so that the last one with records may go; False: no room."""
+        try:
+            self._roll(now_ms, self.log_end_offset)
+        except StorageError as error:
+            if not error.is_passing:
+                raise
+            return False
+        return True
+
+    def _set_recovery_point(self, offset: int) -> None:
+        self.recovery_point = offset
+        self.flush_due_offset = offset + self.config.flush_messages
+
     def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
         self.log_end_offset = end_offset
-        self.recovery_point = min(self.recovery_point, end_offset)
+        self.cuts += 1
+        self._set_recovery_point(min(self.recovery_point, end_offset))
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.leader_epoch_cache.truncate_from_end(end_offset)
@@ -444,7 +479,7 @@ class Log:
         return self._file_system.modified_ms(segment.records.path)
 
     def _failed(self, error: StorageError) -> KafkaError:
-        if self.failure is None and not error.is_out_of_descriptors:
+        if self.failure is None and not error.is_passing:
             self.failure = error
             _log.error("Log of %s fails: %s", self.topic_partition, error)
             self._environment.on_failure(self.directory, error)

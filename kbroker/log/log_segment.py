@@ -120,6 +120,11 @@ class LogSegment:
         )
 
     @property
+    def parts(self) -> tuple[FileRecords, OffsetIndex, TimeIndex, TransactionIndex]:
+        """What has a file of its own."""
+        return self.records, self.offset_index, self.time_index, self.transaction_index
+
+    @property
     def size_bytes(self) -> int:
         """Size of the data file's batches."""
         return self.records.size_bytes
@@ -277,6 +282,7 @@ class LogSegment:
         self._enter_largest_timestamp()
         self.offset_index.close()
         self.time_index.close()
+        self.transaction_index.write_out()
         self.records.trim()
 
     def write_out_indexes(self) -> None:
@@ -308,7 +314,7 @@ class LogSegment:
 
     def change_suffix(self, old: str, new: str) -> None:
         """Rename all files, such as `.log` to `.log.deleted`; open descriptors stay good."""
-        for part in (self.records, self.offset_index, self.time_index, self.transaction_index):
+        for part in self.parts:
             target = part.path.removesuffix(old) + new
             if self._file_system.exists(part.path):
                 self._file_system.rename(part.path, target)
@@ -317,7 +323,7 @@ class LogSegment:
     def move(self, old_directory: str, new_directory: str) -> None:
         """Follow a rename of the directory; descriptors must have been given back."""
         self.path_stem = new_directory + self.path_stem.removeprefix(old_directory)
-        for part in (self.records, self.offset_index, self.time_index, self.transaction_index):
+        for part in self.parts:
             part.path = new_directory + part.path.removeprefix(old_directory)
 
     def mark_deleted(self) -> None:
@@ -326,7 +332,7 @@ class LogSegment:
 
     def delete(self) -> None:
         """Remove all files of the segment."""
-        for part in (self.records, self.offset_index, self.time_index, self.transaction_index):
+        for part in self.parts:
             part.delete()
 
     def _recover_batches(self, on_batch: OnBatch | None) -> int:

@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from errno import ENOENT
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import LEADER_EPOCH_CHECKPOINT_FILE
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_segment import LogSegment, SegmentConfig
+from kbroker.log.log_segment import SegmentConfig
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.unsynced_files import FlushMarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +30,9 @@ class LogEnvironment:
     on_failure: Callable[[str, StorageError], None] = lambda _, __: (
         None
     )  # (partition directory, error)
+    on_full: Callable[[str, StorageError, int], None] = lambda _, __, ___: (
+        None
+    )  # (partition directory, error, bytes that did not fit)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,31 +51,24 @@ class LogState:
 
 @dataclass(frozen=True, slots=True)
 class PendingFlush:
-    """Segments to sync up to `end_offset`.
+    """What has to be synced to have all records below `end_offset` on the disk.
 
-    `sync` may run on a worker thread; hand it to `Log.complete_flush` after.
+    `sync` may run on a worker thread; its outcome goes to `Log.complete_flush` or `flush_failed`.
     """
 
     file_system: FileSystem
-    directory: str
-    segments: list[LogSegment]
+    files: list[str]
+    directories: list[str]
     end_offset: int
+    marks: FlushMarks
+    cuts: int  # how often the log had been cut when this began
 
     def sync(self) -> None:
-        """Fsync the segments, leader epochs and directory; what was taken out needs none."""
-        try:
-            self._sync()
-        except StorageError as error:
-            if error.errno != ENOENT:
-                raise
-
-    def _sync(self) -> None:
-        for segment in self.segments:
-            segment.sync()
-        epochs = f"{self.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
-        if self.file_system.exists(epochs):
-            self.file_system.sync(epochs)
-        self.file_system.sync_directory(self.directory)
+        """Files first: a name is worth nothing before its content. Raises StorageError."""
+        for path in self.files:
+            self.file_system.sync(path)
+        for path in self.directories:
+            self.file_system.sync_directory(path)
 
 
 def segment_config(config: TopicConfig) -> SegmentConfig:

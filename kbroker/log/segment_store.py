@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.doomed_segments import DoomedSegments
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import PendingFlush, segment_config
 from kbroker.log.producer_snapshot import ProducerSnapshots
+from kbroker.log.unsynced_files import UnsyncedFiles
 
 
 class SegmentStore:
@@ -32,6 +33,7 @@ class SegmentStore:
         self.segments = segments
         self.snapshots = ProducerSnapshots(file_system, directory)
         self.is_active_open = False  # idle logs hold no descriptor
+        self.unsynced = UnsyncedFiles(file_system)
         self._file_system = file_system
         self._draw_jitter = draw_jitter
         self._doomed = DoomedSegments()
@@ -56,7 +58,13 @@ class SegmentStore:
         )
         if self._jitter_ms:
             segment.roll_jitter_ms = self._draw_jitter(self._jitter_ms)
-        segment.activate()
+        try:
+            segment.activate()
+        except StorageError:
+            # A segment that is not in use would be taken for the end of the log at the next start.
+            segment.delete()
+            raise
+        self.unsynced.names_changed()
         self.is_active_open = True
         self.segments.add(segment)
         return segment
@@ -66,12 +74,16 @@ class SegmentStore:
         active = self.segments.active
         active.become_inactive()
         active.records.close()
-        return self.add(base_offset, now_ms)
+        added = self.add(base_offset, now_ms)
+        self.unsynced.closed([active])
+        return added
 
     def take_out(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
         """Rename the files of segments away; `remove_at_ms` as in `DoomedSegments.add`."""
+        self.unsynced.names_changed()
         for segment in doomed:
             self.segments.remove(segment)
+            self.unsynced.gone(segment)
             self.snapshots.delete(segment.base_offset)
             self._doomed.add(segment, remove_at_ms)
 
@@ -85,6 +97,7 @@ class SegmentStore:
         """
         self.take_out([s for s in self.segments if s.base_offset > offset], None)
         active = self.segments.active
+        self.unsynced.gone(active)  # it takes appends again
         active.truncate_to(offset, now_ms)
         self.is_active_open = True
         return active.next_offset
@@ -96,20 +109,24 @@ class SegmentStore:
         for segment in doomed:
             if segment.base_offset == offset:
                 self.segments.remove(segment)
+                self.unsynced.gone(segment)
                 segment.delete()
         self.add(offset, now_ms)
 
-    def begin_flush(self, start_offset: int, end_offset: int) -> PendingFlush:
-        """What must be synced to have `start_offset` to `end_offset` (exclusive) on the disk."""
+    def begin_flush(self, offsets: tuple[int, int], epochs: int, cuts: int) -> PendingFlush:
+        """What must be synced to have all in `offsets` (first, end) on the disk; `epochs` counts
+        the changes of the leader epochs, `cuts` those of the log's end.
+        """
+        start_offset, end_offset = offsets
         segments = self.segments.between(start_offset, end_offset)
-        for segment in segments:
-            segment.write_out_indexes()
-        return PendingFlush(self._file_system, self.directory, segments, end_offset)
+        files, directories, marks = self.unsynced.gather(self.directory, segments, epochs)
+        return PendingFlush(self._file_system, files, directories, end_offset, marks, cuts)
 
     def close(self) -> None:
         """Give the active segment's files their final size; nothing is synced."""
         if self.is_active_open:
             self.segments.active.close()
+            self.unsynced.closed([self.segments.active])
             self.is_active_open = False
 
     def close_files(self) -> None:
@@ -124,3 +141,4 @@ class SegmentStore:
         self.segments.move(self.directory, directory)
         self._doomed.move(self.directory, directory)
         self.directory = self.snapshots.directory = directory
+        self.unsynced.place_changed()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import TRANSACTION_INDEX_ENTRY, TRANSACTION_INDEX_VERSION
 from kbroker.log.index_file import CorruptIndexError
 
@@ -29,32 +29,49 @@ class TransactionIndex:
     Loaded whole at first use; owned by the event loop, except `sync`.
     """
 
-    __slots__ = ("_entries", "_file_system", "base_offset", "path")
+    __slots__ = ("_entries", "_file_system", "_written", "base_offset", "path")
 
     def __init__(self, file_system: FileSystem, path: str, base_offset: int) -> None:
         self.path = path
         self.base_offset = base_offset
         self._file_system = file_system
         self._entries: list[AbortedTxn] | None = None
+        self._written = 0  # so many of them are in the file
 
     @property
     def entries(self) -> list[AbortedTxn]:
         """All entries. StorageError; CorruptIndexError for a version or size that cannot be."""
         if self._entries is None:
             self._entries = self._load()
+            self._written = len(self._entries)
         return self._entries
 
     def append(self, aborted: AbortedTxn) -> None:
-        """Add a transaction that ends after all noted ones; written at once."""
+        """Add a transaction that ends after all noted ones; written at once, or where the disk is
+        full with the next one.
+        """
         entries = self.entries
         assert not entries or aborted.last_offset > entries[-1].last_offset, (aborted, entries[-1])
+        entries.append(aborted)
+        try:
+            self.write_out()
+        except StorageError as error:
+            if not error.is_passing:
+                raise
+
+    def write_out(self) -> None:
+        """Bring the entries that are only in memory into the file; no fsync."""
+        entries = self._entries
+        if entries is None or len(entries) == self._written:
+            return
+        pack = TRANSACTION_INDEX_ENTRY.pack
+        data = [pack(TRANSACTION_INDEX_VERSION, *entry) for entry in entries[self._written :]]
         file = self._file_system.open(self.path, create=True)
         try:
-            data = TRANSACTION_INDEX_ENTRY.pack(TRANSACTION_INDEX_VERSION, *aborted)
-            file.pwrite(data, len(entries) * TRANSACTION_INDEX_ENTRY.size)
+            file.pwrite(b"".join(data), self._written * TRANSACTION_INDEX_ENTRY.size)
         finally:
             file.close()
-        entries.append(aborted)
+        self._written = len(entries)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
         """Transactions in [fetch offset, upper bound); True when no later segment has any."""
@@ -70,7 +87,8 @@ class TransactionIndex:
         """Drop transactions that ended at `offset` or after it."""
         kept = [aborted for aborted in self.entries if aborted.last_offset < offset]
         if len(kept) < len(self.entries):
-            self._file_system.truncate(self.path, len(kept) * TRANSACTION_INDEX_ENTRY.size)
+            self._written = min(self._written, len(kept))
+            self._file_system.truncate(self.path, self._written * TRANSACTION_INDEX_ENTRY.size)
             self._entries = kept
 
     def reset(self) -> None:
@@ -78,6 +96,7 @@ class TransactionIndex:
         if self._file_system.exists(self.path):
             self._file_system.truncate(self.path, 0)
         self._entries = []
+        self._written = 0
 
     def sanity_check(self) -> None:
         """CorruptIndexError where an entry ends before the segment starts, or the file is cut."""

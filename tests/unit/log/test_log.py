@@ -633,7 +633,7 @@ def test_after_a_failed_write_nothing_is_written_any_more(
     active = log.segments.active.records
 
     def fail(data: object) -> int:
-        raise StorageError(active.path, "write", 28)
+        raise StorageError(active.path, "write", 5)
 
     with monkeypatch.context() as patch:
         patch.setattr(type(active), "append", lambda self, data: fail(data))

@@ -1,0 +1,52 @@
+"""What a log has to bring to the disk, and what to think of a sync that failed.
+
+Law: nothing here waits for the disk; `PendingFlush.sync` does, on whatever thread it is given to.
+A failed sync is never repeated: the kernel may have dropped the pages and would report success.
+"""
+
+from __future__ import annotations
+
+from errno import ENOENT
+from typing import Protocol
+
+from kbroker.log.file_system import StorageError
+from kbroker.log.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.log_state import PendingFlush
+from kbroker.log.segment_store import SegmentStore
+
+
+class FlushableLog(Protocol):
+    """What a flush needs of a log."""
+
+    files: SegmentStore
+    leader_epoch_cache: LeaderEpochCache
+    log_end_offset: int
+    recovery_point: int
+    cuts: int
+    failure: StorageError | None
+    is_deleted: bool
+
+
+def begin(
+    log: FlushableLog, up_to_offset: int | None = None, *, and_closed: bool = False
+) -> PendingFlush | None:
+    """See `Log.begin_flush`."""
+    end_offset = log.log_end_offset if up_to_offset is None else up_to_offset
+    start_offset = log.recovery_point
+    if end_offset <= start_offset:
+        if not and_closed or not log.files.unsynced.has_closed:
+            return None
+        start_offset = end_offset
+    return log.files.begin_flush((start_offset, end_offset), log.leader_epoch_cache.changes, log.cuts)
+
+
+def may_begin_again(log: FlushableLog, flush: PendingFlush, error: StorageError) -> bool:
+    """True where a sync failed for no fault of the disk: no descriptor was free, or files were
+    renamed or removed meanwhile by the log itself.
+    """
+    if log.failure is not None or log.is_deleted:
+        return False
+    if error.errno == ENOENT:
+        now = begin(log, flush.end_offset, and_closed=True)
+        return now is not None and (now.files, now.directories) != (flush.files, flush.directories)
+    return error.is_out_of_descriptors

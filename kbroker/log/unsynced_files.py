@@ -1,0 +1,99 @@
+"""What of a log may not be on the disk yet, beside the records behind its recovery point: closed
+segments, names in directories, leader epochs, the topic id.
+
+Law: in steady state a flush costs one sync, that of the data file that grew. What recovery rebuilds
+from the records behind the recovery point (indexes of the last segment, producer snapshots) is not
+synced; what it will not look at again (a closed segment with its indexes) is synced before the
+recovery point passes it. A name is on the disk once its directory was synced after it was made
+(KAFKA-3968). Everything counts as unsynced when a log is opened: the process before may have been
+killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import LEADER_EPOCH_CHECKPOINT_FILE, PARTITION_METADATA_FILE
+from kbroker.log.log_segment import LogSegment
+
+
+class FlushMarks(NamedTuple):
+    """The state that a flush brings to the disk: counts of changes, and closed segments."""
+
+    names: int
+    place: int
+    epochs: int
+    closed: tuple[LogSegment, ...]
+
+
+class UnsyncedFiles:
+    """The files and directories of one log that a flush has to sync. Owned by its log."""
+
+    __slots__ = ("_closed", "_file_system", "_names", "_place", "_synced")
+
+    def __init__(self, file_system: FileSystem) -> None:
+        self._file_system = file_system
+        self._closed: tuple[LogSegment, ...] = ()
+        self._names = 1
+        self._place = 1
+        self._synced = FlushMarks(0, 0, -1, ())
+
+    @property
+    def has_closed(self) -> bool:
+        """Files of closed segments wait for a sync."""
+        return bool(self._closed)
+
+    def names_changed(self) -> None:
+        """A file was made, renamed or replaced in the partition's directory."""
+        self._names += 1
+
+    def place_changed(self) -> None:
+        """The topic id was written, or the partition's directory made or renamed."""
+        self._place += 1
+
+    def closed(self, segments: Iterable[LogSegment]) -> None:
+        """Segments take no more appends; their files have their final content."""
+        self._closed = (*self._closed, *segments)
+
+    def gone(self, segment: LogSegment) -> None:
+        """A segment was taken out: nobody will look for its files."""
+        if segment in self._closed:
+            self._closed = tuple(s for s in self._closed if s is not segment)
+
+    def gather(
+        self, directory: str, segments: Iterable[LogSegment], epochs: int
+    ) -> tuple[list[str], list[str], FlushMarks]:
+        """(files, directories) to sync for the records of `segments`, and what that achieves.
+
+        `epochs` counts the changes of the leader epochs.
+        """
+        synced, closed = self._synced, self._closed
+        files = [s.records.path for s in segments if s not in closed]
+        for segment in closed:
+            files += self._existing(*(part.path for part in segment.parts))
+        directories = []
+        if epochs != synced.epochs:
+            files += self._existing(f"{directory}/{LEADER_EPOCH_CHECKPOINT_FILE}")
+        if epochs != synced.epochs or self._names != synced.names:
+            directories.append(directory)
+        if self._place != synced.place:
+            files += self._existing(f"{directory}/{PARTITION_METADATA_FILE}")
+            directories.append(directory.rpartition("/")[0] or "/")
+        return files, directories, FlushMarks(self._names, self._place, epochs, closed)
+
+    def synced(self, marks: FlushMarks) -> None:
+        """All that `gather` named has been synced; a later flush may have ended earlier."""
+        before = self._synced
+        self._synced = FlushMarks(
+            max(before.names, marks.names),
+            max(before.place, marks.place),
+            max(before.epochs, marks.epochs),
+            (),
+        )
+        if marks.closed:
+            self._closed = tuple(s for s in self._closed if s not in marks.closed)
+
+    def _existing(self, *paths: str) -> list[str]:
+        return [path for path in paths if self._file_system.exists(path)]
