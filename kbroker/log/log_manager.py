@@ -33,6 +33,7 @@ from kbroker.log.format import (
     is_moved_directory,
     log_directory_name,
     parse_directory_name,
+    stray_directory_name,
 )
 from kbroker.log.log import Log
 from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
@@ -71,6 +72,7 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._doomed_directories: list[tuple[str, int | None]] = []  # -delete, and when they go
+        self._strays: dict[str, list[str]] = {}  # paths, by a topic that the cluster does not have
         self._run_write: WriteRunner = run_now
         self._was_clean = True
         self._on_offline: Callable[[str, list[TopicPartition]], None] = lambda _, __: None
@@ -98,10 +100,14 @@ class LogManager:
         return next((d.meta for d in self._directories if d.meta is not None), None)
 
     def load(
-        self, cluster_id: str, broker_id: int, executor: Executor | None = None
+        self,
+        cluster_id: str,
+        broker_id: int,
+        executor: Executor | None = None,
+        is_known: Callable[[str], bool] = lambda _: True,
     ) -> list[TopicPartition]:
         """Claim the directories for this broker and open every log in them, in `executor`'s threads
-        if there is one.
+        if there is one. Logs of topics that are not `is_known` to the cluster are left alone.
 
         The partitions that needed recovery come back. Raises LogDirectoryError.
         """
@@ -111,7 +117,7 @@ class LogManager:
         requests = [
             (directory, request)
             for directory in self._directories
-            for request in self._load_requests(directory, now_ms)
+            for request in self._load_requests(directory, now_ms, is_known)
         ]
         load = partial(_load, self._environment)
         logs = executor.map(load, requests) if executor else map(load, requests)
@@ -151,6 +157,12 @@ class LogManager:
     def all_logs(self) -> list[Log]:
         """Every open log."""
         return list(self._logs.values())
+
+    def highest_producer_id(self) -> int:
+        """The highest producer id that a log remembers, -1 for none."""
+        return max(
+            (id_ for log in self._logs.values() for id_ in log.producer_state.producers), default=-1
+        )
 
     def get_or_create_log(
         self, topic_partition: TopicPartition, topic_id: UUID | None = None
@@ -282,7 +294,9 @@ class LogManager:
                 self._directory_failed(directory.path, error)
         self.release()
 
-    def _load_requests(self, directory: LogDirectory, now_ms: int) -> list[LoadRequest]:
+    def _load_requests(
+        self, directory: LogDirectory, now_ms: int, is_known: Callable[[str], bool]
+    ) -> list[LoadRequest]:
         recovery_points = directory.recovery_points()
         start_offsets = directory.log_start_offsets()
         configs: dict[str, TopicConfig] = {}
@@ -300,6 +314,10 @@ class LogManager:
                 foreign.append(name)
                 continue
             topic = topic_partition.topic
+            if not is_known(topic):
+                foreign.append(name)
+                self._strays.setdefault(topic, []).append(path)
+                continue
             if topic not in configs:
                 configs[topic] = self._topic_config(topic)
             requests.append(
@@ -314,7 +332,7 @@ class LogManager:
                 )
             )
         if foreign:
-            _log.warning("Leaving alone what is no partition in %s: %s", directory.path, foreign)
+            _log.warning("Leaving alone what is no log of ours in %s: %s", directory.path, foreign)
         return requests
 
     def _adopt(self, log: Log, directory: LogDirectory) -> None:
@@ -339,6 +357,7 @@ class LogManager:
             was_clean=True,
         )
         try:
+            self._set_strays_aside(topic_partition.topic)
             self._file_system.make_directory(path)
             log = load_log(request, self._environment)
             active = log.segments.active
@@ -351,6 +370,16 @@ class LogManager:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._adopt(log, directory)
         return log
+
+    def _set_strays_aside(self, topic: str) -> None:
+        """Rename what was left alone of an earlier topic of this name: nothing may mix with it."""
+        for path in self._strays.pop(topic, ()):
+            home, _, name = path.rpartition("/")
+            topic_partition = parse_directory_name(name)
+            assert topic_partition is not None, name
+            self._file_system.rename(
+                path, f"{home}/{stray_directory_name(topic_partition, uuid4())}"
+            )
 
     def _emptiest(self) -> LogDirectory:
         online = self._online()
