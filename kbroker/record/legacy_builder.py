@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from itertools import chain
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_TIMESTAMP
-from kbroker.record.compression import COMPRESSION_MASK, LZ4, NONE, ZSTD, compress
-from kbroker.record.default_record import Record
+from kbroker.record.compression import LZ4, NONE, ZSTD, compress
+from kbroker.record.default_record import Bytes, Record
 from kbroker.record.lz4_checksum import with_format_0_checksum
-from kbroker.record.record_batch import TIMESTAMP_TYPE_BIT
+from kbroker.record.record_batch import TIMESTAMP_TYPE_BIT, BatchHeader
 
 _HEAD = Struct(">qiI")  # offset, length from the CRC on, CRC-32 of what follows
 _FORMAT_0 = Struct(">bbi")  # magic, attributes, key length
 _FORMAT_1 = Struct(">bbqi")  # magic, attributes, timestamp, key length
+_WRAPPER = Struct(">bbq")  # magic, attributes, timestamp
 _LENGTH = Struct(">i")
 _NULL: Final = b"\xff\xff\xff\xff"
 _CRC_BYTES: Final = 4
@@ -45,27 +47,48 @@ def build_legacy(
     say of them. KafkaError: UNSUPPORTED_COMPRESSION_TYPE for zstd and ids that name no codec.
     """
     assert magic in (0, 1), magic
-    entries = list(records)
-    if not entries:
+    given = iter(records)
+    first = next(given, None)
+    if first is None:
         return b""
     attributes = 0
+    entries: Iterable[Record] = chain((first,), given)
     if magic and append_time_ms is not None:
         attributes = TIMESTAMP_TYPE_BIT
-        entries = [record._replace(timestamp=append_time_ms) for record in entries]
+        stamp = append_time_ms
+        entries = (record._replace(timestamp=stamp) for record in chain((first,), given))
     if not compression:
-        return bytes(_messages(entries, magic, attributes, 0))
+        return bytes(_messages(entries, magic, attributes, 0).data)
     if compression >= ZSTD:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
             f"Message format {magic} has no compression type id {compression}",
         )
-    inner = _messages(entries, magic, attributes, entries[0].offset if magic else 0)
-    wrapped = bytes(compress(compression, inner, level))
+    inner = _messages(entries, magic, attributes, first.offset if magic else 0)
+    wrapped = bytes(compress(compression, inner.data, level))
     if compression == LZ4 and not magic:
         wrapped = with_format_0_checksum(wrapped)
-    largest = max(record.timestamp for record in entries)
-    wrapper = Record(entries[-1].offset, largest, None, wrapped)
-    return bytes(_messages([wrapper], magic, attributes | compression & COMPRESSION_MASK, 0))
+    wrapper = Record(inner.last_offset, inner.largest_timestamp, None, wrapped)
+    return bytes(_messages((wrapper,), magic, attributes | compression, 0).data)
+
+
+def place_wrapper(
+    header: BatchHeader,
+    message: Bytes,
+    last_offset: int,
+    timestamp: int,
+    append_time_ms: int | None,
+) -> bytes:
+    """A compressed message of format 1 at another offset and time; what it wraps stays as it is.
+
+    `timestamp` is the largest of the wrapped ones; `append_time_ms` counts instead where it is
+    given.
+    """
+    stamped = append_time_ms is not None
+    attributes = header.compression | (TIMESTAMP_TYPE_BIT if stamped else 0)
+    body = bytearray(message[_HEAD.size :])
+    _WRAPPER.pack_into(body, 0, 1, attributes, append_time_ms if stamped else timestamp)
+    return _HEAD.pack(last_offset, len(body) + _CRC_BYTES, zlib.crc32(body)) + body
 
 
 def legacy_size_bytes(record: Record, magic: int) -> int:
@@ -75,9 +98,20 @@ def legacy_size_bytes(record: Record, magic: int) -> int:
     return fixed + (len(key) if key else 0) + (len(value) if value else 0)
 
 
-def _messages(entries: list[Record], magic: int, attributes: int, base_offset: int) -> bytearray:
+class _MessageSet(NamedTuple):
+    data: bytearray
+    last_offset: int
+    largest_timestamp: int
+
+
+def _messages(
+    records: Iterable[Record], magic: int, attributes: int, base_offset: int
+) -> _MessageSet:
     out = bytearray()
-    for offset, timestamp, key, value, _headers in entries:
+    largest = NO_TIMESTAMP
+    offset = base_offset
+    for offset, timestamp, key, value, _headers in records:
+        largest = max(largest, timestamp)
         key_length = -1 if key is None else len(key)
         if magic:
             body = _FORMAT_1.pack(1, attributes, max(timestamp, NO_TIMESTAMP), key_length)
@@ -88,4 +122,4 @@ def _messages(entries: list[Record], magic: int, attributes: int, base_offset: i
         body += _NULL if value is None else _LENGTH.pack(len(value)) + value
         out += _HEAD.pack(offset - base_offset, len(body) + _CRC_BYTES, zlib.crc32(body))
         out += body
-    return out
+    return _MessageSet(out, offset, largest)

@@ -28,7 +28,7 @@ from kbroker.model import (
     NO_TIMESTAMP,
 )
 from kbroker.record import record_batch
-from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, decompress
+from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, ZSTD, decompress
 from kbroker.record.default_record import Bytes, Record, invalid
 from kbroker.record.lz4_checksum import with_right_checksum
 from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
@@ -82,6 +82,25 @@ def any_records(
     return _legacy_records(header, memoryview(buffer), position, max_decompressed_bytes)
 
 
+def produced_records(
+    header: BatchHeader, message: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> list[Record]:
+    """The records of one old message that a producer sent, as `any_records`.
+
+    The checksum of each wrapped message is checked too: CORRUPT_MESSAGE.
+    """
+    view = memoryview(message)
+    outer = _read_message(header, view, 0)
+    if not header.compression:
+        return [outer]
+    inner = []
+    for inner_header, wrapped, at in _unwrap(header, outer.value, max_decompressed_bytes):
+        if not is_intact(inner_header, wrapped, at):
+            _corrupt(f"wrapped message with a wrong checksum (stored crc = {inner_header.crc})")
+        inner.append(_read_message(inner_header, wrapped, at))
+    return list(_placed(header, inner))
+
+
 def _legacy_header(buffer: Bytes, position: int, prefix: tuple[int, int, int, int]) -> BatchHeader:
     offset, length, crc, magic = prefix
     if len(buffer) - position < _TIMESTAMP_POSITION + 8 * magic:
@@ -114,12 +133,18 @@ def _legacy_records(
     if not header.compression:
         yield message
         return
-    if message.value is None:
-        invalid("compressed message without value")
-    inner = list(_unwrap(header, message.value, max_bytes))
+    inner = [
+        _read_message(inner_header, wrapped, at)
+        for inner_header, wrapped, at in _unwrap(header, message.value, max_bytes)
+    ]
+    yield from _placed(header, inner)
+
+
+def _placed(header: BatchHeader, inner: list[Record]) -> Iterator[Record]:
+    """Wrapped records with absolute offsets and the time that counts."""
     if not inner:
         invalid("compressed message that wraps nothing")
-    shift = header.base_offset - inner[-1].offset if header.magic == 1 else 0
+    shift = _shift(header, inner[-1].offset) if header.magic == 1 else 0
     stamped = header.timestamp_type == LOG_APPEND_TIME
     for record in inner:
         yield record._replace(
@@ -128,8 +153,30 @@ def _legacy_records(
         )
 
 
-def _unwrap(header: BatchHeader, value: bytes, max_bytes: int) -> Iterator[Record]:
+def _shift(header: BatchHeader, last_inner_offset: int) -> int:
+    """What makes the relative offsets of format 1 absolute.
+
+    Some versions of librdkafka left the wrapper's offset at 0 when they produced.
+    """
+    if header.base_offset == 0:
+        return 0
+    if header.base_offset < last_inner_offset:
+        invalid(
+            f"compressed message with offset {header.base_offset} that wraps one with "
+            f"offset {last_inner_offset}"
+        )
+    return header.base_offset - last_inner_offset
+
+
+def _unwrap(
+    header: BatchHeader, value: bytes | None, max_bytes: int
+) -> Iterator[tuple[BatchHeader, memoryview, int]]:
+    """(header, buffer, position) of each message in a compressed one."""
     codec = header.compression
+    if value is None:
+        invalid("compressed message without value")
+    if codec == ZSTD:
+        invalid(f"message of format {header.magic} compressed with zstd")
     if codec == LZ4 and header.magic == 0:
         value = with_right_checksum(value)
     inner = memoryview(decompress(codec, value, max_bytes))
@@ -138,7 +185,7 @@ def _unwrap(header: BatchHeader, value: bytes, max_bytes: int) -> Iterator[Recor
         message = read_any_header(inner, position)
         if message.magic != header.magic or message.compression:
             invalid(f"message of format {message.magic} wrapped in format {header.magic}")
-        yield _read_message(message, inner, position)
+        yield message, inner, position
         position += message.size_bytes
 
 

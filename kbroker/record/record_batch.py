@@ -157,6 +157,7 @@ class BatchOptions:
 
     flags: int = 0  # attribute bits 3 to 6
     compression: int = NONE
+    level: int | None = None  # of the codec; None: its default
     partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -345,7 +346,7 @@ def build(
         base_sequence=options.base_sequence,
         record_count=len(entries),
     )
-    return _join(header, body)
+    return join_batch(header, body, options.level)
 
 
 def recompress(
@@ -353,12 +354,15 @@ def recompress(
     buffer: Bytes,
     position: int,
     compression: int,
+    level: int | None = None,
     max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
 ) -> bytearray:
-    """The same batch with its records under another codec; KafkaError as `payload`."""
+    """The same batch with its records under another codec, at its default level if none is given;
+    KafkaError as `payload`.
+    """
     body = payload(header, buffer, position, max_decompressed_bytes)
     attributes = header.attributes & ~COMPRESSION_MASK | compression
-    return bytearray(_join(header._replace(attributes=attributes), body))
+    return bytearray(join_batch(header._replace(attributes=attributes), body, level))
 
 
 def build_marker(
@@ -398,10 +402,10 @@ _ABORT = 0
 _COMMIT = 1
 
 
-def _join(header: BatchHeader, body: Bytes) -> bytes:
+def join_batch(header: BatchHeader, body: Bytes, level: int | None = None) -> bytes:
     """Header and records as one batch: compression, length and CRC are filled in."""
     codec = header.compression
-    stored = compress(codec, body) if codec else body
+    stored = compress(codec, body, level) if codec else body
     batch = bytearray(HEADER_SIZE)
     batch += stored
     HEADER.pack_into(batch, 0, *header._replace(batch_length=len(batch) - LOG_OVERHEAD))

@@ -1,0 +1,148 @@
+"""Records from one message format into another: up and down as a topic's format wants it at the
+append, down for fetchers that know old formats only (KIP-31, KIP-32, KIP-98, KIP-283).
+
+Law: offsets stay, with the gaps that compaction left. What the older format has no place for is
+lost on the way to a fetcher: headers, producers, markers, and times in format 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import NamedTuple
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.record import record_batch
+from kbroker.record.compression import NONE, ZSTD
+from kbroker.record.default_record import Bytes, Record
+from kbroker.record.legacy_builder import build_legacy
+from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
+from kbroker.record.record_batch import (
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    BatchOptions,
+)
+
+_LENGTH = Struct(">8xi").unpack_from  # of a message: what follows the field
+_MAGIC_POSITION = HEADER_SIZE_UP_TO_MAGIC - 1
+
+
+class TargetFormat(NamedTuple):
+    """How records are to be stored."""
+
+    magic: int
+    compression: int = NONE
+    level: int | None = None  # None: the codec's default
+    append_time_ms: int | None = None  # None: the records keep their own time
+    leader_epoch: int = -1  # format 2 alone has it
+
+
+class DownConverted(NamedTuple):
+    """What a fetcher of an old format gets, and the offset behind the last batch looked at."""
+
+    records: bytes
+    next_offset: int
+
+
+def convert(records: Iterable[Record], target: TargetFormat) -> bytes:
+    """One message set of these records (offsets absolute, rising), as `target` says.
+
+    KafkaError(UNSUPPORTED_COMPRESSION_TYPE) where the format does not have the codec.
+    """
+    if target.magic < record_batch.MAGIC:
+        return build_legacy(
+            records,
+            target.magic,
+            target.compression,
+            append_time_ms=target.append_time_ms,
+            level=target.level,
+        )
+    entries = list(records)
+    stamped = target.append_time_ms is not None
+    options = BatchOptions(
+        flags=TIMESTAMP_TYPE_BIT if stamped else 0,
+        compression=target.compression,
+        level=target.level,
+        partition_leader_epoch=target.leader_epoch,
+        max_timestamp=target.append_time_ms,
+    )
+    return record_batch.build(entries, base_offset=entries[0].offset, options=options)
+
+
+def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> DownConverted:
+    """The batches of `data` in format `magic` or an older one.
+
+    At most `max_bytes`, except that the first batch comes whole. Messages before `fetch_offset`
+    are left out where they are not wrapped together with others. A message that is cut off comes
+    along only as the first, which tells its reader to ask for more bytes. KafkaError where the
+    first batch cannot be read or converted: zstd is UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    view = memoryview(data)
+    out = bytearray()
+    position = 0
+    next_offset = fetch_offset
+    while position < len(view):
+        try:
+            header = _whole_header(view, position)
+            if header is None:
+                break
+            converted = _in_format(header, view, position, magic, fetch_offset)
+        except KafkaError:
+            if out:
+                break
+            raise
+        position += header.size_bytes
+        next_offset = header.next_offset
+        if out and len(out) + len(converted) > max_bytes:
+            out += _whole_messages(converted, max_bytes - len(out))
+            break
+        out += converted
+    if (
+        not out
+        and len(view) - position > _MAGIC_POSITION
+        and view[position + _MAGIC_POSITION] <= magic
+    ):
+        return DownConverted(bytes(view[position:]), next_offset)
+    return DownConverted(bytes(out), next_offset)
+
+
+def _whole_header(view: memoryview, position: int) -> BatchHeader | None:
+    try:
+        header = read_any_header(view, position)
+    except KafkaError as error:
+        if error.code == ErrorCode.INVALID_RECORD:
+            return None  # cut off inside the header
+        raise
+    return header if position + header.size_bytes <= len(view) else None
+
+
+def _in_format(
+    header: BatchHeader, view: memoryview, position: int, magic: int, fetch_offset: int
+) -> Bytes:
+    if header.is_control:
+        return b""
+    if header.magic <= magic:
+        return view[position : position + header.size_bytes]
+    if header.compression == ZSTD:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            "Down-conversion of zstandard-compressed batches is not supported",
+        )
+    records: Iterable[Record] = any_records(view, position)
+    if not header.compression:
+        records = (record for record in records if record.offset >= fetch_offset)
+    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
+    return convert(records, TargetFormat(magic, header.compression, append_time_ms=stamped))
+
+
+def _whole_messages(converted: Bytes, room: int) -> Bytes:
+    """As many messages from the start as `room` bytes hold."""
+    end = 0
+    while end < len(converted):
+        following = end + LOG_OVERHEAD + _LENGTH(converted, end)[0]
+        if following > room:
+            break
+        end = following
+    return memoryview(converted)[:end]
