@@ -144,6 +144,10 @@ class FileSystem(Protocol):
         """Time of the last change of the content, Unix milliseconds."""
         ...
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Let a file look as if its content had changed last at that time."""
+        ...
+
     def list(self, directory: str) -> list[str]:
         """Names in the directory, sorted, without their path."""
         ...
@@ -367,6 +371,14 @@ class RealFileSystem:
             return os.stat(path).st_mtime_ns // 1_000_000
         except OSError as error:
             raise _error(path, "stat", error) from error
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Let a file look as if its content had changed last at that time."""
+        time_ns = modified_ms * 1_000_000
+        try:
+            os.utime(path, ns=(time_ns, time_ns))
+        except OSError as error:
+            raise _error(path, "set time of", error) from error
 
     def list(self, directory: str) -> list[str]:
         """Names in the directory, sorted."""

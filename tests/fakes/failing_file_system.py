@@ -143,6 +143,10 @@ class FailingFileSystem:
         self.check("stat", path)
         return self.inner.modified_ms(path)
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self.check("set time of", path)
+        self.inner.set_modified_ms(path, modified_ms)
+
     def list(self, directory: str) -> list[str]:
         self.check("list", directory)
         return self.inner.list(directory)

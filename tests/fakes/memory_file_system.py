@@ -90,6 +90,9 @@ class MemoryFileSystem:
     def modified_ms(self, path: str) -> int:
         return self._node(path, "stat").modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._node(path, "set time of").modified_ms = modified_ms
+
     def list(self, directory: str) -> list[str]:
         entries = self._node(directory, "list").entries
         if entries is None:
