@@ -117,6 +117,28 @@ func (f *franz) ends(topic string) (first, end int64) {
 	return starts.Offsets()[topic][0].At, ends.Offsets()[topic][0].At
 }
 
+func (f *franz) trim(topic string, before int64) bool {
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: topic, Partition: 0, At: before})
+	deleted, err := f.admin.DeleteRecords(soon(), offsets)
+	must(err)
+	must(deleted.Error())
+	found, ok := deleted.Lookup(topic, 0)
+	check(ok && found.LowWatermark == before, "the low watermark is %v", found)
+	dirs, err := f.admin.DescribeAllLogDirs(soon(), nil)
+	must(err)
+	size := int64(0)
+	for _, broker := range dirs {
+		broker.EachPartition(func(replica kadm.DescribedLogDirPartition) {
+			if replica.Topic == topic {
+				size += replica.Size
+			}
+		})
+	}
+	check(size > 0, "the directories do not tell of %s", topic)
+	return true
+}
+
 func (f *franz) config(topic, name string) string {
 	configs, err := f.admin.DescribeTopicConfigs(soon(), topic)
 	must(err)

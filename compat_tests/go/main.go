@@ -53,6 +53,8 @@ type client interface {
 	offsetAt(topic string, at time.Time) int64
 	ends(topic string) (first, end int64)
 	config(topic, name string) string
+	// trim deletes the records before an offset; false where the library cannot.
+	trim(topic string, before int64) bool
 	join(group, topic string) member
 	groups() []string
 	describe(group string) group

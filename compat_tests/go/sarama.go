@@ -142,6 +142,11 @@ func (s *saramaClient) ends(topic string) (first, end int64) {
 	return s.offset(topic, sarama.OffsetOldest), s.offset(topic, sarama.OffsetNewest)
 }
 
+func (s *saramaClient) trim(topic string, before int64) bool {
+	must(s.admin.DeleteRecords(topic, map[int32]int64{0: before}))
+	return true
+}
+
 func (s *saramaClient) config(topic, name string) string {
 	entries, err := s.admin.DescribeConfig(sarama.ConfigResource{Type: sarama.TopicResource, Name: topic, ConfigNames: []string{name}})
 	must(err)

@@ -116,6 +116,10 @@ func (s *segmentio) ends(topic string) (first, end int64) {
 	return s.listed(topic, kafka.FirstOffsetOf(0)).FirstOffset, s.listed(topic, kafka.LastOffsetOf(0)).LastOffset
 }
 
+func (s *segmentio) trim(string, int64) bool {
+	return false
+}
+
 func (s *segmentio) config(topic, name string) string {
 	described, err := s.inner.DescribeConfigs(soon(), &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
 		{ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: []string{name}},

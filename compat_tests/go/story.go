@@ -18,6 +18,7 @@ var chapters = []struct {
 	{"a record of 900 KB", bigRecord},
 	{"offsets", offsets},
 	{"nothing to read", nothingToRead},
+	{"deleted records", deletedRecords},
 	{"a group of two", groupOfTwo},
 	{"200 topics", manyTopics},
 }
@@ -120,6 +121,17 @@ func offsets(c client, id string) {
 	found := c.offsetAt(id, firstTime.Add(42*time.Millisecond))
 	check(found == 42, "offset %d has the time of record 42", found)
 	check(c.config(id, "cleanup.policy") == "delete", "cleanup.policy is %q", c.config(id, "cleanup.policy"))
+}
+
+func deletedRecords(c client, id string) {
+	create(c, 1, id)
+	c.write(id, settings{"none", -1, false}, samples(100))
+	if !c.trim(id, 42) {
+		return
+	}
+	first, end := c.ends(id)
+	check(first == 42 && end == 100, "the offsets go from %d to %d", first, end)
+	same(c.read(id, 42, 58), samples(100)[42:])
 }
 
 func nothingToRead(c client, id string) {

@@ -18,7 +18,7 @@ from kbroker.cli.connection import CommandError
 # name of the command -> (module, attribute, one line of help)
 _COMMANDS = {
     "start": ("kbroker.cli.start", "start", "Start a broker."),
-    "topic": ("kbroker.cli.topic", "topic", "List, create, describe, alter and delete topics."),
+    "topic": ("kbroker.cli.topic", "topic", "List, create, describe, alter, trim and delete."),
     "produce": ("kbroker.cli.produce", "produce", "Write lines from standard input to a topic."),
     "consume": ("kbroker.cli.consume", "consume", "Print the records of a topic."),
     "group": ("kbroker.cli.group", "group", "List and describe consumer groups, with lag."),

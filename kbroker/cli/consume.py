@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import csv
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,9 @@ from typing import Any
 import click
 
 from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, bootstrap_option, client_errors
+from kbroker.cli.moment import milliseconds_ago
 from kbroker.cli.output import say
 
-_AGO = re.compile(r"-(\d+)(s|m|h|d)")
-_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _POLL_MS = 200
 
 
@@ -102,8 +100,9 @@ def _parse_start(text: str) -> str | int:
     """`start`, `end`, an offset, or (as a negative number) milliseconds before now."""
     if text in ("start", "end"):
         return text
-    if match := _AGO.fullmatch(text):
-        return -int(match[1]) * _UNIT_MS[match[2]]
+    ago_ms = milliseconds_ago(text)
+    if ago_ms is not None:
+        return -ago_ms
     if text.isdecimal():
         return int(text)
     raise click.UsageError(

@@ -1,4 +1,4 @@
-"""`kbroker topic`: list, create, describe, alter and delete topics of a running broker."""
+"""`kbroker topic`: list, create, describe, alter, trim and delete topics of a running broker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, admin_client, bootstrap_option
 from kbroker.cli.output import output_option, print_rows, say
+from kbroker.cli.topic_trim import trim
 from kbroker.errors import ErrorCode
 
 _DESCRIBED = (
@@ -25,7 +26,10 @@ _DESCRIBED = (
 
 @click.group()
 def topic() -> None:
-    """List, create, describe, alter and delete topics."""
+    """List, create, describe, alter, trim and delete topics."""
+
+
+topic.add_command(trim)
 
 
 @topic.command("list")
