@@ -1,0 +1,31 @@
+"""How a person names a moment on the command line: a time ago (`-1h`), or a date
+(`2026-11-21T10:00:00`, UTC where it says no zone).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+_AGO = re.compile(r"-(\d+)(s|m|h|d)")
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def milliseconds_ago(text: str) -> int | None:
+    """How long ago `-30s`, `-15m`, `-1h` or `-2d` was; None for any other text."""
+    match = _AGO.fullmatch(text)
+    return int(match[1]) * _UNIT_MS[match[2]] if match else None
+
+
+def timestamp_ms(text: str, now_ms: int) -> int | None:
+    """Unix milliseconds of a time ago or of a date; None for any other text."""
+    ago_ms = milliseconds_ago(text)
+    if ago_ms is not None:
+        return now_ms - ago_ms
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
