@@ -85,6 +85,7 @@ class LogLoader:
         self._segments = LogSegments()
         self._names: list[str] = []
         self._last_snapshot_offset = 0
+        self._has_recovered = False
         self._epochs: LeaderEpochCache
 
     def load(self) -> LogState:
@@ -99,12 +100,12 @@ class LogLoader:
         if not self._was_clean:
             self._recover_segments()
         end_offset = self._end_offset()
+        self._distrust(end_offset)
         start_offset = self._request.log_start_offset
         if len(self._segments):
             start_offset = max(start_offset, self._segments[0].base_offset)
         if start_offset > end_offset:
-            self._drop_everything_below(start_offset, end_offset)
-            end_offset = start_offset
+            start_offset = end_offset = self._bounded_start(start_offset, end_offset)
         if not len(self._segments):
             self._segments.add(self._segment(start_offset))
         self._load_producers(start_offset, end_offset)
@@ -233,7 +234,7 @@ class LogLoader:
         """
         base_offset = segment.base_offset
         producers = self._producers
-        if producers.map_end_offset != base_offset:
+        if producers.map_end_offset != base_offset or not self._has_recovered:
             self._producers_at(base_offset)
         epochs = self._epochs
         transaction_index = segment.transaction_index
@@ -253,11 +254,17 @@ class LogLoader:
 
     def _producers_at(self, offset: int) -> None:
         """Producer state at the start of a segment that is to be recovered."""
+        if not self._has_recovered:
+            # What snapshots beyond say comes from batches that may be gone: found out again.
+            self._snapshots.delete_outside(0, offset)
+            self._has_recovered = True
         bounds = (self._request.log_start_offset, offset)
         load_snapshot(
             self._producers, self._snapshots, bounds, self._request.now_ms, self._expiration_ms
         )
+        self._last_snapshot_offset = self._producers.map_end_offset
         self._replay_up_to(offset)
+        self._write_snapshot(offset)
 
     def _replay_up_to(self, offset: int) -> None:
         producers = self._producers
@@ -300,19 +307,20 @@ class LogLoader:
 
     def _load_producers(self, start_offset: int, end_offset: int) -> None:
         """Bring the producer state to the log end; keep the snapshots that later loads can use."""
-        bases = set(self._segments.base_offsets)
-        names = self._names if self._was_clean else self._file_system.list(self._directory)
+        bases = self._segments.base_offsets
+        names = self._file_system.list(self._directory) if self._has_recovered else self._names
         offsets = snapshot_offsets(names)
         newest = max((o for o in offsets if o <= end_offset), default=-1)
         for offset in offsets:
             is_base = offset in bases and start_offset < offset <= end_offset
             if not is_base and (offset != newest or offset <= start_offset):
                 self._snapshots.delete(offset)
-        if newest <= start_offset and self._was_clean and end_offset > start_offset:
+        if self._was_clean and not any(o in bases or o > bases[-1] for o in offsets):
             # No snapshot at a clean stop: the log was written by a version without producers, or
-            # they were deleted.
-            self._producers.clear(end_offset)
-            self._write_snapshot(end_offset)
+            # they were deleted. Empty ones where a later load may begin save it the whole log.
+            for offset in (*bases[-2:], end_offset):
+                self._producers.clear(offset)
+                self._write_snapshot(offset)
             return
         # Recovery leaves more in memory (five batches a producer) than its snapshot holds (one).
         if self._producers.map_end_offset != end_offset:

@@ -1,0 +1,107 @@
+"""What Apache Kafka makes of the golden log directories when it opens them and stops again:
+`python -m tests.golden.record_restarts` runs 3.9.2 (ZooKeeper) and 4.3.1 (KRaft) over copies and
+writes name and digest of every file into `logs/<image>.after-restart.tsv.gz`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+
+from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.apache_kafka import NEWEST
+from tests.golden import golden_logs
+from tests.integration.apache_tree import partitions_by_topic, write_tree
+
+TOPIC = {"retention.ms": "-1", "index.interval.bytes": "200"}
+TOPIC_OF_3_9 = TOPIC | {"segment.bytes": "1800", "segment.index.bytes": "4096"}
+INTERNAL = {"segment.bytes": "6000", "segment.index.bytes": "4096", "cleanup.policy": "compact"}
+
+
+def restarted_with_zookeeper(root: Path, connect: str) -> ApacheBroker:
+    """Open and close `root` with Apache Kafka 3.9.2; `connect` has a chroot of its own."""
+    overrides = {
+        topic: INTERNAL if topic.startswith("__") else TOPIC_OF_3_9
+        for topic in partitions_by_topic(root)
+    }
+    if "preallocated" in overrides:
+        overrides["preallocated"] = TOPIC_OF_3_9 | {"preallocate": "true"}
+    write_tree(connect, root, overrides)
+    broker = ApacheBroker(root, connect, settings={"broker.id": "0"})
+    run(broker)
+    return broker
+
+
+def restarted_with_kraft(root: Path) -> ApacheBroker:
+    """The same with 4.3.1: partitions of the same names are made in a new cluster, and get the
+    files of `root` in place of their own, but for the topic id. `root` is then what came out.
+    """
+    home = root.parent / f"{root.name}-kraft"
+    broker = ApacheBroker(home)
+    broker.start()
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+    topics = partitions_by_topic(root)
+    admin.create_topics(
+        [
+            NewTopic(
+                topic, max(parts) + 1, 1, topic_configs={} if topic.startswith("__") else TOPIC
+            )
+            for topic, parts in topics.items()
+        ]
+    )
+    admin.close()
+    broker.stop()
+    ids = {path.parent.name: path.read_bytes() for path in home.glob("*-*/partition.metadata")}
+    identity = (home / "meta.properties").read_bytes()
+    shutil.rmtree(home)
+    shutil.copytree(root, home, ignore=shutil.ignore_patterns("__cluster_metadata-0"))
+    (home / "meta.properties").write_bytes(identity)
+    for name, topic_id in ids.items():
+        if (home / name).exists():
+            (home / name / "partition.metadata").write_bytes(topic_id)
+    run(broker)
+    for directory in home.glob("*-*/"):
+        if (root / directory.name).exists():
+            shutil.copy(root / directory.name / "partition.metadata", directory)
+    shutil.copy(root / "meta.properties", home)
+    shutil.rmtree(root)
+    home.rename(root)
+    return broker
+
+
+def run(broker: ApacheBroker) -> None:
+    """Start, let it become leader of everything, stop."""
+    broker.start()
+    time.sleep(1)
+    broker.stop()
+
+
+def main() -> None:
+    images = sys.argv[1:] or golden_logs.IMAGES
+    work = Path(tempfile.mkdtemp(prefix="kbroker-restarts-"))
+    with zookeeper() as address:
+        for image in images:
+            root = golden_logs.unpack(image, work / image)
+            if image.startswith(NEWEST):
+                broker = restarted_with_kraft(root)
+            else:
+                broker = restarted_with_zookeeper(root, f"{address}/{image}")
+            digests = golden_logs.digests(root)
+            lines = [f"{name}\t{digest}\n" for name, digest in sorted(digests.items())]
+            target = golden_logs.HOME / f"{image}.after-restart.tsv.gz"
+            target.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+            sys.stdout.write(
+                f"{image}: {len(lines)} files, {len(broker.complaints())} complaints\n"
+            )
+    shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
