@@ -200,11 +200,14 @@ def read_record(value: bytes) -> Message | None:
 
     Raises ProtocolError for bytes that are no such record, or one of a version not known.
     """
-    frame_version, position = read_uvarint(value, 0)
+    try:
+        frame_version, position = read_uvarint(value, 0)
+        kind_id, position = read_uvarint(value, position)
+        version, position = read_uvarint(value, position)
+    except IndexError:
+        raise ProtocolError(f"metadata record of {len(value)} bytes is cut short") from None
     if frame_version != _FRAME_VERSION:
         raise ProtocolError(f"metadata record with frame version {frame_version}")
-    kind_id, position = read_uvarint(value, position)
-    version, position = read_uvarint(value, position)
     kind = _KINDS.get(kind_id)
     if kind is None:
         return None
