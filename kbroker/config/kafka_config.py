@@ -17,6 +17,7 @@ from kbroker.config.group_config import GroupConfig
 from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.config.listeners import parse_end_points, parse_security_protocol_map
 from kbroker.config.log_config import LogConfig
+from kbroker.config.message_format import ignored_format_warning
 from kbroker.config.metrics_config import MetricsConfig
 from kbroker.config.profiles import PROFILES
 from kbroker.config.quorum_config import QuorumConfig
@@ -246,7 +247,12 @@ class KafkaConfig:
                 lines.extend(_unknown_name(name))
             elif key.support == "not yet" and self.origins.get(name) != ORIGIN_PROFILE:
                 lines.append(f"{name} is set but has no effect yet")
-        return lines
+        ignored = ignored_format_warning(
+            "log.message.format.version",
+            self.log.log_message_format_version,
+            self.server.inter_broker_protocol_version,
+        )
+        return [*lines, ignored] if ignored else lines
 
     def _end_points(self, name: str, text: str) -> tuple[EndPoint, ...]:
         protocols = parse_security_protocol_map(

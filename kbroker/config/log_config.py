@@ -246,9 +246,8 @@ class LogConfig(ConfigGroup):
     )
     log_message_format_version: str = define(
         "3.0-IV1",
-        "Record format of old versions; format 2 is always written.",
+        "Format of stored records, below inter.broker.protocol.version 3.0.",
         check=kafka_version,
-        support="accepted",
     )
     log_message_timestamp_type: str = define(
         "CreateTime",
@@ -282,7 +281,6 @@ class LogConfig(ConfigGroup):
         "Convert records for clients of old formats.",
         importance="low",
         dynamic="cluster-wide",
-        support="not yet",
     )
     message_max_bytes: int = define(
         1_048_588,
@@ -311,7 +309,6 @@ class LogConfig(ConfigGroup):
         "Level used when records are compressed with gzip here.",
         check=gzip_level,
         dynamic="cluster-wide",
-        support="not yet",
     )
     compression_lz4_level: int = define(
         9,
@@ -319,7 +316,6 @@ class LogConfig(ConfigGroup):
         at_least=1,
         at_most=17,
         dynamic="cluster-wide",
-        support="not yet",
     )
     compression_zstd_level: int = define(
         3,
@@ -327,7 +323,6 @@ class LogConfig(ConfigGroup):
         at_least=-131_072,
         at_most=22,
         dynamic="cluster-wide",
-        support="not yet",
     )
     producer_id_expiration_ms: int = define(
         86_400_000,

@@ -62,9 +62,8 @@ class ServerConfig(ConfigGroup):
     )
     inter_broker_protocol_version: str = define(
         "3.9-IV0",
-        "Version that brokers speak among themselves.",
+        "Version that brokers speak among themselves; below 3.0 topics may have old formats.",
         check=kafka_version,
-        support="accepted",
     )
     eligible_leader_replicas_enable: bool = define(
         False, "Keep eligible leader replicas (KIP-966).", importance="high", support="not yet"

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import cast
 
 from kbroker.config.config_checks import gzip_level, kafka_version, throttled_replicas
-from kbroker.config.config_def import ConfigGroup, ConfigKey, config_group, define
+from kbroker.config.config_def import ConfigGroup, ConfigKey, config_group, define, replace
 from kbroker.config.config_values import MAX_LONG, ConfigType, ConfigValue
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.message_format import is_format_version_ignored, message_format
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 
 
@@ -31,7 +32,6 @@ class TopicConfig(ConfigGroup):
         "Level used when records are compressed with gzip here.",
         check=gzip_level,
         synonyms=("compression.gzip.level",),
-        support="not yet",
     )
     compression_lz4_level: int = define(
         9,
@@ -39,7 +39,6 @@ class TopicConfig(ConfigGroup):
         at_least=1,
         at_most=17,
         synonyms=("compression.lz4.level",),
-        support="not yet",
     )
     compression_type: str = define(
         "producer",
@@ -53,7 +52,6 @@ class TopicConfig(ConfigGroup):
         at_least=-131_072,
         at_most=22,
         synonyms=("compression.zstd.level",),
-        support="not yet",
     )
     delete_retention_ms: int = define(
         86_400_000,
@@ -134,14 +132,12 @@ class TopicConfig(ConfigGroup):
         "Convert records for clients of old formats.",
         importance="low",
         synonyms=("log.message.downconversion.enable",),
-        support="not yet",
     )
     message_format_version: str = define(
         "3.0-IV1",
-        "Record format of old versions; format 2 is always written.",
+        "Format of stored records, below inter.broker.protocol.version 3.0.",
         check=kafka_version,
         synonyms=("log.message.format.version",),
-        support="accepted",
     )
     message_timestamp_after_max_ms: int = define(
         MAX_LONG,
@@ -265,6 +261,27 @@ class TopicConfig(ConfigGroup):
                 values[key.attribute] = key.parse(text)
         return cls(**values)  # type: ignore[arg-type]
 
+    def with_format_in_force(self, inter_broker_protocol_version: str) -> TopicConfig:
+        """The same settings, but without a message format version that is ignored."""
+        if not is_format_version_ignored(inter_broker_protocol_version):
+            return self
+        return replace(self, message_format_version=_KEYS["message.format.version"].default)
+
+    @property
+    def message_format(self) -> int:
+        """The format that records are stored in: 0, 1 or 2."""
+        return message_format(self.message_format_version)
+
+    @property
+    def compression_level(self) -> int | None:
+        """The level of the codec that `compression.type` names; None where it has none."""
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
+
     @property
     def is_compacted(self) -> bool:
         """True where the cleanup policy holds `compact`."""
@@ -274,6 +291,12 @@ class TopicConfig(ConfigGroup):
     def is_deleted(self) -> bool:
         """True where the cleanup policy holds `delete`, so that retention applies."""
         return "delete" in self.cleanup_policy
+
+    def segment_ms_effective(self) -> int:
+        """Age at which a segment rolls: early enough for max.compaction.lag.ms (KIP-354)."""
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
 
     def timestamp_before_max_ms_effective(self) -> int:
         """How far behind a record's time may lie.

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.message_format import ignored_format_warning
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ConfigError
 from kbroker.zk.zk_paths import DEFAULT_ENTITY
@@ -39,11 +40,21 @@ class BrokerSettings:
             return known
         overrides = self._topic_overrides(topic)
         if overrides:
-            settings = self._topics[topic] = TopicConfig.from_overrides(self.config, overrides)
+            settings = self._topics[topic] = self._in_force(overrides, topic)
             return settings
         if self._plain is None:
-            self._plain = TopicConfig.from_overrides(self.config, {})
+            self._plain = self._in_force({})
         return self._plain
+
+    def _in_force(self, overrides: Mapping[str, str], topic: str = "") -> TopicConfig:
+        settings = TopicConfig.from_overrides(self.config, overrides)
+        protocol = self.config.server.inter_broker_protocol_version
+        name = "message.format.version"
+        if name in overrides:
+            warning = ignored_format_warning(name, overrides[name], protocol, topic)
+            if warning:
+                _log.warning("%s", warning)
+        return settings.with_format_in_force(protocol)
 
     def topic_changed(self, topic: str) -> None:
         """The topic's own settings were read again."""
