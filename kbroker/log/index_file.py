@@ -94,6 +94,12 @@ class IndexFile:
             return self._entry.unpack_from(self._tail, (slot - self._tail_first) * self._entry.size)
         return self._entry.unpack(self._read(slot, 1))
 
+    def entries(self) -> list[tuple[int, ...]]:
+        """All entries, as they are in the file."""
+        count = self.entry_count
+        head = self._read(0, self._tail_first) if self._tail_first else b""
+        return list(self._entry.iter_unpack(head + self._tail))[:count]
+
     def preallocate(self) -> None:
         """Give the file its size while the segment is active."""
         self.write_out()

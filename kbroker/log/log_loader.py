@@ -36,6 +36,13 @@ from kbroker.log.format import (
 )
 from kbroker.log.index_file import CorruptIndexError
 from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
+from kbroker.log.load_checks import (
+    agree_with,
+    are_rising,
+    are_witnessed,
+    sound_end_offset,
+    tail_of,
+)
 from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
@@ -86,6 +93,7 @@ class LogLoader:
         self._names: list[str] = []
         self._last_snapshot_offset = 0
         self._has_recovered = False
+        self._recovered: set[int] = set()  # base offsets
         self._epochs: LeaderEpochCache
 
     def load(self) -> LogState:
@@ -105,7 +113,7 @@ class LogLoader:
         if len(self._segments):
             start_offset = max(start_offset, self._segments[0].base_offset)
         if start_offset > end_offset:
-            start_offset = end_offset = self._bounded_start(start_offset, end_offset)
+            start_offset, end_offset = self._start_anew(start_offset, end_offset)
         if not len(self._segments):
             self._segments.add(self._segment(start_offset))
         self._load_producers(start_offset, end_offset)
@@ -169,7 +177,10 @@ class LogLoader:
         if LEADER_EPOCH_CHECKPOINT_FILE in self._names:
             try:
                 entries = read_leader_epochs(self._file_system, self._directory)
+                if not are_rising(entries):
+                    raise CheckpointError(f"Leader epochs out of order in {self._directory}")
             except CheckpointError as error:
+                entries = []
                 _log.warning("Reading the whole log for its leader epochs: %s", error)
                 self._was_clean = False
                 self._recovery_point = 0
@@ -246,6 +257,7 @@ class LogLoader:
             producers.map_end_offset = header.next_offset
 
         cut_bytes = segment.recover(on_batch)
+        self._recovered.add(base_offset)
         self._write_snapshot(producers.map_end_offset)
         # A snapshot that is read leaves expired producers out; so does one that was just made
         # again.
@@ -282,21 +294,52 @@ class LogLoader:
         if not len(self._segments):
             return self._request.log_start_offset
         active = self._segments.active
-        try:
-            return active.next_offset
-        except KafkaError:
-            self._recover(active)
-            return active.next_offset
+        tail = tail_of(active)
+        end_offset = tail[-1].next_offset if tail else active.base_offset
+        if self._was_clean and end_offset != self._recovery_point:
+            return sound_end_offset(active, self._recovery_point)
+        if self._was_clean and not agree_with(self._epochs, tail):
+            self._find_epochs(end_offset)
+        return end_offset
 
-    def _drop_everything_below(self, start_offset: int, end_offset: int) -> None:
+    def _find_epochs(self, end_offset: int) -> None:
+        """Learn the leader epochs from the batches: their file contradicts them."""
+        _log.warning("Reading the leader epochs of %s from its batches", self._directory)
+        self._distrust(end_offset)
+        found = LeaderEpochCache([], lambda _: None)
+        for segment in self._segments:
+            for _, header in segment.sound_headers():
+                if header.partition_leader_epoch > found.latest_epoch:
+                    found.assign(header.partition_leader_epoch, header.base_offset)
+        self._store_epochs(found.entries)
+        self._epochs = LeaderEpochCache(found.entries, self._store_epochs)
+
+    def _distrust(self, end_offset: int) -> None:
+        """Let what was not recovered be checked when it is read."""
+        for segment in reversed(list(self._segments)):
+            if segment.base_offset not in self._recovered:
+                segment.distrust(end_offset)
+            end_offset = segment.base_offset
+        for segment in self._segments:
+            if segment.transaction_index.entries and not are_witnessed(self._segments, segment):
+                _log.warning("Rebuilding %s", segment.transaction_index.path)
+                self._recover(segment)
+
+    def _start_anew(self, start_offset: int, end_offset: int) -> tuple[int, int]:
+        """(start, end) of a log whose noted start lies behind its end: no more than a number says
+        so, and no record goes for that.
+        """
         _log.warning(
-            "Log of %s ends at %d, before its start %d: it is started anew there",
+            "Log of %s ends at %d, before its start %d in the checkpoint",
             self._request.topic_partition,
             end_offset,
             start_offset,
         )
+        if self._segments.size_bytes:
+            return self._segments[0].base_offset, end_offset
         self._remove(list(self._segments))
         self._epochs.clear()
+        return start_offset, start_offset
 
     def _remove(self, segments: list[LogSegment]) -> None:
         for segment in segments:
@@ -340,7 +383,13 @@ class LogLoader:
 
     def _write_snapshot(self, offset: int) -> None:
         if offset > self._last_snapshot_offset:
-            self._snapshots.write(offset, self._producers.producers.values(), sync=False)
+            try:
+                self._snapshots.write(offset, self._producers.producers.values(), sync=False)
+            except StorageError as error:
+                if not error.is_out_of_space:
+                    raise
+                _log.warning("A producer snapshot does not fit, the log is read without: %s", error)
+                return
             self._last_snapshot_offset = offset
 
     def _segment(self, base_offset: int, suffix: str = "") -> LogSegment:

@@ -64,7 +64,7 @@ def read(
         if bound < log.log_end_offset and (
             index == last or bound < segments[index + 1].base_offset
         ):
-            max_position = _position_of(segment, bound)
+            max_position = segment.position_of(bound)
         found = segment.read(offset, max_bytes, max_position, min_one_message=min_one_message)
         if found is not None:
             if aborted is not None:
@@ -102,15 +102,6 @@ def _within(found: tuple[int, int, int], bound: int) -> TimestampAndOffset | Non
 
 def _largest_timestamp(segment: LogSegment) -> int:
     return segment.largest_timestamp
-
-
-def _position_of(segment: LogSegment, offset: int) -> int | None:
-    """Where the batch that holds `offset` starts: the file is readable up to there.
-
-    None for the whole file.
-    """
-    found = segment.translate_offset(offset)
-    return found[0] if found is not None else None
 
 
 def _aborted(log: ReadableLog, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:

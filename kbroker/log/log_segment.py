@@ -2,14 +2,16 @@
 
 Law: offsets in a segment rise, and indexes are entered exactly as Kafka does: one entry in both as
 soon as more than `index_interval_bytes` were appended since the last one, and the largest timestamp
-once more at close or roll. Owned by the event loop; `sync` and reads may run on worker threads.
+once more at close or roll. What this process appended or recovered is taken at its word; the part
+it only found goes through a `SegmentCheck`. Owned by the event loop; `sync` and reads may run on
+worker threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.log.file_records import FileRecords, RecordsSlice
@@ -24,6 +26,7 @@ from kbroker.log.format import (
     file_name,
 )
 from kbroker.log.offset_index import OffsetIndex
+from kbroker.log.segment_check import DamagedBatchError, SegmentCheck
 from kbroker.log.time_index import TimeIndex
 from kbroker.log.transaction_index import TransactionIndex
 from kbroker.model import NO_TIMESTAMP
@@ -31,6 +34,8 @@ from kbroker.record.legacy_record import is_intact
 from kbroker.record.record_batch import BatchHeader
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
+
+_MAX_CHECKED_BYTES: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +73,14 @@ class LogSegment:
 
     __slots__ = (
         "_bytes_since_last_index_entry",
+        "_check",
         "_config",
         "_file_system",
         "_first_batch_timestamp",
         "_index_interval_bytes",
         "_largest",
+        "_unchecked_bytes",
+        "_unchecked_end_offset",
         "base_offset",
         "created_ms",
         "offset_index",
@@ -105,6 +113,9 @@ class LogSegment:
         self._bytes_since_last_index_entry = 0
         self._largest: tuple[int, int] | None = None
         self._first_batch_timestamp: int | None = None
+        self._unchecked_bytes = 0  # these first bytes, with offsets below the next, go by `_check`
+        self._unchecked_end_offset = 0
+        self._check: SegmentCheck | None = None
         stem = f"{directory}/{file_name(base_offset, '')}"
         self.path_stem = stem
         self.records = FileRecords(file_system, stem + LOG_SUFFIX + suffix)
@@ -146,7 +157,7 @@ class LogSegment:
         None without batches.
         """
         if self._first_batch_timestamp is None and self.size_bytes:
-            _, header = next(self.records.headers(), (0, None))
+            _, header = next(self.sound_headers(), (0, None))
             self._first_batch_timestamp = header.max_timestamp if header else None
         return self._first_batch_timestamp
 
@@ -190,9 +201,46 @@ class LogSegment:
         return position
 
     def translate_offset(self, offset: int, start: int = 0) -> tuple[int, BatchHeader] | None:
-        """(position, header) of the batch that holds `offset` or comes next; None past the end."""
-        _, position = self.offset_index.lookup(offset)
+        """(position, header) of the batch that holds `offset` or comes next; None past the end.
+
+        Raises DamagedBatchError.
+        """
+        entry_offset, position = self.offset_index.lookup(offset)
+        if position < self._unchecked_bytes or entry_offset < self._unchecked_end_offset:
+            found = self._checked().find(offset)
+            if found is not None:
+                return found
+            position = self._unchecked_bytes
         return self.records.find_offset(offset, max(position, start))
+
+    def position_of(self, offset: int) -> int:
+        """Where the batch that holds `offset` or comes next starts, sound or not; the end of the
+        file past the end.
+        """
+        try:
+            found = self.translate_offset(offset)
+        except DamagedBatchError as error:
+            return error.position
+        return found[0] if found is not None else self.size_bytes
+
+    def sound_headers(self, start_offset: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of all batches from the one that holds `start_offset` or comes next
+        on; damaged ones are left out.
+        """
+        position = self.position_of(start_offset) if start_offset > self.base_offset else 0
+        if position < self._unchecked_bytes:
+            yield from self._checked().headers(position)
+            position = self._unchecked_bytes
+        yield from self.records.headers(position)
+
+    def distrust(self, end_offset: int, size_bytes: int | None = None) -> None:
+        """Check the first `size_bytes` (None: all there are) before they are served: this process
+        only found them; offsets in them are below `end_offset`.
+        """
+        found = self.size_bytes if size_bytes is None else min(size_bytes, self.size_bytes)
+        self._unchecked_bytes = found
+        self._unchecked_end_offset = end_offset if found else 0
+        self._check = None
 
     def read(
         self,
@@ -213,6 +261,9 @@ class LogSegment:
         position, header = found
         size = max(max_size, header.size_bytes) if min_one_message else max_size
         end = self.size_bytes if max_position is None else max_position
+        if position < self._unchecked_bytes and size >= header.size_bytes:
+            # No more than what is checked now, so that one read takes a bounded time.
+            end = min(end, self._checked().sound_end(position, min(size, _MAX_CHECKED_BYTES)))
         return SegmentRead(
             self.records.slice(position, max(0, min(size, end - position))),
             size < header.size_bytes,
@@ -222,9 +273,14 @@ class LogSegment:
         self, timestamp: int, starting_offset: int
     ) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record not before timestamp and offset."""
+        if self._unchecked_bytes:
+            found = self._checked().find_timestamp(timestamp, starting_offset)
+            if found is not None or self._unchecked_bytes == self.size_bytes:
+                return found
         _, indexed_offset = self.time_index.lookup(timestamp)
         _, position = self.offset_index.lookup(max(indexed_offset, starting_offset))
-        return self.records.find_timestamp(timestamp, position, starting_offset)
+        start = max(position, self._unchecked_bytes)
+        return self.records.find_timestamp(timestamp, start, starting_offset)
 
     def should_roll(self, params: RollParams) -> bool:
         """True where the records belong into a new segment: size, age, full index, far offset."""
@@ -243,6 +299,7 @@ class LogSegment:
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
         aborted transactions (which it appends to `transaction_index`) are the log's business.
         """
+        self.distrust(0, 0)
         self.offset_index.reset()
         self.time_index.reset()
         self.transaction_index.reset()
@@ -258,12 +315,14 @@ class LogSegment:
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset` and all after it; the number of bytes that went."""
-        found = self.translate_offset(offset)
+        cut_at = self.position_of(offset)
         for index in (self.offset_index, self.time_index):
             index.truncate_to(offset)
             index.preallocate()
         self.transaction_index.truncate_to(offset)
-        removed = self.records.truncate_to(found[0]) if found else 0
+        removed = self.records.truncate_to(cut_at)
+        if self._unchecked_bytes:
+            self.distrust(min(self._unchecked_end_offset, offset), self._unchecked_bytes)
         if not self.size_bytes:
             self.created_ms = now_ms
             self._first_batch_timestamp = None
@@ -351,6 +410,40 @@ class LogSegment:
         self._largest = largest
         return valid
 
+    def reindex(self, sound: Iterator[tuple[int, BatchHeader]]) -> None:
+        """Make both indexes anew from the `sound` batches of the part that is checked; entries of
+        what was appended since stay.
+        """
+        limit, end_offset = self._unchecked_bytes, self._unchecked_end_offset
+        base_offset = self.base_offset
+        offsets = [(base_offset + o, p) for o, p in self.offset_index.entries()]
+        times = [(t, base_offset + o) for t, o in self.time_index.entries()]
+        self.offset_index.reset()
+        self.time_index.reset()
+        last_entry_position = 0
+        largest = (NO_TIMESTAMP, base_offset)
+        for position, header in sound:
+            if header.max_timestamp > largest[0]:
+                largest = (header.max_timestamp, header.last_offset)
+            if position - last_entry_position > self._index_interval_bytes:
+                self._index_if_room(header.last_offset, position, largest)
+                last_entry_position = position
+        self.time_index.maybe_append(*largest, closing=True)
+        for offset, position in offsets:
+            if offset >= end_offset and position >= limit:
+                self.offset_index.append(offset, position)
+        for timestamp, offset in times:
+            if offset >= end_offset and timestamp > largest[0]:
+                self.time_index.maybe_append(timestamp, offset, closing=True)
+        self.write_out_indexes()
+        if self._largest is not None and largest[0] >= self._largest[0]:
+            self._largest = largest
+
+    def _checked(self) -> SegmentCheck:
+        if self._check is None:
+            self._check = SegmentCheck(self, self._unchecked_bytes, self._unchecked_end_offset)
+        return self._check
+
     def _index_if_room(self, last_offset: int, position: int, largest: tuple[int, int]) -> None:
         """Index sizes may have been lowered since it was written; a sparser index is as good."""
         if not self.offset_index.is_full and not self.time_index.is_full:
@@ -386,6 +479,8 @@ class LogSegment:
 
     def _largest_entry(self) -> tuple[int, int]:
         """(largest timestamp, offset): from the last time index entry and the batches behind it."""
+        if self._largest is None and self._unchecked_bytes:
+            self._largest = self._checked().largest_entry()
         if self._largest is None:
             timestamp, offset = self.time_index.last_entry
             _, position = self.offset_index.lookup(offset)

@@ -79,19 +79,14 @@ def load_snapshot(
 def replay_segments(
     state: ProducerStateManager, segments: Iterable[LogSegment], end_offset: int
 ) -> None:
-    """Replay the batches from `state.map_end_offset` to `end_offset` (exclusive).
-
-    KafkaError where bytes are no batch.
-    """
+    """Replay the sound batches from `state.map_end_offset` to `end_offset` (exclusive)."""
     for segment in segments:
         start_offset = state.map_end_offset
-        found = segment.translate_offset(start_offset)
-        if found is None:
-            continue
-        for _, header, batch in segment.records.batches(found[0]):
+        for position, header in segment.sound_headers(start_offset):
             if header.base_offset >= end_offset:
                 break
-            if header.last_offset >= start_offset:
+            if header.last_offset >= start_offset and header.producer_id >= 0:
+                batch = segment.records.read(position, header.size_bytes)
                 replay_batch(state, header, batch, None)
     state.map_end_offset = end_offset
 

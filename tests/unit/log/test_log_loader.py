@@ -237,8 +237,17 @@ def test_the_log_start_of_the_checkpoint_counts(tmp_path: Path) -> None:
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (3, 3, 4)
 
 
-def test_a_log_that_ends_before_its_start_is_started_anew(tmp_path: Path) -> None:
+def test_a_start_behind_the_end_costs_no_record(tmp_path: Path) -> None:
     written(tmp_path).close()
+
+    log = open_log(tmp_path, start=10)
+
+    assert (log.log_start_offset, log.log_end_offset) == (0, 4)
+    assert values(log) == ALL
+
+
+def test_an_empty_log_is_started_anew_at_its_start(tmp_path: Path) -> None:
+    open_log(tmp_path).close()
 
     log = open_log(tmp_path, start=10)
 

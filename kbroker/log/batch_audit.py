@@ -1,0 +1,209 @@
+"""Tells sound batches of a data file from damaged bytes, and finds the next sound one behind them.
+
+A batch is sound when it is whole, its checksum is right, and its offsets fit between those of its
+neighbours: the checksum does not cover the base offset. Where offsets have gaps (compaction), the
+neighbour that contradicts the others is the damaged one; where that cannot be told, both are.
+
+Law: nothing here changes a file; any bytes give an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from kbroker.errors import KafkaError
+from kbroker.log.file_records import FileRecords
+from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.record.record_batch import (
+    ATTRIBUTES_POSITION,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+)
+
+# Larger reads cost more for each byte: they no longer fit into what the allocator keeps.
+_WINDOW_BYTES: Final = 128 * 1024
+_MIN_BATCH_BYTES: Final = 26
+_MAX_SCAN_BYTES: Final = 64 * 1024 * 1024
+_unpack = HEADER.unpack_from
+
+
+class Damage(NamedTuple):
+    """Bytes that hold no sound batch, and the offsets that are lost with them (exclusive ends)."""
+
+    position: int
+    end_position: int
+    offset: int
+    next_offset: int
+
+
+class BatchAudit:
+    """Reads the first `limit` bytes of a data file, whose offsets are below `end_offset`."""
+
+    def __init__(self, records: FileRecords, limit: int, end_offset: int) -> None:
+        self._records = records
+        self._limit = limit
+        self._end_offset = end_offset
+
+    def verify(self, position: int, expected: int, stop: int) -> tuple[int, int]:
+        """Check batches from `position` on, the first of which should have offset `expected`.
+
+        (position behind the last sound batch, offset expected there): below `stop` where the next
+        one is damaged.
+        """
+        while position < stop:
+            size = min(_WINDOW_BYTES, self._limit - position)
+            view = memoryview(self._records.read(position, size))
+            checked, expected = self._verify_window(view, position, expected, stop)
+            if not checked:
+                header = self._sound_in(view, position)
+                if header is None or not self._fits(header, position, expected):
+                    break
+                checked, expected = header.size_bytes, header.next_offset
+            position += checked
+        return position, expected
+
+    def sound(self, position: int) -> BatchHeader | None:
+        """The batch at `position`, its base offset that of its first record; None where it is
+        damaged in itself.
+        """
+        size = min(HEADER_SIZE, self._limit - position)
+        return self._sound_in(memoryview(self._records.read(position, size)), position)
+
+    def next_sound(self, position: int, expected: int, known: Iterable[tuple[int, int]]) -> int:
+        """Where sound batches go on behind the damage at `position`; the limit where they do not.
+
+        `known` are (last offset, position) of an index, which may be wrong.
+        """
+        header = self.header(position)
+        if header is not None and position + header.size_bytes <= self._limit:
+            end = position + header.size_bytes
+            own = self.sound(position)
+            if own is not None:
+                return self._behind_misplaced(own, end, expected)
+            follower = self.sound(end) if end < self._limit else None
+            if follower is not None and follower.base_offset >= expected:
+                if follower.base_offset == expected + header.last_offset_delta + 1:
+                    return end
+                return self._chain_into(end, position + 1, expected)
+        return self._chain_into(self._anchor(position, expected, known), position + 1, expected)
+
+    def _verify_window(
+        self, view: memoryview, position: int, expected: int, stop: int
+    ) -> tuple[int, int]:
+        """(bytes checked, next expected offset): batches of format 2 that lie whole in `view`."""
+        at = 0
+        last_start = min(len(view) - HEADER_SIZE, stop - position - 1)
+        size = len(view)
+        while at <= last_start:
+            base, length, _, magic, crc, _, delta, _, _, _, _, _, _ = _unpack(view, at)
+            end = at + length + LOG_OVERHEAD
+            if magic != MAGIC or not at + HEADER_SIZE <= end <= size or delta < 0:
+                break
+            if crc32c(view[at + ATTRIBUTES_POSITION : end]) != crc:
+                break
+            if base != expected and not self._fits(
+                read_any_header(view, at), position + at, expected
+            ):
+                break
+            expected = base + delta + 1
+            at = end
+        return at, expected
+
+    def _fits(self, header: BatchHeader, position: int, expected: int) -> bool:
+        """Whether the offsets of the sound batch at `position` can be right."""
+        if header.base_offset == expected:
+            return header.last_offset < self._end_offset
+        if header.base_offset < expected or header.last_offset >= self._end_offset:
+            return False
+        # A gap: compaction left it, or the base offset was damaged. The next batch knows.
+        end = position + header.size_bytes
+        if end >= self._limit:
+            return True
+        follower = self.header(end)
+        if follower is not None and follower.base_offset > header.last_offset:
+            return True
+        follower = self.sound(end)
+        return follower is None or follower.base_offset < expected
+
+    def _behind_misplaced(self, own: BatchHeader, end: int, expected: int) -> int:
+        """Behind a whole batch with the wrong offsets, and behind its follower where it may be that
+        one's.
+        """
+        follower = self.sound(end) if end < self._limit else None
+        if follower is None or not expected <= follower.base_offset <= own.last_offset:
+            return end
+        behind = end + follower.size_bytes
+        after = self.sound(behind) if behind < self._limit else None
+        next_offset = after.base_offset if after is not None else self._end_offset
+        return end if follower.next_offset == next_offset else behind
+
+    def _anchor(self, position: int, expected: int, known: Iterable[tuple[int, int]]) -> int:
+        """The first batch behind `position` that an index knows and that is there, else the end."""
+        for last_offset, start in known:
+            if position < start < self._limit and last_offset >= expected:
+                header = self.sound(start)
+                if header is not None and header.last_offset == last_offset:
+                    return start
+        return self._limit
+
+    def _chain_into(self, stop: int, start: int, expected: int) -> int:
+        """The first position from `start` on whence sound batches lead exactly to `stop`.
+
+        Bytes that merely look like a batch, such as one inside a record, lead nowhere.
+        """
+        if stop - start > _MAX_SCAN_BYTES:
+            return stop
+        data = self._records.read(start, stop - start)
+        prefix = (expected >> 32).to_bytes(4, "big", signed=True)
+        at = data.find(prefix)
+        while at >= 0 and at + _MIN_BATCH_BYTES <= len(data):
+            if data[at + 16] <= MAGIC and self._leads_to(stop, start + at, expected):
+                return start + at
+            at = data.find(prefix, at + 1)
+        return stop
+
+    def _leads_to(self, stop: int, position: int, expected: int) -> bool:
+        while position < stop:
+            header = self.header(position)
+            if header is None or header.base_offset < expected:
+                return False
+            header = self.sound(position)
+            if header is None or header.last_offset >= self._end_offset:
+                return False
+            position += header.size_bytes
+            expected = header.next_offset
+        return position == stop
+
+    def header(self, position: int) -> BatchHeader | None:
+        """The header at `position`, checked against nothing."""
+        try:
+            return read_any_header(
+                self._records.read(position, min(HEADER_SIZE, self._limit - position))
+            )
+        except KafkaError:
+            return None
+
+    def _sound_in(self, view: memoryview, position: int) -> BatchHeader | None:
+        """As `sound`, with the bytes from `position` on as far as they were read already."""
+        try:
+            header = read_any_header(view)
+            size = header.size_bytes
+            if position + size > self._limit or header.last_offset_delta < 0:
+                return None
+            if size > len(view):
+                view = memoryview(self._records.read(position, size))
+            if not is_intact(header, view):
+                return None
+            if header.magic < MAGIC and header.compression:
+                first = next(any_records(view[:size]))
+                delta = header.base_offset - first.offset
+                header = header._replace(base_offset=first.offset, last_offset_delta=delta)
+        except (KafkaError, StopIteration):
+            return None
+        return header if header.last_offset_delta >= 0 else None
