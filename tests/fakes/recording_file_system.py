@@ -86,6 +86,7 @@ class RecordingFileSystem(MemoryFileSystem):
     ) -> None:
         self.sequence = 0
         self.before_change: Callable[[str, str], None] | None = None
+        self.made_as = ""  # the mode of an image
         super().__init__(capacity_bytes=capacity_bytes, now_ms=now_ms)
 
     def new_node(self, *, is_directory: bool) -> RecordedNode:
@@ -98,6 +99,7 @@ class RecordingFileSystem(MemoryFileSystem):
         plan.until = random.randrange(self._oldest_pending(), self.sequence + 2)
         plan.salt = random.getrandbits(31) | 1
         image = RecordingFileSystem(capacity_bytes=self.capacity_bytes, now_ms=self.now_ms)
+        image.made_as = plan.mode
         image.root = _image_of(self.root, plan)
         image.used_bytes = sum(len(node.data) for _, node in image.files())
         return image

@@ -1,0 +1,350 @@
+"""Opens what a power loss left, and holds it against what was promised.
+
+Every finding is a Violation whose `kind` is one of the KINDS; the text says where and what. The
+checks use the log through its public methods, as the broker does; what they expect comes from the
+batches that are found on the disk, by a model of a few lines.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+from struct import error as struct_error
+from typing import NamedTuple
+
+from kbroker.errors import KafkaError
+from kbroker.log.checkpoint import CheckpointError
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.file_system import StorageError
+from kbroker.log.log import Log
+from kbroker.log.log_directory import LogDirectoryError
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import (
+    BatchHeader,
+    BatchOptions,
+    Record,
+    build,
+    read_control,
+    records,
+)
+from kbroker.zk.tree import TreeError
+from kbroker.zk.tree_journal import CorruptTreeError
+from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.virtual_time import VirtualTime
+from tests.faults.crash_model import PartitionPromise, Promises, split
+from tests.faults.crash_storage import CrashStorage
+
+KINDS = (
+    "broker failed",  # before any loss of power
+    "start failure",  # the broker does not start
+    "lost topic",
+    "topic is back",  # deleted, and answered so
+    "wrong topic id",
+    "lost log",  # the directory of a partition with promised records
+    "lost record",
+    "record is back",  # below an answered DeleteRecords
+    "wrong bytes",
+    "hole",
+    "wrong read",  # an index leads to a wrong place
+    "wrong epoch",
+    "wrong producer state",
+    "wrong transactions",
+    "refused append",
+    "wrong restart",  # a clean restart right after shows something else
+)
+ALL_BYTES = 1 << 20
+
+
+class Violation(NamedTuple):
+    """A broken promise."""
+
+    kind: str
+    text: str
+
+
+Found = list[tuple[BatchHeader, bytes]]
+
+
+class ImageCheck:
+    """The check of one image; used once. `violations` fills up."""
+
+    def __init__(self, image: RecordingFileSystem, promises: Promises, random: Random) -> None:
+        self.image = image
+        self.promises = promises
+        self.random = random
+        self.time = VirtualTime()
+        self.violations: list[Violation] = []
+
+    def run(self) -> list[Violation]:
+        """Start a broker on the image, look, stop it cleanly and start again."""
+        storage = self.open()
+        if storage is None:
+            return self.violations
+        self._check_topics(storage)
+        found = self._check_logs(storage)
+        if not self.violations and self.random.random() < 0.3:
+            self._check_restart(storage, found)
+        return self.violations
+
+    def report(self, kind: str, text: str) -> None:
+        assert kind in KINDS, kind
+        self.violations.append(Violation(kind, text))
+
+    def open(self) -> CrashStorage | None:
+        """The storage of a broker that starts on the image; None where it does not."""
+        try:
+            return CrashStorage(self.image, self.time)
+        except (
+            KafkaError,
+            StorageError,
+            CheckpointError,
+            LogDirectoryError,
+            CorruptTreeError,
+            TreeError,
+            AssertionError,
+            KeyError,
+            IndexError,
+            ValueError,
+            TypeError,
+            struct_error,
+        ) as error:
+            self.report("start failure", repr(error))
+            return None
+
+    def _check_topics(self, storage: CrashStorage) -> None:
+        topics = storage.topics()
+        for name, topic_id in self.promises.topics.items():
+            if name not in topics:
+                self.report("lost topic", name)
+            elif topics[name].topic_id != topic_id:
+                self.report("wrong topic id", f"{name}: {topics[name].topic_id} in the tree")
+        for name, assignment in topics.items():
+            if assignment.topic_id in self.promises.deleted:
+                self.report("topic is back", name)
+            for index in assignment.partitions:
+                log = storage.logs.get_log(TopicPartition(name, index))
+                if log is not None and log.topic_id not in (None, assignment.topic_id):
+                    self.report("wrong topic id", f"{name}-{index}: {log.topic_id} in its files")
+
+    def _check_logs(self, storage: CrashStorage) -> dict[TopicPartition, Found]:
+        found = {}
+        for topic_partition, promise in self.promises.partitions.items():
+            log = storage.logs.get_log(topic_partition)
+            is_ours = topic_partition.topic in self.promises.topics
+            if log is None:
+                if is_ours and promise.promised:
+                    self.report("lost log", f"{topic_partition}")
+                continue
+            if log.topic_id is None and is_ours and promise.promised:
+                self.report("wrong topic id", f"{topic_partition}: none in its files")
+            if log.topic_id not in (None, promise.topic_id):
+                continue  # of an earlier topic of that name; said above where it matters
+            try:
+                found[topic_partition] = self._check_log(log, promise, is_ours=is_ours)
+            except (KafkaError, AssertionError, IndexError) as error:
+                self.report("wrong read", f"{topic_partition}: {error!r}")
+        return found
+
+    def _check_log(self, log: Log, promise: PartitionPromise, *, is_ours: bool) -> Found:
+        where = f"{log.topic_partition}"
+        found = _read(log)
+        expected = found[0][0].base_offset if found else log.log_end_offset
+        for header, data in found:
+            if data not in promise.known.get(header.base_offset, ()):
+                self.report("wrong bytes", f"{where} at {header.base_offset}: {header}")
+            if header.base_offset != expected:
+                self.report("hole", f"{where} from {expected} to {header.base_offset}")
+            expected = header.next_offset
+        if expected != log.log_end_offset:
+            self.report("hole", f"{where}: last batch ends at {expected}, {log.log_end_offset=}")
+        if is_ours:
+            self._check_promised(log, promise, found)
+        if not self.violations:
+            self._check_lookups(log, found)
+            self._check_epochs(log, found)
+            self._check_transactions(log, found)
+            self._check_producers(log, found)
+        return found
+
+    def _check_promised(self, log: Log, promise: PartitionPromise, found: Found) -> None:
+        present = {header.base_offset: data for header, data in found}
+        for base_offset, data in promise.promised.items():
+            if split(data)[0][0].next_offset <= max(promise.may_lack_below, log.log_start_offset):
+                if log.log_start_offset <= promise.may_lack_below:
+                    continue
+            if base_offset not in present:
+                self.report(
+                    "lost record",
+                    f"{log.topic_partition} at {base_offset}: log is "
+                    f"{log.log_start_offset} to {log.log_end_offset}",
+                )
+            elif present[base_offset] != data:
+                self.report(
+                    "wrong bytes", f"{log.topic_partition} at {base_offset}: an older batch"
+                )
+        if log.log_start_offset < promise.must_lack_below:
+            self.report(
+                "record is back",
+                f"{log.topic_partition}: {log.log_start_offset=}, deleted up to "
+                f"{promise.must_lack_below}",
+            )
+
+    def _check_lookups(self, log: Log, found: Found) -> None:
+        readable = [(h, d) for h, d in found if h.next_offset > log.log_start_offset]
+        for header, data in self.random.sample(readable, min(3, len(readable))):
+            offset = self.random.randint(
+                max(header.base_offset, log.log_start_offset), header.last_offset
+            )
+            read = log.read(offset, ALL_BYTES, FetchIsolation.LOG_END).records.read()
+            if not read.startswith(data):
+                self.report("wrong read", f"{log.topic_partition} from {offset}")
+            wanted = header.max_timestamp
+            earliest = next(
+                (h.base_offset, h.max_timestamp) for h, _ in readable if h.max_timestamp >= wanted
+            )
+            answer = log.fetch_offset_by_timestamp(wanted)
+            expected = max(earliest[0], log.log_start_offset), earliest[1]
+            if answer is None or (answer.offset, answer.timestamp) != expected:
+                self.report(
+                    "wrong read",
+                    f"{log.topic_partition} at time {wanted}: {answer}, expected {expected}",
+                )
+
+    def _check_epochs(self, log: Log, found: Found) -> None:
+        for header, _ in found:
+            offset = max(header.base_offset, log.log_start_offset)
+            if header.next_offset <= offset:
+                continue
+            epoch = log.leader_epoch_cache.epoch_for_offset(offset)
+            if epoch != header.partition_leader_epoch:
+                self.report(
+                    "wrong epoch",
+                    f"{log.topic_partition} at {offset}: {epoch}, batch has "
+                    f"{header.partition_leader_epoch}; {log.leader_epoch_cache.entries}",
+                )
+                return
+        for entry in log.leader_epoch_cache.entries:
+            if entry.start_offset > log.log_end_offset:
+                self.report("wrong epoch", f"{log.topic_partition}: {entry} behind the log end")
+
+    def _check_transactions(self, log: Log, found: Found) -> None:
+        open_txns, aborted, markers = _replay(found)
+        log.update_high_watermark(log.log_end_offset)
+        stable = min(open_txns.values(), default=log.log_end_offset)
+        whole = log.log_start_offset == 0
+        if (whole and log.last_stable_offset != stable) or log.last_stable_offset > stable:
+            self.report(
+                "wrong transactions",
+                f"{log.topic_partition}: {log.last_stable_offset=}, expected {stable}",
+            )
+        noted = {
+            (entry.producer_id, entry.first_offset, entry.last_offset)
+            for segment in log.segments
+            for entry in segment.transaction_index.entries
+        }
+        if not aborted <= noted or any(last not in markers for _, _, last in noted):
+            self.report(
+                "wrong transactions",
+                f"{log.topic_partition}: index has {sorted(noted)}, log has {sorted(aborted)}",
+            )
+
+    def _check_producers(self, log: Log, found: Found) -> None:
+        """The last batch of each producer, sent again, is known; the next one is accepted."""
+        last: dict[int, tuple[BatchHeader, bytes]] = {}
+        for header, data in found:
+            if header.producer_id >= 0:
+                last[header.producer_id] = (header, data)
+        for producer_id, (header, data) in last.items():
+            entry = log.producer_state.producers.get(producer_id)
+            where = f"{log.topic_partition} producer {producer_id}"
+            if entry is None:
+                self.report("wrong producer state", f"{where} is forgotten")
+            elif not header.is_control:
+                again = memoryview(bytearray(bytes(8) + data[8:]))
+                try:
+                    info = log.append_as_leader(again, header.partition_leader_epoch, 0)
+                except KafkaError as error:
+                    self.report("wrong producer state", f"{where}: {error}")
+                    continue
+                if not info.duplicate or info.first_offset != header.base_offset:
+                    self.report("wrong producer state", f"{where}: {info} for {header}")
+        for producer_id in last:
+            if not self.violations:
+                self._check_next(log, producer_id)
+
+    def _check_next(self, log: Log, producer_id: int) -> None:
+        entry = log.producer_state.producers[producer_id]
+        flags = 16 if entry.current_txn_first_offset is not None else 0
+        options = BatchOptions(
+            flags=flags,
+            producer_id=producer_id,
+            producer_epoch=entry.producer_epoch,
+            base_sequence=entry.last_sequence + 1,
+        )
+        end_offset = log.log_end_offset
+        batch = build([Record(0, self.time.now_ms(), b"k", b"after")], options=options)
+        epoch = max(0, log.leader_epoch_cache.latest_epoch)
+        try:
+            info = log.append_as_leader(memoryview(bytearray(batch)), epoch, self.time.now_ms())
+        except KafkaError as error:
+            self.report("refused append", f"{log.topic_partition}: {error}")
+            return
+        if info.first_offset != end_offset:
+            self.report("refused append", f"{log.topic_partition}: {info}, {end_offset=}")
+
+    def _check_restart(self, storage: CrashStorage, _found: dict[TopicPartition, Found]) -> None:
+        before = {
+            log.topic_partition: (log.log_start_offset, _read(log))
+            for log in storage.logs.all_logs()
+        }
+        storage.close()
+        again = self.open()
+        if again is None:
+            return
+        if again.recovered:
+            self.report("wrong restart", f"recovery of {again.recovered} after a clean stop")
+        for topic_partition, expected in before.items():
+            log = again.logs.get_log(topic_partition)
+            if log is None or (log.log_start_offset, _read(log)) != expected:
+                self.report("wrong restart", f"{topic_partition} differs")
+
+
+def _read(log: Log) -> Found:
+    """All batches from the log start on, read as a consumer does."""
+    found: Found = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        data = log.read(offset, ALL_BYTES, FetchIsolation.LOG_END).records.read()
+        batches = split(data)
+        assert batches, f"{log.topic_partition}: nothing to read at {offset}"
+        found += batches
+        assert batches[-1][0].next_offset > offset, f"no way past {offset}"
+        offset = batches[-1][0].next_offset
+    return found
+
+
+def _replay(
+    found: Found,
+) -> tuple[dict[int, int], set[tuple[int, int, int]], set[int]]:
+    """(open transactions: first offsets; aborted: producer, first, last; offsets of markers)."""
+    open_txns: dict[int, int] = {}
+    aborted = set()
+    markers = set()
+    for header, data in found:
+        if header.is_control:
+            marker = read_control(next(records(data)))
+            first = open_txns.pop(header.producer_id, None)
+            markers.add(header.base_offset)
+            if marker is not None and not marker.is_commit and first is not None:
+                aborted.add((header.producer_id, first, header.base_offset))
+        elif header.is_transactional:
+            open_txns.setdefault(header.producer_id, header.base_offset)
+    return open_txns, aborted, markers
+
+
+def summary(violations: list[Violation]) -> str:
+    """How many of each kind."""
+    counts: dict[str, int] = defaultdict(int)
+    for violation in violations:
+        counts[violation.kind] += 1
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "none"

@@ -1,0 +1,476 @@
+"""A broker at work over a recording disk: everything that writes, in random order under a seed.
+
+Work that a real broker gives to threads waits in a queue and is done at a random later step; while
+it is, the event loop may append. `on_moment` is called between any two changes of the disk, with
+the promises that hold at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from uuid import UUID
+
+from kbroker.config.replication_config import ReplicationConfig
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.file_system import StorageError
+from kbroker.log.log_append_info import AppendOrigin
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.record.record_batch import (
+    TRANSACTIONAL_BIT,
+    BatchOptions,
+    ControlRecord,
+    Record,
+    build,
+    build_marker,
+)
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.partition import Partition
+from kbroker.replication.replica_manager import ReplicaManager
+from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.replication_cluster import leader_and_isr, stop_replica, update_metadata
+from tests.fakes.virtual_time import VirtualTime
+from tests.faults.crash_model import PartitionPromise, Promises, split
+from tests.faults.crash_storage import BROKER_ID, CrashStorage
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TOPIC_NAMES = ("orders", "payments", "clicks")
+PRODUCERS = range(1, 5)  # the last two write transactions
+OTHER_BROKER = 1
+
+Moment = Callable[["CrashLoad"], None]
+
+
+class CrashLoad:
+    """One broker, restarted now and then; `step` does one thing."""
+
+    def __init__(self, random: Random, flush: str, disk: RecordingFileSystem) -> None:
+        self.random = random
+        self.flush = flush
+        self.disk = disk
+        self.time = VirtualTime()
+        self.loop = asyncio.new_event_loop()
+        self.promises = Promises()
+        self.on_moment: Moment = lambda _: None
+        self.acked = 0
+        self._waiting: list[tuple[asyncio.Future[list[object]], TopicPartition, bytes]] = []
+        self._deletions: list[tuple[asyncio.Task[object], TopicPartition, int]] = []
+        self._in_flight: tuple[TopicPartition, memoryview] | None = None
+        self._flushes: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
+        self._writes: list[Callable[[], None]] = []
+        self._is_in_thread = False
+        self._value = 0
+        self._kinds = [(method, weight) for method, weight in self._work().items()]
+        self._start()
+
+    def close(self) -> None:
+        for task, _, _ in self._deletions:
+            task.cancel()
+        self._spin()
+        self.loop.close()
+
+    def step(self) -> None:
+        """One thing a broker does."""
+        methods, weights = zip(*self._kinds, strict=True)
+        self.random.choices(methods, weights)[0]()
+        self._spin()
+
+    def settle(self) -> None:
+        """Note which answers have left."""
+        waiting = []
+        for entry in self._waiting:
+            future, topic_partition, data = entry
+            if not future.done():
+                waiting.append(entry)
+            elif not future.cancelled() and future.result()[0].error_code is ErrorCode.NONE:  # type: ignore[attr-defined]
+                self._acknowledged(topic_partition, data)
+        self._waiting = waiting
+        deletions = []
+        for deletion in self._deletions:
+            task, topic_partition, offset = deletion
+            if not task.done():
+                deletions.append(deletion)
+            elif topic_partition in self.promises.partitions and not task.cancelled():
+                promise = self.promises.partitions[topic_partition]
+                if task.result()[0].error_code is ErrorCode.NONE:  # type: ignore[index]
+                    promise.must_lack_below = max(promise.must_lack_below, offset)
+        self._deletions = deletions
+
+    def promises_now(self) -> Promises:
+        """What holds at this moment, in the middle of whatever is going on."""
+        self.settle()
+        for topic_partition, promise in self.promises.partitions.items():
+            log = self.storage.logs.get_log(topic_partition)
+            if log is not None:
+                promise.promise_up_to(log.recovery_point)
+                promise.may_lack_below = max(promise.may_lack_below, log.log_start_offset)
+        frozen = self.promises.copy()
+        if self._in_flight is not None:
+            topic_partition, records = self._in_flight
+            for _, data in split(bytes(records)):
+                frozen.partitions[topic_partition].wrote(data)
+        return frozen
+
+    def adopt(self, image: RecordingFileSystem) -> None:
+        """Lose power now, and go on with what the disk has then."""
+        for task, _, _ in self._deletions:
+            task.cancel()
+        self._spin()
+        self.disk.before_change = None
+        self.disk = image
+        self._waiting, self._deletions, self._flushes, self._writes = [], [], [], []
+        self._start()
+        self._promise_what_was_found()
+
+    # Start and stop
+
+    def _start(self) -> None:
+        self.disk.before_change = self._before_change
+        self.storage = CrashStorage(self.disk, self.time)
+        self.replicas = ReplicaManager(
+            self.storage.logs,
+            MetadataCache(BROKER_ID, "cluster"),
+            self.time,
+            self.time,
+            ReplicationConfig(),
+        )
+        self.replicas.create_future = self.loop.create_future  # type: ignore[method-assign]
+        self.replicas.update_metadata(update_metadata())
+        self.storage.logs.write_with(self._write_later)
+        if self.flush == "acks-all":
+            self.replicas.set_group_commit(self._flush_later)
+        for name in self.storage.topics_to_delete():
+            self._finish_deletion(name)
+        for name, assignment in self.storage.topics().items():
+            for index in assignment.partitions:
+                self._lead(TopicPartition(name, index), assignment.topic_id)
+
+    def _restart(self) -> None:
+        """Stop cleanly and start again."""
+        while self._writes or self._flushes:
+            self._do_thread_work()
+        self.storage.logs.write_with(_do_now)
+        self.replicas.shutdown()
+        self._spin()
+        self.settle()
+        self.storage.close()
+        self._waiting = []
+        self._start()
+
+    def _promise_what_was_found(self) -> None:
+        """Recovery has shown these records to consumers, and they are on the disk."""
+        topics = self.storage.topics()
+        for name in [n for n in self.promises.topics if n not in topics]:
+            del self.promises.topics[name]
+        self.promises.deleting &= set(topics)
+        for topic_partition, promise in self.promises.partitions.items():
+            log = self.storage.logs.get_log(topic_partition)
+            if log is None or log.topic_id != promise.topic_id:
+                continue
+            found = [
+                data
+                for segment in log.segments
+                for _, data in split(segment.records.read(0, segment.size_bytes))
+            ]
+            promise.current.clear()
+            promise.promised.clear()
+            promise.promised_up_to = 0
+            promise.known.clear()
+            promise.grew(*found)
+            promise.promise_up_to(log.log_end_offset)
+            promise.may_lack_below = log.log_start_offset
+            promise.must_lack_below = min(promise.must_lack_below, log.log_start_offset)
+
+    # The things that happen
+
+    def _work(self) -> dict[Callable[[], None], int]:
+        logs = lambda: self.storage.logs  # noqa: E731 - the one of now
+        return {
+            self._produce: 60,
+            self._write_marker: 8,
+            self._commit_offset: 6,
+            self._do_thread_work: 45,
+            self._elect: 3,
+            self._follow: 2,
+            self._delete_records: 2,
+            self._pass_time: 6,
+            lambda: logs().cleanup(self.time.now_ms()) and None: 2,
+            lambda: logs().flush_dirty_logs(self.time.now_ms()) and None: 3,
+            lambda: logs().checkpoint_recovery_points(): 3,
+            lambda: logs().checkpoint_log_start_offsets(): 2,
+            self.replicas_checkpoint: 2,
+            self._create_topic: 2,
+            self._delete_topic: 1,
+            self._restart: 1,
+        }
+
+    def replicas_checkpoint(self) -> None:
+        self.replicas.checkpoint_high_watermarks()
+
+    def _produce(self) -> None:
+        partition = self._some_partition()
+        if partition is None:
+            return
+        producer_id = self.random.choice((-1, *PRODUCERS))
+        self._append(partition, self._batch(partition, producer_id), AppendOrigin.CLIENT)
+
+    def _batch(self, partition: Partition, producer_id: int) -> bytes:
+        entry = partition.log.producer_state.producers.get(producer_id)
+        options = BatchOptions()
+        if producer_id >= 0:
+            options = BatchOptions(
+                flags=TRANSACTIONAL_BIT if producer_id >= 3 else 0,
+                producer_id=producer_id,
+                producer_epoch=max(entry.producer_epoch, 0) if entry else 0,
+                base_sequence=entry.last_sequence + 1 if entry else 0,
+            )
+        return build(self._records(), options=options)
+
+    def _records(self) -> list[Record]:
+        now_ms = self.time.now_ms() - self.random.choice((0, 0, 0, 5_000))
+        count = self.random.choice((1, 1, 2, 5))
+        size = self.random.choice((5, 40, 300, 700)) // count
+        found = []
+        for index in range(count):
+            self._value += 1
+            value = b"%d." % self._value + b"v" * size
+            found.append(Record(index, now_ms, b"k%d" % (self._value % 7), value))
+        return found
+
+    def _commit_offset(self) -> None:
+        partition = self.replicas.find_partition(TopicPartition(OFFSETS_TOPIC, 0))
+        if partition is not None:
+            self._append(partition, build(self._records()), AppendOrigin.COORDINATOR)
+
+    def _write_marker(self) -> None:
+        partition = self._some_partition()
+        if partition is None:
+            return
+        open_txns = [
+            entry
+            for entry in partition.log.producer_state.producers.values()
+            if entry.current_txn_first_offset is not None
+        ]
+        if open_txns:
+            entry = self.random.choice(open_txns)
+            marker = build_marker(
+                ControlRecord(self.random.random() < 0.5, 1),
+                self.time.now_ms(),
+                options=BatchOptions(
+                    producer_id=entry.producer_id, producer_epoch=entry.producer_epoch
+                ),
+            )
+            self._append(partition, marker, AppendOrigin.COORDINATOR)
+
+    def _append(self, partition: Partition, data: bytes, origin: AppendOrigin) -> None:
+        topic_partition = partition.topic_partition
+        records = memoryview(bytearray(data))
+        acks = -1 if self.random.random() < 0.8 or origin is not AppendOrigin.CLIENT else 1
+        before = self._in_flight
+        self._in_flight = (topic_partition, records)
+        end_before = partition.log.log_end_offset
+        try:
+            answer = self.replicas.append_records(
+                [(topic_partition, records)], acks, 30_000, origin
+            )
+        finally:
+            self._in_flight = before
+        stored = bytes(records)
+        if partition.log.log_end_offset > end_before:
+            self.promises.partitions[topic_partition].grew(stored)
+        if isinstance(answer, list):
+            assert answer[0].error_code is ErrorCode.NONE, answer
+            if acks == -1:
+                self._acknowledged(topic_partition, stored)
+        elif acks == -1:
+            self._waiting.append((answer, topic_partition, stored))  # type: ignore[arg-type]
+
+    def _acknowledged(self, topic_partition: TopicPartition, data: bytes) -> None:
+        """An acks=all answer has left: with group commit, that is a promise."""
+        self.acked += 1
+        promise = self.promises.partitions.get(topic_partition)
+        if promise is not None and self.flush != "never":
+            header = split(data)[0][0]
+            if data in promise.known.get(header.base_offset, ()):
+                promise.promised[header.base_offset] = data
+
+    def _elect(self) -> None:
+        """This broker leads again, with a new epoch."""
+        partition = self._some_partition(internal=True)
+        if partition is not None:
+            self._lead(partition.topic_partition, partition.topic_id)
+
+    def _follow(self) -> None:
+        """Another broker leads for a while: what was not acknowledged may be cut and replaced."""
+        partition = self._some_partition()
+        if partition is None:
+            return
+        topic_partition, log = partition.topic_partition, partition.log
+        epoch = self.storage.next_leader_epoch(*topic_partition)
+        self._order(topic_partition, partition.topic_id, OTHER_BROKER, epoch)
+        self._spin()
+        self.settle()
+        promise = self.promises.partitions[topic_partition]
+        promise.promise_up_to(log.recovery_point)
+        kept = max((split(d)[0][0].next_offset for d in promise.promised.values()), default=0)
+        ends = [end for end, _ in promise.current if end >= max(kept, log.log_start_offset)]
+        if ends and self.random.random() < 0.7:
+            cut = self.random.choice(ends)
+            promise.cut(cut)
+            log.truncate_to(cut, self.time.now_ms())
+        for _ in range(self.random.randrange(3)):
+            data = build(
+                [
+                    record._replace(offset=log.log_end_offset + index)
+                    for index, record in enumerate(self._records())
+                ],
+                base_offset=log.log_end_offset,
+                options=BatchOptions(partition_leader_epoch=epoch),
+            )
+            promise.wrote(data)
+            log.append_as_follower(data, self.time.now_ms())
+            promise.grew(data)
+            log.update_high_watermark(log.log_end_offset)
+        self._lead(topic_partition, partition.topic_id)
+
+    def _delete_records(self) -> None:
+        partition = self._some_partition()
+        if partition is None or partition.log.high_watermark <= partition.log.log_start_offset:
+            return
+        log, topic_partition = partition.log, partition.topic_partition
+        offset = self.random.randrange(log.log_start_offset, log.high_watermark) + 1
+        promise = self.promises.partitions[topic_partition]
+        promise.may_lack_below = max(promise.may_lack_below, offset)
+        task = self.loop.create_task(self.replicas.delete_records({topic_partition: offset}, 1000))
+        self._deletions.append((task, topic_partition, offset))
+
+    def _pass_time(self) -> None:
+        self.time.advance(self.random.choice((10, 1_000, 15_000)))
+
+    def _create_topic(self) -> None:
+        names = (*TOPIC_NAMES, OFFSETS_TOPIC)
+        missing = [n for n in names if n not in self.storage.topics()]
+        if not missing:
+            return
+        name = self.random.choice(missing)
+        partitions = 1 if name in INTERNAL_TOPICS else self.random.choice((1, 2))
+        topic_id = UUID(int=self.random.getrandbits(128), version=4)
+        for index in range(partitions):
+            self.promises.partitions[TopicPartition(name, index)] = PartitionPromise(topic_id)
+        self.storage.create_topic(name, topic_id, partitions)
+        self.promises.topics[name] = topic_id
+        for index in range(partitions):
+            self._lead(TopicPartition(name, index), topic_id)
+
+    def _delete_topic(self) -> None:
+        topics = self.storage.topics()
+        names = [name for name in TOPIC_NAMES if name in topics]
+        if len(names) < 2:
+            return
+        name = self.random.choice(names)
+        self.promises.deleting.add(name)
+        self.promises.topics.pop(name, None)
+        self.storage.mark_for_deletion(name)
+        topic_id = topics[name].topic_id
+        self._finish_deletion(name)
+        self.promises.deleted.add(topic_id)
+
+    def _finish_deletion(self, name: str) -> None:
+        assignment = self.storage.topics().get(name)
+        for index in assignment.partitions if assignment else ():
+            self.replicas.stop_replicas(stop_replica(name, index))
+            self.promises.partitions.pop(TopicPartition(name, index), None)
+        self._spin()
+        self.storage.remove_topic(name)
+        self.promises.deleting.discard(name)
+
+    # Threads
+
+    def _flush_later(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        future = self.loop.create_future()
+        self._flushes.append((work, future))
+        return future
+
+    def _write_later(
+        self, work: Callable[[], None], done: Callable[[StorageError | None], None]
+    ) -> None:
+        def write() -> None:
+            _do_now(work, done)
+
+        self._writes.append(write)
+
+    def _do_thread_work(self) -> None:
+        if self._writes and (not self._flushes or self.random.random() < 0.3):
+            self._in_thread(self._writes.pop(0))
+        elif self._flushes:
+            work, future = self._flushes.pop(self.random.randrange(len(self._flushes)))
+            error: StorageError | None = None
+            try:
+                self._in_thread(work)
+            except StorageError as failure:
+                error = failure
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+        self._spin()
+
+    def _in_thread(self, work: Callable[[], None]) -> None:
+        self._is_in_thread = True
+        try:
+            work()
+        finally:
+            self._is_in_thread = False
+
+    def _before_change(self, _operation: str, _path: str) -> None:
+        self.on_moment(self)
+        if self._is_in_thread and self.random.random() < 0.1:
+            self._is_in_thread = False
+            self._produce()  # the event loop goes on meanwhile
+            self._is_in_thread = True
+
+    # Inside
+
+    def _some_partition(self, *, internal: bool = False) -> Partition | None:
+        found = [
+            partition
+            for partition in self.replicas.partitions()
+            if partition.is_leader
+            and (internal or partition.topic_partition.topic not in INTERNAL_TOPICS)
+        ]
+        return self.random.choice(found) if found else None
+
+    def _lead(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
+        epoch = self.storage.next_leader_epoch(*topic_partition)
+        self._order(topic_partition, topic_id, BROKER_ID, epoch)
+
+    def _order(
+        self, topic_partition: TopicPartition, topic_id: UUID, leader: int, epoch: int
+    ) -> None:
+        response = self.replicas.become_leader_or_follower(
+            leader_and_isr(
+                *topic_partition,
+                leader=leader,
+                leader_epoch=epoch,
+                isr=(leader,),
+                replicas=(BROKER_ID,),
+                topic_id=topic_id,
+            )
+        )
+        for error in response.partition_errors:
+            if error.error_code:
+                raise KafkaError(ErrorCode(error.error_code), f"{topic_partition} is not led")
+
+    def _spin(self) -> None:
+        for _ in range(2):
+            self.loop.run_until_complete(asyncio.sleep(0))
+
+
+def _do_now(work: Callable[[], None], done: Callable[[StorageError | None], None]) -> None:
+    try:
+        work()
+    except StorageError as error:
+        done(error)
+    else:
+        done(None)

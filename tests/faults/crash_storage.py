@@ -1,0 +1,105 @@
+"""The storage of a broker over a disk that can lose power: data directories, tree and logs, opened
+in the order in which KafkaServer opens them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+from uuid import UUID
+
+from kbroker.config.log_config import LogConfig
+from kbroker.config.topic_config import TopicConfig
+from kbroker.log.file_system import FileSystem
+from kbroker.log.log_manager import LogManager
+from kbroker.model import LeaderAndIsr, ReplicaAssignment
+from kbroker.server.tree_files import TreeDirectory
+from kbroker.zk import zk_paths
+from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.zk_paths import TopicAssignment
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.virtual_time import VirtualTime
+
+LOG_DIRS = ("/a", "/b")
+BROKER_ID = 0
+
+TOPIC_CONFIG = TopicConfig(
+    segment_bytes=1500,
+    segment_index_bytes=1024,
+    index_interval_bytes=150,
+    retention_ms=60_000,
+    file_delete_delay_ms=2_000,
+)
+
+_T = TypeVar("_T")
+
+
+def finish(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """The outcome of a coroutine that only gives way, as those of the embedded tree."""
+    while True:
+        try:
+            coroutine.send(None)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+
+class CrashStorage:
+    """Opens at once; `close` is the clean stop."""
+
+    def __init__(self, disk: FileSystem, time: VirtualTime) -> None:
+        self.logs = LogManager(LOG_DIRS, LogConfig(), lambda _: TOPIC_CONFIG, disk, time)
+        self.logs.open_directories()
+        self.tree = EmbeddedTree(time, TreeDirectory(disk, LOG_DIRS[0]))
+        self.zk = ZkUtils(self.tree.session(), time)
+        finish(self.zk.create_persistent_paths())
+        _, self._epoch_version = finish(self.zk.controller_epoch())
+        self.recovered = self.logs.load("cluster", BROKER_ID, None, self.topics().__contains__)
+
+    def close(self) -> None:
+        self.logs.shutdown()
+        self.tree.close()
+
+    # What the controller does to the tree
+
+    def topics(self) -> dict[str, TopicAssignment]:
+        found = {}
+        for name in finish(self.zk.topics()):
+            assignment = finish(self.zk.topic_assignment(name))
+            assert assignment is not None, name
+            found[name] = assignment
+        return found
+
+    def topics_to_delete(self) -> list[str]:
+        return finish(self.zk.topic_deletions())
+
+    def create_topic(self, name: str, topic_id: UUID, partitions: int) -> None:
+        assignment = TopicAssignment(
+            topic_id=topic_id,
+            partitions={p: ReplicaAssignment(replicas=(BROKER_ID,)) for p in range(partitions)},
+        )
+        finish(self.zk.create_topic_assignment(name, assignment))
+
+    def mark_for_deletion(self, name: str) -> None:
+        if not finish(self.zk.is_marked_for_deletion(name)):
+            finish(self.zk.create_delete_topic(name))
+
+    def remove_topic(self, name: str) -> None:
+        finish(self.zk.delete_topic(name, self._epoch_version))
+
+    def next_leader_epoch(self, name: str, partition: int) -> int:
+        """Elect this broker again: the new epoch, in the tree."""
+        path = zk_paths.partition_state_path(name, partition)
+        tree = self.zk.tree
+        epoch = 0
+        if finish(tree.exists(path)) is None:
+            finish(tree.create(path, None, make_parents=True))
+        else:
+            data, stat = finish(tree.get(path))
+            if data is not None:
+                state = zk_paths.decode_partition_state(path, data, stat.version)
+                epoch = state.leader_and_isr.leader_epoch + 1
+        state = LeaderAndIsr(
+            leader=BROKER_ID, leader_epoch=epoch, isr=(BROKER_ID,), partition_epoch=0
+        )
+        finish(tree.set(path, zk_paths.encode_partition_state(state, 1)))
+        return epoch
