@@ -74,6 +74,7 @@ class Log:
         self.snapshots = self.files.snapshots
         self.failure: StorageError | None = None
         self.last_flush_ms = 0
+        self.cleaned_end_offset: int | None = None  # how far the cleaner came; None: not at all
         self.is_deleted = False
         self.flush_due_offset = 0  # an end offset from which on appends wait for a flush
         self.cuts = 0  # how often the end was cut off: offsets got other records then
@@ -88,6 +89,7 @@ class Log:
         """Use new topic settings from the next append on."""
         self.config = config
         self._rules = AppendRules.of(config, walks_records=self._environment.walks_records)
+        self._segment_ms = config.segment_ms_effective()
         self.files.update_config(config)
         self._set_recovery_point(self.recovery_point)
 
@@ -324,8 +326,7 @@ class Log:
             raise self._failed(error) from error
         self.log_start_offset = self.log_end_offset = offset
         self.high_watermark = offset
-        self.cuts += 1
-        self._set_recovery_point(min(self.recovery_point, offset))
+        self._note_cut(offset)
         self.leader_epoch_cache.clear()
         self.snapshots.delete_outside(offset, offset)
         self.producer_state.clear(offset)
@@ -346,7 +347,10 @@ class Log:
         """Write the producer state down, if the log has grown since the last time."""
         end_offset = self.producer_state.map_end_offset
         if end_offset > self._last_snapshot_offset:
-            self.snapshots.write(end_offset, self.producer_state.producers.values(), sync=False)
+            path = self.snapshots.write(
+                end_offset, self.producer_state.producers.values(), sync=False
+            )
+            self.files.unsynced.snapshot = path
             self._last_snapshot_offset = end_offset
 
     def close(self) -> None:
@@ -412,7 +416,7 @@ class Log:
         assert last_offset >= self.log_end_offset, (last_offset, self.log_end_offset)
         config = self.config
         params = RollParams(
-            config.segment_ms, config.segment_bytes, max_timestamp, last_offset, len(data), now_ms
+            self._segment_ms, config.segment_bytes, max_timestamp, last_offset, len(data), now_ms
         )
         try:
             active = self.segments.active
@@ -455,10 +459,15 @@ class Log:
         self.recovery_point = offset
         self.flush_due_offset = offset + self.config.flush_messages
 
-    def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
-        self.log_end_offset = end_offset
+    def _note_cut(self, end_offset: int) -> None:
         self.cuts += 1
         self._set_recovery_point(min(self.recovery_point, end_offset))
+        if self.cleaned_end_offset is not None:
+            self.cleaned_end_offset = min(self.cleaned_end_offset, end_offset)
+
+    def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
+        self.log_end_offset = end_offset
+        self._note_cut(end_offset)
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.high_watermark = min(self.high_watermark, end_offset)
         self.leader_epoch_cache.truncate_from_end(end_offset)
@@ -477,6 +486,10 @@ class Log:
 
     def _modified_ms(self, segment: LogSegment) -> int:
         return self._file_system.modified_ms(segment.records.path)
+
+    def disk_failed(self, error: StorageError) -> None:
+        """The disk refused what another part did with this log's files."""
+        self._failed(error)
 
     def _failed(self, error: StorageError) -> KafkaError:
         if self.failure is None and not error.is_passing:

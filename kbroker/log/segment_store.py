@@ -7,15 +7,17 @@ renamed, for file.delete.delay.ms. Every method may raise StorageError. Owned by
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.doomed_segments import DoomedSegments
 from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import CLEANED_SUFFIX
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import PendingFlush, segment_config
 from kbroker.log.producer_snapshot import ProducerSnapshots
+from kbroker.log.segment_swap import SegmentSwap
 from kbroker.log.unsynced_files import UnsyncedFiles
 
 
@@ -34,6 +36,7 @@ class SegmentStore:
         self.snapshots = ProducerSnapshots(file_system, directory)
         self.is_active_open = False  # idle logs hold no descriptor
         self.unsynced = UnsyncedFiles(file_system)
+        self.swaps: list[SegmentSwap] = []  # staged, and not in force yet
         self._file_system = file_system
         self._draw_jitter = draw_jitter
         self._doomed = DoomedSegments()
@@ -80,12 +83,43 @@ class SegmentStore:
 
     def take_out(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
         """Rename the files of segments away; `remove_at_ms` as in `DoomedSegments.add`."""
+        for swap in list(self.swaps):
+            swap.cancel()
         self.unsynced.names_changed()
         for segment in doomed:
             self.segments.remove(segment)
             self.unsynced.gone(segment)
             self.snapshots.delete(segment.base_offset)
             self._doomed.add(segment, remove_at_ms)
+
+    def begin_swap(self, base_offset: int, source_offsets: Sequence[int]) -> SegmentSwap | None:
+        """The swap of the `.cleaned` segment at `base_offset` for the segments at these offsets;
+        None where the log does not have them any more.
+        """
+        found = {segment.base_offset: segment for segment in self.segments}
+        sources = [found[offset] for offset in source_offsets if offset in found]
+        if len(sources) < len(source_offsets) or self.segments.active in sources:
+            return None
+        cleaned = LogSegment(
+            self._file_system,
+            self.directory,
+            base_offset,
+            self._segment_config,
+            created_ms=sources[0].created_ms,
+            suffix=CLEANED_SUFFIX,
+        )
+        return SegmentSwap(self._file_system, self, sources, cleaned)
+
+    def replace(self, sources: list[LogSegment], cleaned: LogSegment, remove_at_ms: int) -> None:
+        """Let `cleaned`, which is on the disk, stand for `sources`, whose files go later."""
+        self.unsynced.names_changed()
+        for segment in sources:
+            self.segments.remove(segment)
+            self.unsynced.gone(segment)
+            if segment.base_offset != cleaned.base_offset:
+                self.snapshots.delete(segment.base_offset)
+            self._doomed.add(segment, remove_at_ms)
+        self.segments.add(cleaned)
 
     def remove_deleted_files(self, now_ms: int, delay_ms: int) -> int:
         """Remove files of segments taken out over `delay_ms` ago; how many segments went."""

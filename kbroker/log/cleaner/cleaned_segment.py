@@ -1,0 +1,100 @@
+"""The segment a cleaning writes: `.cleaned` files that nobody else knows until they are whole.
+
+Law: after `finish` all its files are on the disk and look as if the log had written them, with the
+modification time of the newest source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kbroker.log.cleaner.cleaning_job import CleaningJob
+from kbroker.log.file_system import Bytes, FileSystem
+from kbroker.log.format import CLEANED_SUFFIX
+from kbroker.log.log_segment import LogSegment, SegmentConfig
+from kbroker.log.transaction_index import AbortedTxn
+from kbroker.model import NO_TIMESTAMP
+from kbroker.record.record_batch import BatchHeader
+
+
+class CleanedSegment:
+    """Takes batches in the order of their offsets. Owned by one cleaning."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        job: CleaningJob,
+        base_offset: int,
+        before_write: Callable[[int], None],
+    ) -> None:
+        """Start over where a cleaning before left files; `before_write` is told how many bytes go
+        next.
+        """
+        self._file_system = file_system
+        self._before_write = before_write
+        self._buffer = bytearray()
+        self._buffer_bytes = job.limits.read_bytes
+        self._index_interval_bytes = job.index_interval_bytes
+        self._bytes_since_last_index_entry = 0
+        self._largest = (NO_TIMESTAMP, base_offset)
+        config = SegmentConfig(
+            index_interval_bytes=job.index_interval_bytes,
+            segment_index_bytes=job.segment_index_bytes,
+        )
+        stale = self._open(job.directory, base_offset, config)
+        stale.delete()
+        self._segment = self._open(job.directory, base_offset, config)
+        self._segment.records.create()
+        self._position = 0
+
+    def append(self, header: BatchHeader, batch: Bytes) -> None:
+        """Add a batch, entered into the indexes as `LogSegment.append` does."""
+        if header.max_timestamp > self._largest[0]:
+            self._largest = (header.max_timestamp, header.last_offset)
+        segment = self._segment
+        if self._bytes_since_last_index_entry > self._index_interval_bytes:
+            # Index sizes may have been lowered since: a sparser index is as good.
+            if not segment.offset_index.is_full and not segment.time_index.is_full:
+                segment.offset_index.append(header.last_offset, self._position)
+                segment.time_index.maybe_append(*self._largest)
+            self._bytes_since_last_index_entry = 0
+        self._bytes_since_last_index_entry += len(batch)
+        self._position += len(batch)
+        self._buffer += batch
+        if len(self._buffer) >= self._buffer_bytes:
+            self._write_out()
+
+    def append_abort(self, aborted: AbortedTxn) -> None:
+        """Note an aborted transaction whose marker is in this segment."""
+        self._segment.transaction_index.append(aborted)
+
+    def finish(self, modified_ms: int) -> None:
+        """Give all files their final size and bring them to the disk."""
+        self._write_out()
+        segment = self._segment
+        segment.time_index.maybe_append(*self._largest, closing=True)
+        segment.offset_index.trim()
+        segment.time_index.trim()
+        self._file_system.set_modified_ms(segment.records.path, modified_ms)
+        segment.sync()
+        segment.records.close()
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        self._segment.delete()
+
+    def _write_out(self) -> None:
+        if self._buffer:
+            self._before_write(len(self._buffer))
+            self._segment.records.append(self._buffer)
+            self._buffer = bytearray()
+
+    def _open(self, directory: str, base_offset: int, config: SegmentConfig) -> LogSegment:
+        return LogSegment(
+            self._file_system,
+            directory,
+            base_offset,
+            config,
+            created_ms=0,
+            suffix=CLEANED_SUFFIX,
+        )

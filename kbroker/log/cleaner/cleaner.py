@@ -1,0 +1,265 @@
+"""Cleans one log: of every key only the last record stays (KIP-58, KIP-534).
+
+First the keys of the dirty part go into a map with their last offsets, as far as it has room. Then
+all segments up to there are written again, in groups, without the records whose key occurs later,
+without tombstones and markers whose time is over, and without aborted data.
+
+Law: offsets do not change, and the last record of a key stays. The last batch of an active producer
+and the last batch of the range stay too, without records if need be: they carry the producer's
+sequence and the end of the log. What is not understood is not cleaned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kbroker.errors import KafkaError
+from kbroker.log.cleaner.cleaned_segment import CleanedSegment
+from kbroker.log.cleaner.cleaned_transactions import CleanedTransactions
+from kbroker.log.cleaner.cleaning_job import (
+    CleanedGroup,
+    CleanerStats,
+    CleaningDone,
+    CleaningJob,
+    SourceSegment,
+)
+from kbroker.log.cleaner.offset_map import OffsetMap
+from kbroker.log.cleaner.segment_groups import group_segments
+from kbroker.log.cleaner.segment_reader import DamagedLogError, read_batches
+from kbroker.log.file_system import FileSystem
+from kbroker.record.batch_filter import (
+    RecordSpan,
+    empty_batch,
+    keep_legacy_records,
+    keep_records,
+    record_spans,
+)
+from kbroker.record.default_record import Record
+from kbroker.record.legacy_record import any_records, read_any_header
+from kbroker.record.record_batch import MAGIC, BatchHeader, payload
+
+
+class Cleaner:
+    """One round of cleaning; used once. May run on a thread or in a process of its own."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        job: CleaningJob,
+        before_io: Callable[[int], None],
+        report: Callable[[CleanedGroup], None],
+    ) -> None:
+        """`before_io` is told how many bytes are read or written next: to wait, or to stop by
+        raising. `report` gets every group of segments as soon as it is on the disk.
+        """
+        self._file_system = file_system
+        self._job = job
+        self._before_io = before_io
+        self._report = report
+        self._map = OffsetMap(job.limits.map_bytes, job.limits.load_factor)
+        self._stats = CleanerStats()
+        self._transactions = CleanedTransactions(job.aborted)
+        clean = [s for s in job.segments if s.base_offset < job.first_dirty_offset]
+        # Formats 0 and 1 have no delete horizon: there the age of the segment counts.
+        self._legacy_horizon_ms = clean[-1].modified_ms - job.delete_retention_ms if clean else 0
+        self._keeps_legacy_deletes = True
+        self._cleaned: CleanedSegment
+
+    def clean(self) -> CleaningDone:
+        """Clean the log. Raises DamagedLogError, StorageError, and what `before_io` raises."""
+        job = self._job
+        try:
+            self._build_map()
+            end_offset = self._map.latest_offset + 1
+            for group in group_segments(job, end_offset):
+                self._clean_group(group)
+        except KafkaError as error:
+            raise DamagedLogError(f"records cannot be read: {error}") from error
+        return CleaningDone(end_offset=end_offset, stats=self._stats)
+
+    # The map
+
+    def _build_map(self) -> None:
+        job, stats = self._job, self._stats
+        transactions = CleanedTransactions(job.aborted)
+        ends = [*(s.base_offset for s in job.segments[1:]), job.first_uncleanable_offset]
+        self._map.latest_offset = job.first_dirty_offset - 1
+        for segment, end_offset in zip(job.segments, ends, strict=True):
+            if end_offset <= job.first_dirty_offset:
+                continue
+            if not self._map_segment(segment, transactions):
+                break
+            self._map.latest_offset = end_offset - 1
+        stats.map_records = len(self._map)
+        stats.map_used_bytes = self._map.used_bytes
+        stats.map_utilization = self._map.utilization
+        if self._map.latest_offset < job.first_dirty_offset < job.first_uncleanable_offset:
+            raise DamagedLogError(
+                f"the offset map has no room for the keys of one batch at offset "
+                f"{job.first_dirty_offset}: raise log.cleaner.dedupe.buffer.size or lower "
+                f"log.cleaner.threads"
+            )
+
+    def _map_segment(self, segment: SourceSegment, transactions: CleanedTransactions) -> bool:
+        """Put a segment's keys into the map; False where it was full before the end."""
+        start_offset = self._job.first_dirty_offset
+        for header, batch in self._batches(segment):
+            self._stats.map_bytes_read += header.size_bytes
+            if header.last_offset < start_offset:
+                continue
+            if header.is_control:
+                transactions.is_empty_marker(header, batch)
+            elif not transactions.is_aborted_data(header) and not self._map.put(
+                _keys(header, batch, start_offset)
+            ):
+                return False
+            self._map.latest_offset = header.last_offset
+        return True
+
+    # The segments
+
+    def _clean_group(self, group: list[SourceSegment]) -> None:
+        base_offset = group[0].base_offset
+        self._cleaned = CleanedSegment(self._file_system, self._job, base_offset, self._before_io)
+        self._transactions.on_abort_kept = self._cleaned.append_abort
+        try:
+            for segment in group:
+                self._keeps_legacy_deletes = segment.modified_ms > self._legacy_horizon_ms
+                for header, batch in self._batches(segment):
+                    self._clean_batch(header, batch)
+            self._cleaned.finish(max(segment.modified_ms for segment in group))
+        except BaseException:
+            self._cleaned.abandon()
+            raise
+        sources = tuple(segment.base_offset for segment in group)
+        self._report(CleanedGroup(base_offset=base_offset, sources=sources))
+
+    def _clean_batch(self, header: BatchHeader, batch: memoryview) -> None:
+        stats = self._stats
+        stats.bytes_read += header.size_bytes
+        if header.magic < MAGIC:
+            self._clean_legacy(header, batch)
+            return
+        is_empty_marker = False
+        if header.is_control:
+            is_empty_marker = self._transactions.is_empty_marker(header, batch)
+            discards = is_empty_marker and self._is_past_horizon(header)
+        else:
+            discards = self._transactions.is_aborted_data(header)
+        keeps_empty = self._keeps_empty(header)
+        if discards:
+            stats.records_read += header.record_count
+            if keeps_empty:
+                self._write_empty(header)
+            return
+        records = bytes(payload(header, batch))
+        spans = record_spans(records, header.record_count)
+        stats.records_read += len(spans)
+        kept = spans if header.is_control else self._kept(header, spans)
+        if not kept:
+            if keeps_empty:
+                self._write_empty(header)
+            return
+        needs_horizon = header.delete_horizon_ms is None and (
+            is_empty_marker or (not header.is_control and not all(span.has_value for span in kept))
+        )
+        stats.records_written += len(kept)
+        if len(kept) == len(spans) and not needs_horizon:
+            self._write(header, batch)
+            return
+        horizon_ms = self._job.now_ms + self._job.delete_retention_ms if needs_horizon else None
+        changed = keep_records(header, records, kept, horizon_ms)
+        self._write(read_any_header(changed), changed)
+
+    def _kept(self, header: BatchHeader, spans: list[RecordSpan]) -> list[RecordSpan]:
+        """The records that are the last of their key, or beyond what the map knows."""
+        base_offset, map_end = header.base_offset, self._map.latest_offset
+        drops_tombstones = self._is_past_horizon(header)
+        keyed = [span for span in spans if span.key is not None]
+        latest = self._map.latest([span.key for span in keyed if span.key is not None])
+        kept = [
+            span
+            for span, offset in zip(keyed, latest, strict=True)
+            if base_offset + span.offset_delta >= offset
+            and (span.has_value or not drops_tombstones)
+        ]
+        if len(keyed) == len(spans) and header.last_offset <= map_end:
+            return kept
+        return self._kept_beyond(header, spans, kept)
+
+    def _kept_beyond(
+        self, header: BatchHeader, spans: list[RecordSpan], kept: list[RecordSpan]
+    ) -> list[RecordSpan]:
+        """As `_kept`, where there are records without key, or some that the map does not cover."""
+        bound = self._map.latest_offset - header.base_offset
+        chosen = {span.offset_delta for span in kept}
+        self._stats.keyless_records += sum(
+            span.key is None and span.offset_delta <= bound for span in spans
+        )
+        return [s for s in spans if s.offset_delta > bound or s.offset_delta in chosen]
+
+    def _clean_legacy(self, header: BatchHeader, batch: memoryview) -> None:
+        records = list(any_records(batch))
+        self._stats.records_read += len(records)
+        kept = [record for record in records if self._keeps_legacy(record)]
+        self._stats.records_written += len(kept)
+        if len(kept) == len(records):
+            self._write(header, batch)
+        elif kept:
+            changed = keep_legacy_records(header, kept)
+            self._write(read_any_header(changed), changed)
+
+    def _keeps_legacy(self, record: Record) -> bool:
+        if record.offset > self._map.latest_offset:
+            return True
+        if record.key is None:
+            self._stats.keyless_records += 1
+            return False
+        is_last = record.offset >= self._map.latest([record.key])[0]
+        return is_last and (record.value is not None or self._keeps_legacy_deletes)
+
+    def _keeps_empty(self, header: BatchHeader) -> bool:
+        """True for a batch that says something beyond its records."""
+        if header.next_offset == self._job.first_uncleanable_offset:
+            return True
+        last = self._job.last_records.get(header.producer_id) if header.has_producer_id else None
+        if last is None:
+            return False
+        last_data_offset, producer_epoch = last
+        if last_data_offset is None:
+            return header.is_control and header.producer_epoch == producer_epoch
+        return header.last_offset == last_data_offset
+
+    def _is_past_horizon(self, header: BatchHeader) -> bool:
+        horizon_ms = header.delete_horizon_ms
+        return horizon_ms is not None and horizon_ms <= self._job.now_ms
+
+    def _write_empty(self, header: BatchHeader) -> None:
+        batch = empty_batch(header)
+        self._write(read_any_header(batch), batch)
+
+    def _write(self, header: BatchHeader, batch: bytes | memoryview) -> None:
+        self._stats.bytes_written += len(batch)
+        self._cleaned.append(header, batch)
+
+    def _batches(self, segment: SourceSegment) -> Iterator[tuple[BatchHeader, memoryview]]:
+        return read_batches(
+            self._file_system, segment, self._job.limits.read_bytes, self._before_io
+        )
+
+
+def _keys(header: BatchHeader, batch: memoryview, start_offset: int) -> list[tuple[bytes, int]]:
+    """The keys of a batch from `start_offset` on, with their offsets."""
+    if header.magic < MAGIC:
+        records = any_records(batch)
+        return [
+            (r.key, r.offset) for r in records if r.key is not None and r.offset >= start_offset
+        ]
+    base_offset = header.base_offset
+    first_delta = start_offset - base_offset
+    spans = record_spans(bytes(payload(header, batch)), header.record_count)
+    return [
+        (span.key, base_offset + span.offset_delta)
+        for span in spans
+        if span.key is not None and span.offset_delta >= first_delta
+    ]

@@ -1,0 +1,101 @@
+"""What a cleaning is told and what it tells: values that go to another process and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kbroker.log.transaction_index import AbortedTxn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSegment:
+    """A segment that is no longer written to. Sizes in bytes, time in Unix ms."""
+
+    base_offset: int
+    path: str  # of the data file
+    size_bytes: int
+    offset_index_bytes: int
+    time_index_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanerLimits:
+    """What one cleaner may use."""
+
+    map_bytes: int = 128 * 1024 * 1024
+    load_factor: float = 0.9
+    read_bytes: int = 256 * 1024  # read and written at once
+    bytes_per_s: float = float("inf")  # reads and writes together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningJob:
+    """One round of cleaning of one log. Offsets: first dirty inclusive, first uncleanable
+    exclusive; times in Unix ms.
+    """
+
+    topic: str
+    partition: int
+    directory: str
+    segments: tuple[SourceSegment, ...]  # all below `first_uncleanable_offset`, ascending
+    first_dirty_offset: int
+    first_uncleanable_offset: int  # a segment's base offset
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    aborted: tuple[AbortedTxn, ...] = ()
+    # Of each active producer: the last offset of its data, None without any, and its epoch.
+    last_records: dict[int, tuple[int | None, int]] = field(default_factory=dict)
+    limits: CleanerLimits = CleanerLimits()
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanerStats:
+    """Figures of one cleaning."""
+
+    map_bytes_read: int = 0
+    map_records: int = 0  # records whose keys were put into the map
+    map_used_bytes: int = 0
+    map_utilization: float = 0.0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_written: int = 0
+    keyless_records: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanedGroup:
+    """A `.cleaned` segment that is whole on the disk, and what it was made from."""
+
+    base_offset: int
+    sources: tuple[int, ...]  # base offsets, ascending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningDone:
+    """The log is clean up to `end_offset` (exclusive)."""
+
+    end_offset: int
+    stats: CleanerStats
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleaningFailed:
+    """Why a cleaning came to no end.
+
+    With a path the disk refused `operation` on it; without one something in the log is damaged, or
+    the cleaner itself failed.
+    """
+
+    reason: str
+    path: str = ""
+    operation: str = ""
+    errno: int = 0
+
+
+CleaningEnd = CleaningDone | CleaningFailed

@@ -1,0 +1,82 @@
+"""Reads a segment that is no longer written to, batch by batch, on a descriptor of its own.
+
+Law: every batch is whole and its checksum right, or DamagedLogError says where not: what cannot be
+read must not decide which records go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kbroker.errors import KafkaError
+from kbroker.log.cleaner.cleaning_job import SourceSegment
+from kbroker.log.file_system import FileSystem
+from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, is_intact, read_any_header
+from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
+
+
+class DamagedLogError(Exception):
+    """A segment holds bytes that are no sound batch; the message says where."""
+
+
+def read_batches(
+    file_system: FileSystem,
+    segment: SourceSegment,
+    read_bytes: int,
+    before_read: Callable[[int], None],
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The batches of a segment. `before_read` is told how many bytes are read next, about
+    `read_bytes` each time, more where a batch is larger.
+
+    Raises DamagedLogError, StorageError.
+    """
+    file = file_system.open(segment.path, read_only=True)
+    try:
+        position, window, at = 0, memoryview(b""), 0
+        while position < segment.size_bytes:
+            header = _header(segment, window, at, position)
+            if header is None or at + header.size_bytes > len(window):
+                wanted = max(read_bytes, 0 if header is None else header.size_bytes)
+                window, at = _read(file.pread, segment, position, wanted, before_read), 0
+                header = _header(segment, window, 0, position)
+            if header is None or at + header.size_bytes > len(window):
+                if header is None or window.nbytes >= segment.size_bytes - position:
+                    raise _damaged(segment, position, "a batch is cut off")
+                continue  # its size is known now
+            batch = window[at : at + header.size_bytes]
+            if not is_intact(header, batch):
+                raise _damaged(segment, position, "a batch has a wrong checksum")
+            yield header, batch
+            at += header.size_bytes
+            position += header.size_bytes
+    finally:
+        file.close()
+
+
+def _header(
+    segment: SourceSegment, window: memoryview, at: int, position: int
+) -> BatchHeader | None:
+    """The header at `at`, None where the window ends before it does."""
+    left = len(window) - at
+    if left < HEADER_SIZE and (left < HEADER_SIZE_UP_TO_MAGIC or window[at + 16] >= 2):
+        return None
+    try:
+        return read_any_header(window, at)
+    except KafkaError as error:
+        raise _damaged(segment, position, str(error)) from error
+
+
+def _read(
+    pread: Callable[[int, int], bytes],
+    segment: SourceSegment,
+    position: int,
+    wanted: int,
+    before_read: Callable[[int], None],
+) -> memoryview:
+    size = min(wanted, segment.size_bytes - position)
+    before_read(size)
+    return memoryview(pread(size, position))
+
+
+def _damaged(segment: SourceSegment, position: int, reason: str) -> DamagedLogError:
+    return DamagedLogError(f"{segment.path} at position {position}: {reason}")
