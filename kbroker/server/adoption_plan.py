@@ -86,7 +86,7 @@ def make_plan(
         recorded = None if metadata is None else metadata.topic_settings.get(name, {})
         settings, is_retention_known = _settings(name, recorded, config)
         topics.append(_adopted(name, partitions, known, settings, is_retention_known))
-        dropped.update(setting for setting in recorded or () if setting not in settings)
+        dropped.update(key for key, value in (recorded or {}).items() if not _is_usable(key, value))
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
     return AdoptionPlan(

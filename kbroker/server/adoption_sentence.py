@@ -89,7 +89,9 @@ def _unknowns(plan: AdoptionPlan) -> list[str]:
             f"until `kbroker topic alter TOPIC --config retention.ms=MS` says otherwise"
         )
     if plan.dropped_settings:
-        parts.append(f"settings kbroker does not have are dropped: {_some(plan.dropped_settings)}")
+        parts.append(
+            f"settings that kbroker cannot use are dropped: {_some(plan.dropped_settings)}"
+        )
     return parts
 
 

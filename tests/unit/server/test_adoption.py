@@ -1,0 +1,253 @@
+"""Carrying an adoption out: what stands in the tree afterwards, and that it is all or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from struct import Struct
+from typing import TypeVar
+from uuid import UUID
+
+import pytest
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ConfigError
+from kbroker.log.checkpoint import write_leader_epochs, write_partition_metadata
+from kbroker.log.file_system import RealFileSystem
+from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.log.log_directory import LogDirectoryError
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import Record, build
+from kbroker.server.adoption import Adoption, AdoptionNeededError
+from kbroker.zk import zk_paths
+from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import NodeExistsError
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
+
+FILES = RealFileSystem()
+TOPIC_ID = UUID(int=5)
+ORDERS = TopicPartition("orders", 0)
+META = "version=0\nbroker.id=3\ncluster.id=old-cluster\n"
+BLOCK = zk_paths.PRODUCER_ID_BLOCK_SIZE
+T = TypeVar("T")
+
+
+def kafka_data(path: Path, meta: str | None = META, name: str = "orders-0") -> Path:
+    directory = path / name
+    directory.mkdir(parents=True)
+    (directory / f"{0:020d}.log").touch()
+    write_partition_metadata(FILES, str(directory), TOPIC_ID)
+    write_leader_epochs(FILES, str(directory), [EpochEntry(6, 0)])
+    (path / ".kafka_cleanshutdown").touch()
+    if meta is not None:
+        (path / "meta.properties").write_text(meta)
+    return path
+
+
+def adoption(
+    *paths: Path, is_agreed: bool = True, cluster_id: str | None = None, **settings: str
+) -> Adoption:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    named["log.dirs"] = ",".join(map(str, paths))
+    config = KafkaConfig.for_profile("dev", named)
+    return Adoption(config, FILES, is_agreed=is_agreed, wanted_cluster_id=cluster_id)
+
+
+def carry_out(
+    wish: Adoption, look: Callable[[ZkUtils], T], files: MemoryTreeFiles | None = None
+) -> tuple[str, T]:
+    async def main() -> tuple[str, T]:
+        zk = ZkUtils(EmbeddedTree(FixedClock(), files).session(), FixedClock())
+        await zk.create_persistent_paths()
+        said = await wish.carry_out(zk)
+        found = look(zk)
+        return said, (await found if asyncio.iscoroutine(found) else found)
+
+    return asyncio.run(main())
+
+
+def listing(path: Path) -> dict[str, tuple[int, int, bytes]]:
+    return {
+        str(entry): (
+            entry.stat().st_mtime_ns,
+            entry.stat().st_ctime_ns,
+            entry.read_bytes() if entry.is_file() else b"",
+        )
+        for entry in (path, *path.rglob("*"))
+    }
+
+
+# ---- without a word
+
+
+def test_without_agreement_nothing_changes(tmp_path: Path) -> None:
+    kafka_data(tmp_path)
+    before = listing(tmp_path)
+
+    with pytest.raises(AdoptionNeededError, match="would adopt 1 topic with 1 partition"):
+        adoption(tmp_path, is_agreed=False).check_agreed()
+
+    assert listing(tmp_path) == before
+
+
+def test_a_lock_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
+    (kafka_data(tmp_path) / ".lock").touch()
+    before = listing(tmp_path)
+
+    with pytest.raises(AdoptionNeededError):
+        adoption(tmp_path, is_agreed=False).check_agreed()
+
+    assert listing(tmp_path) == before
+
+
+def test_a_directory_that_is_in_use_is_not_looked_at(tmp_path: Path) -> None:
+    lock = FILES.lock(f"{kafka_data(tmp_path)}/.lock")
+    assert lock is not None
+
+    with pytest.raises(LogDirectoryError, match="in use by another broker"):
+        adoption(tmp_path, is_agreed=False).check_agreed()
+
+    lock.release()
+
+
+@pytest.mark.parametrize("name", ["kbroker-tree.journal", "kbroker-tree.snapshot"])
+def test_a_directory_of_ones_own_needs_no_agreement(tmp_path: Path, name: str) -> None:
+    (kafka_data(tmp_path) / name).touch()
+
+    adoption(tmp_path, is_agreed=False).check_agreed()
+
+
+def test_a_directory_without_partitions_needs_no_agreement(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+
+    adoption(tmp_path, tmp_path / "new", is_agreed=False).check_agreed()
+
+
+def test_a_tree_in_the_second_directory_is_pointed_at(tmp_path: Path) -> None:
+    kafka_data(tmp_path / "a")
+    (kafka_data(tmp_path / "b", name="logs-0") / "kbroker-tree.journal").touch()
+
+    with pytest.raises(LogDirectoryError, match=r"/b: name that directory first in log\.dirs"):
+        adoption(tmp_path / "a", tmp_path / "b", is_agreed=False).check_agreed()
+
+
+# ---- carried out
+
+
+def test_topics_stand_in_the_tree_with_id_leader_and_settings(tmp_path: Path) -> None:
+    async def look(zk: ZkUtils) -> tuple[object, ...]:
+        state = (await zk.partition_states([ORDERS]))[ORDERS].leader_and_isr
+        assignment = await zk.topic_assignment("orders")
+        assert assignment is not None
+        settings = await zk.entity_config(zk_paths.TOPIC_CONFIGS, "orders")
+        replicas = assignment.partitions[0].replicas
+        leader = (state.leader, state.leader_epoch, state.isr)
+        return assignment.topic_id, replicas, leader, settings["retention.ms"]
+
+    said, found = carry_out(adoption(kafka_data(tmp_path)), look)
+
+    assert found == (TOPIC_ID, (3,), (3, 7, (3,)), "-1")
+    assert said.startswith("kbroker adopted 1 topic with 1 partition")
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [(META, "old-cluster"), (None, "wanted"), ("version=0\nbroker.id=3\n", "wanted")],
+)
+def test_the_cluster_keeps_its_id(tmp_path: Path, meta: str | None, expected: str) -> None:
+    wanted = "wanted" if expected == "wanted" else None
+    wish = adoption(kafka_data(tmp_path, meta), cluster_id=wanted)
+
+    _, cluster_id = carry_out(wish, lambda zk: zk.get_or_create_cluster_id("late"))
+
+    assert cluster_id == expected
+
+
+def test_a_cluster_id_that_was_asked_for_must_be_the_directorys(tmp_path: Path) -> None:
+    wish = adoption(kafka_data(tmp_path), cluster_id="wanted")
+
+    with pytest.raises(LogDirectoryError, match="belongs to cluster old-cluster, but CLUSTER_ID"):
+        carry_out(wish, lambda _: None)
+
+
+def test_a_directory_without_broker_needs_a_broker_id(tmp_path: Path) -> None:
+    wish = adoption(kafka_data(tmp_path, None), broker_id="-1")
+
+    with pytest.raises(ConfigError, match=r"set broker\.id to adopt it"):
+        carry_out(wish, lambda _: None)
+
+
+def test_what_died_half_way_is_asked_for_again(tmp_path: Path) -> None:
+    kafka_data(tmp_path)
+    files = MemoryTreeFiles()
+    carry_out(adoption(tmp_path), lambda _: None, files)
+    torn = {name: data[:-1] for name, data in files.snapshot().items()}
+
+    with pytest.raises(AdoptionNeededError):
+        carry_out(adoption(tmp_path, is_agreed=False), lambda _: None, MemoryTreeFiles(torn))
+    _, topics = carry_out(adoption(tmp_path), lambda zk: zk.topics(), MemoryTreeFiles(torn))
+
+    assert topics == ["orders"]
+
+
+def test_a_second_adoption_does_nothing(tmp_path: Path) -> None:
+    async def again(zk: ZkUtils) -> tuple[str, list[str]]:
+        kafka_data(tmp_path, name="logs-0")
+        return await adoption(tmp_path).carry_out(zk), await zk.topics()
+
+    _, (said, topics) = carry_out(adoption(kafka_data(tmp_path)), again)
+
+    assert said == f"--adopt has no effect: {tmp_path} has a tree of kbroker already"
+    assert topics == ["orders"]
+
+
+def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:
+    said, topics = carry_out(adoption(tmp_path), lambda zk: zk.topics())
+
+    assert (said, topics) == (f"--adopt has no effect: {tmp_path} holds no partitions", [])
+
+
+def test_a_topic_that_is_there_already_stops_all_of_it(tmp_path: Path) -> None:
+    kafka_data(tmp_path)
+    kafka_data(tmp_path, name="zebra-0")
+
+    async def main() -> list[str]:
+        zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
+        await zk.create_persistent_paths()
+        await zk.tree.create(zk_paths.topic_path("zebra"))
+        with pytest.raises(NodeExistsError):
+            await adoption(tmp_path).carry_out(zk)
+        return await zk.topics()
+
+    assert asyncio.run(main()) == ["zebra"]
+
+
+# ---- producer ids
+
+
+async def next_producer_id(zk: ZkUtils) -> int:
+    return (await zk.allocate_producer_id_block(3)).first_id
+
+
+def test_producer_ids_begin_far_above_those_of_transactions(tmp_path: Path) -> None:
+    kafka_data(tmp_path)
+    log = kafka_data(tmp_path, name="__transaction_state-0") / "__transaction_state-0"
+    values = [Struct(">hq").pack(version, id_) for version, id_ in ((0, 41), (1, 5000), (0, 7))]
+    records = [Record(i, 1, b"k", value) for i, value in enumerate((*values, None))]
+    (log / f"{0:020d}.log").write_bytes(build(records))
+
+    _, first_id = carry_out(adoption(tmp_path), next_producer_id)
+
+    assert first_id == 5001 + 1000 * BLOCK
+
+
+def test_kraft_tells_the_next_producer_id(tmp_path: Path) -> None:
+    from tests.golden import golden_logs
+
+    golden_logs.unpack("4.3.1-clean", tmp_path)
+
+    _, first_id = carry_out(adoption(tmp_path), next_producer_id)
+
+    assert first_id == 2000
