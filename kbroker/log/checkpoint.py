@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     CLEAN_SHUTDOWN_FILE,
     LEADER_EPOCH_CHECKPOINT_FILE,
@@ -54,7 +54,12 @@ def write_atomically(
 ) -> None:
     """Replace `path`. With `sync` the new content survives a power loss once this returns."""
     temporary = path + ".tmp"
-    file_system.write_bytes(temporary, content.encode(), sync=sync)
+    try:
+        file_system.write_bytes(temporary, content.encode(), sync=sync)
+    except StorageError as error:
+        if error.is_out_of_space:
+            file_system.unlink(temporary)  # the old file stays, and half a new one takes no room
+        raise
     file_system.rename(temporary, path)
     if sync:
         file_system.sync_directory(path.rpartition("/")[0] or ".")

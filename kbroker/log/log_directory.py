@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from errno import ENOENT
 
 from kbroker.log import checkpoint
 from kbroker.log.checkpoint import CheckpointError, MetaProperties
@@ -38,13 +39,57 @@ class LogDirectory:
 
     path: str
     file_system: FileSystem
-    lock: FileLock
+    lock: FileLock | None
     was_clean: bool
     meta: MetaProperties | None
     failure: StorageError | None = None
+    is_full: bool = False
+    missing_bytes: int = 0  # the most that did not fit while it is full
+    may_be_clean: bool = True  # False: its logs are not all whole, so no stop is a clean one
+    unopened: set[TopicPartition] = field(default_factory=set)
+    _kept: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+
+    @classmethod
+    def unusable(cls, file_system: FileSystem, path: str, reason: str) -> LogDirectory:
+        """One that cannot be used, and why."""
+        directory = cls(path, file_system, None, was_clean=False, meta=None)
+        directory.failure = StorageError(path, "open", 0, reason)
+        return directory
+
+    def set_aside(self, reason: str) -> None:
+        """Use it no more, and let others have it."""
+        self.failure = StorageError(self.path, "open", 0, reason)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
+
+    def absence(self) -> StorageError | None:
+        """What to say when somebody has removed or replaced the directory."""
+        path = f"{self.path}/{LOCK_FILE}"
+        if self.file_system.exists(path):
+            return None
+        return StorageError(path, "find", ENOENT, "the directory was removed or replaced")
+
+    def could_not_open(self, topic_partition: TopicPartition) -> None:
+        """A log here stays closed: its files are left alone and its checkpoints kept.
+
+        Where it was not stopped cleanly, it waits for its recovery until it can be opened.
+        """
+        self.unopened.add(topic_partition)
+        self.may_be_clean = self.may_be_clean and self.was_clean
+
+    def loaded(self) -> None:
+        """All logs here that can be opened are open."""
+        if not self.unopened:
+            self._kept.clear()
 
     def claim(self, cluster_id: str, broker_id: int, now_ms: int) -> None:
-        """Make this the directory of `broker_id` in `cluster_id`, or check that it is.
+        """Make this the directory of `broker_id` in `cluster_id`, or check that it is; from now on
+        a crash needs recovery.
 
         Raises LogDirectoryError.
         """
@@ -61,17 +106,28 @@ class LogDirectory:
                 f"this is broker {broker_id}: "
                 f"set broker.id, or remove {META_PROPERTIES_FILE} if this is intended"
             )
-        if meta is None or meta.cluster_id is None or meta.broker_id is None:
-            version, directory_id = (meta.version, meta.directory_id) if meta else (0, None)
-            self.meta = MetaProperties(version, cluster_id, broker_id, directory_id)
-            checkpoint.write_meta_properties(self.file_system, self.path, self.meta, now_ms)
+        try:
+            checkpoint.remove_clean_shutdown(self.file_system, self.path)
+            if meta is None or meta.cluster_id is None or meta.broker_id is None:
+                version, directory_id = (meta.version, meta.directory_id) if meta else (0, None)
+                self.meta = MetaProperties(version, cluster_id, broker_id, directory_id)
+                checkpoint.write_meta_properties(self.file_system, self.path, self.meta, now_ms)
+        except StorageError as error:
+            raise LogDirectoryError(
+                f"Data directory {self.path} cannot be used: {error}"
+            ) from error
 
     def read_offsets(self, file: str) -> dict[TopicPartition, int]:
         """A checkpoint file of this directory. Raises CheckpointError."""
         return checkpoint.read_offset_checkpoint(self.file_system, f"{self.path}/{file}")
 
     def write_offsets(self, file: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace a checkpoint file of this directory."""
+        """Replace a checkpoint file of this directory; what it says of unopened logs stays."""
+        if self.unopened:
+            if file not in self._kept:
+                self._read_or_reset(file)
+            kept = self._kept[file]
+            offsets = {tp: kept[tp] for tp in self.unopened if tp in kept} | dict(offsets)
         checkpoint.write_offset_checkpoint(self.file_system, f"{self.path}/{file}", offsets)
 
     def recovery_points(self) -> dict[TopicPartition, int]:
@@ -92,20 +148,18 @@ class LogDirectory:
         """High watermarks at the last checkpoint. A file that cannot be read counts as empty."""
         return self._read_or_reset(REPLICATION_OFFSET_CHECKPOINT_FILE)
 
-    def remove_clean_shutdown(self) -> None:
-        """From now on a crash needs recovery."""
-        checkpoint.remove_clean_shutdown(self.file_system, self.path)
-
     def write_clean_shutdown(self) -> None:
         """All logs here are whole on disk."""
         checkpoint.write_clean_shutdown(self.file_system, self.path)
 
     def _read_or_reset(self, file: str) -> dict[TopicPartition, int]:
         try:
-            return self.read_offsets(file)
+            found = self.read_offsets(file)
         except CheckpointError as error:
             _log.warning("Ignoring a checkpoint file that cannot be read: %s", error)
-            return {}
+            found = {}
+        self._kept.setdefault(file, found)
+        return found
 
 
 def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:

@@ -15,6 +15,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from errno import EACCES, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from functools import partial
 from uuid import UUID, uuid4
 
@@ -23,26 +24,28 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.checkpoint import CheckpointError, MetaProperties
+from kbroker.log.directory_scan import scan
+from kbroker.log.doomed_directories import DoomedDirectories
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
-    DELETE_DIRECTORY_SUFFIX,
     LOG_START_OFFSET_CHECKPOINT_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
     delete_directory_name,
-    is_moved_directory,
     log_directory_name,
     parse_directory_name,
     stray_directory_name,
 )
 from kbroker.log.log import Log
-from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
+from kbroker.log.log_directories import LogDirectories
+from kbroker.log.log_directory import LogDirectory
 from kbroker.log.log_loader import LoadRequest, load_log
 from kbroker.log.log_state import LogEnvironment, PendingFlush
-from kbroker.log.write_runner import WriteRunner, run_now
+from kbroker.log.write_runner import WriteRunner
 from kbroker.model import TopicPartition
 
-_CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic of this broker
+# What is wrong with one file, not with the disk under it.
+_ONE_FILE = (ENOENT, EACCES, EPERM, EISDIR, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL)
 
 _log = logging.getLogger(__name__)
 
@@ -63,41 +66,39 @@ class LogManager:
         *,
         walks_records: bool = False,
     ) -> None:
-        self._paths = [path.rstrip("/") or "/" for path in log_dirs]
+        paths = [path.rstrip("/") or "/" for path in log_dirs]
+        self._directories = LogDirectories(file_system, paths)
         self._config = config
         self._topic_config = topic_config
         self._file_system = file_system
         self._clock = clock
-        self._directories: list[LogDirectory] = []
         self._logs: dict[TopicPartition, Log] = {}
         self._homes: dict[TopicPartition, LogDirectory] = {}
-        self._doomed_directories: list[tuple[str, int | None]] = []  # -delete, and when they go
+        self._unopened: dict[TopicPartition, str] = {}  # why each of them stays closed
+        self._doomed_directories = DoomedDirectories(file_system)
         self._strays: dict[str, list[str]] = {}  # paths, by a topic that the cluster does not have
-        self._run_write: WriteRunner = run_now
         self._was_clean = True
+        self._required: str | None = None
         self._on_offline: Callable[[str, list[TopicPartition]], None] = lambda _, __: None
         self._environment = LogEnvironment(
             file_system=file_system,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             walks_records=walks_records,
             draw_jitter=random.randrange,
-            on_failure=self._directory_failed,
+            on_failure=self._directories.fail,
+            on_full=self._directories.full,
         )
 
-    def open_directories(self) -> MetaProperties | None:
+    def open_directories(self, required: str | None = None) -> MetaProperties | None:
         """Lock all data directories; whose they are, None while nobody has used them.
 
-        Raises LogDirectoryError.
+        One that cannot be used is offline. Raises LogDirectoryError where that is the `required`
+        one, or where no other is left.
         """
-        try:
-            for path in self._paths:
-                self._directories.append(open_log_directory(self._file_system, path))
-        except LogDirectoryError:
-            self.release()
-            raise
-        # One that was never claimed has no broker before this one, so there is nothing to recover.
-        self._was_clean = all(d.was_clean or d.meta is None for d in self._directories)
-        return next((d.meta for d in self._directories if d.meta is not None), None)
+        self._required = required
+        meta = self._directories.open(required)
+        self._was_clean = self._directories.were_clean
+        return meta
 
     def load(
         self,
@@ -112,25 +113,28 @@ class LogManager:
         The partitions that needed recovery come back. Raises LogDirectoryError.
         """
         now_ms = self._clock.now_ms()
-        for directory in self._directories:
-            directory.claim(cluster_id, broker_id, now_ms)
+        self._directories.claim(cluster_id, broker_id, now_ms, self._required)
         requests = [
             (directory, request)
-            for directory in self._directories
+            for directory in self._directories.online
             for request in self._load_requests(directory, now_ms, is_known)
         ]
         load = partial(_load, self._environment)
         logs = executor.map(load, requests) if executor else map(load, requests)
-        for (directory, _), log in zip(requests, logs, strict=True):
-            if log is not None:
-                self._adopt(log, directory)
-        for directory in self._directories:
-            directory.remove_clean_shutdown()
+        for (directory, request), log in zip(requests, logs, strict=True):
+            if isinstance(log, Log):
+                self._adopt_loaded(log, directory)
+            else:
+                self._leave_closed(request, directory, log)
+        self._fail_logs_of_failed_directories()
+        for directory in self._directories.online:
+            directory.loaded()
+        self._directories.on_offline = self._directory_offline
         return [request.topic_partition for _, request in requests if not request.was_clean]
 
     def write_with(self, run: WriteRunner) -> None:
         """Let `run` write checkpoints and sync logs from now on."""
-        self._run_write = run
+        self._directories.run_write = run
 
     def on_directory_offline(self, callback: Callable[[str, list[TopicPartition]], None]) -> None:
         """Call back with the path and the lost partitions when a data directory fails."""
@@ -144,7 +148,7 @@ class LogManager:
     @property
     def online_directories(self) -> list[str]:
         """Paths of the data directories that work."""
-        return [d.path for d in self._directories if d.failure is None]
+        return [d.path for d in self._directories.online]
 
     def directories(self) -> list[LogDirectory]:
         """All data directories, those that have failed included."""
@@ -165,14 +169,16 @@ class LogManager:
         )
 
     def get_or_create_log(
-        self, topic_partition: TopicPartition, topic_id: UUID | None = None
+        self, topic_partition: TopicPartition, topic_id: UUID | None = None, *, is_new: bool = True
     ) -> Log:
         """The log of a partition, made if need be in the data directory with the fewest logs.
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR where no directory works, INCONSISTENT_TOPIC_ID.
+        One that is not `is_new` to the cluster may lie in an offline directory: it is not made
+        anew. Raises KafkaError: KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID.
         """
         log = self._logs.get(topic_partition)
         if log is None:
+            self._check_may_create(topic_partition, is_new=is_new)
             log = self._create(topic_partition)
         if topic_id is not None and log.topic_id != topic_id:
             if log.topic_id is not None:
@@ -195,10 +201,11 @@ class LogManager:
             self._file_system.rename(log.directory, target)
         except StorageError as error:
             log.close_files()
-            self._directory_failed(log.directory, error)
+            self._directories.fail(log.directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        log.is_deleted = True
         log.move_to(target)
-        self._doomed_directories.append((target, self._clock.now_ms() + delay_ms))
+        self._doomed_directories.add(target, self._clock.now_ms() + delay_ms)
         return True
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:
@@ -218,10 +225,12 @@ class LogManager:
             except KafkaError:
                 continue  # said by the log; its directory is offline now
             except StorageError as error:
-                self._directory_failed(log.directory, error)
+                self._directories.fail(log.directory, error)
             if log.producer_state.producers:
                 log.producer_state.remove_expired(now_ms, expiration_ms)
-        self._remove_doomed_directories(now_ms)
+        self._doomed_directories.remove_due(
+            now_ms, self._config.log_segment_delete_delay_ms, self._directories.fail
+        )
         return removed
 
     def flush_dirty_logs(self, now_ms: int) -> int:
@@ -231,16 +240,17 @@ class LogManager:
         flushed = 0
         for log in self._online_logs():
             waiting = log.log_end_offset - log.recovery_point
-            if waiting <= 0:
+            if waiting <= 0 and not log.files.unsynced.has_closed:
                 continue
             is_due = (
                 waiting >= log.config.flush_messages
                 or now_ms - log.last_flush_ms >= log.config.flush_ms
             )
             up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
-            pending = log.begin_flush(up_to_offset)
+            pending = log.begin_flush(up_to_offset, and_closed=True)
             if pending is not None:
-                self._run_write(pending.sync, partial(self._flushed, log, pending, now_ms))
+                done = partial(self._flushed, log, pending, now_ms)
+                self._directories.run_write(pending.sync, done)
                 flushed += 1
         return flushed
 
@@ -259,12 +269,12 @@ class LogManager:
 
         self._checkpoint(LOG_START_OFFSET_CHECKPOINT_FILE, start)
         if on_written is not None:
-            self._run_write(lambda: None, lambda _: on_written())
+            self._directories.run_write(lambda: None, lambda _: on_written())
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks written last, of all directories."""
         found: dict[TopicPartition, int] = {}
-        for directory in self._online():
+        for directory in self._directories.online:
             found.update(directory.high_watermarks())
         return found
 
@@ -276,74 +286,97 @@ class LogManager:
 
         self._checkpoint(REPLICATION_OFFSET_CHECKPOINT_FILE, high_watermark)
 
+    def look_after_directories(self) -> None:
+        """Notice directories that were removed, and room in those that were full."""
+        self._directories.look_after()
+
     def shutdown(self) -> None:
-        """Stop cleanly: flush and close the logs, write checkpoints and markers, release all."""
+        """Stop cleanly: close and flush the logs, write checkpoints and markers, release all."""
         for log in self._online_logs():
             try:
-                log.take_snapshot()
-                log.flush()
                 log.close()
+                log.flush(and_closed=True)
             except (KafkaError, StorageError) as error:
-                self._directory_failed(log.directory, _as_storage_error(error, log))
+                failure = _as_storage_error(error, log)
+                self._homes[log.topic_partition].may_be_clean = False
+                self._directories.full(log.directory, failure, 0)
+                self._directories.fail(log.directory, failure)
         self.checkpoint_recovery_points()
         self.checkpoint_log_start_offsets()
-        for directory in self._online():
-            try:
-                directory.write_clean_shutdown()
-            except StorageError as error:
-                self._directory_failed(directory.path, error)
+        self._directories.write_clean_shutdown()
         self.release()
 
     def _load_requests(
         self, directory: LogDirectory, now_ms: int, is_known: Callable[[str], bool]
     ) -> list[LoadRequest]:
-        recovery_points = directory.recovery_points()
-        start_offsets = directory.log_start_offsets()
-        configs: dict[str, TopicConfig] = {}
-        requests = []
-        foreign = []
-        for name in self._file_system.list(directory.path):
-            path = f"{directory.path}/{name}"
-            if name.endswith(DELETE_DIRECTORY_SUFFIX):
-                self._doomed_directories.append((path, None))
-                continue
-            topic_partition = None if is_moved_directory(name) else parse_directory_name(name)
-            if not self._file_system.is_directory(path):
-                continue
-            if topic_partition is None or topic_partition.topic == _CLUSTER_METADATA_TOPIC:
-                foreign.append(name)
-                continue
-            topic = topic_partition.topic
-            if not is_known(topic):
-                foreign.append(name)
-                self._strays.setdefault(topic, []).append(path)
-                continue
-            if topic not in configs:
-                configs[topic] = self._topic_config(topic)
-            requests.append(
-                LoadRequest(
-                    topic_partition=topic_partition,
-                    directory=path,
-                    config=configs[topic],
-                    now_ms=now_ms,
-                    recovery_point=recovery_points.get(topic_partition, 0),
-                    log_start_offset=start_offsets.get(topic_partition, 0),
-                    was_clean=directory.was_clean,
-                )
-            )
-        if foreign:
-            _log.warning("Leaving alone what is no log of ours in %s: %s", directory.path, foreign)
-        return requests
+        try:
+            content = scan(directory, self._topic_config, is_known, now_ms)
+        except StorageError as error:
+            self._directories.fail(directory.path, error)
+            return []
+        for path in content.doomed:
+            self._doomed_directories.add(path)
+        for topic, path in content.strays:
+            self._strays.setdefault(topic, []).append(path)
+        return content.requests
+
+    def _fail_logs_of_failed_directories(self) -> None:
+        for topic_partition, home in self._homes.items():
+            log = self._logs[topic_partition]
+            log.failure = log.failure or home.failure
+
+    def _leave_closed(
+        self,
+        request: LoadRequest,
+        directory: LogDirectory,
+        error: StorageError | CheckpointError | KafkaError,
+    ) -> None:
+        """One broken file costs its partition; a disk that refuses costs the directory, as in
+        Kafka. Nothing in it is changed.
+        """
+        topic_partition = request.topic_partition
+        directory.could_not_open(topic_partition)
+        reason = f"The log in {request.directory} could not be opened: {error}"
+        self._unopened[topic_partition] = reason
+        _log.error("%s. Partition %s stays closed and its files stay", reason, topic_partition)
+        if isinstance(error, StorageError) and error.errno not in _ONE_FILE:
+            self._directories.fail(request.directory, error)
+
+    def _adopt_loaded(self, log: Log, directory: LogDirectory) -> None:
+        topic_partition = log.topic_partition
+        other = self._homes.get(topic_partition)
+        if other is None and topic_partition not in self._unopened:
+            self._adopt(log, directory)
+            return
+        paths = f"{other.path if other else self._unopened[topic_partition]} and {directory.path}"
+        reason = (
+            f"Partition {topic_partition} lies in {paths}: remove the older one and start again"
+        )
+        _log.error("%s. It stays closed and its files stay", reason)
+        log.close_files()
+        for home in (other, directory):
+            if home is not None:
+                home.could_not_open(topic_partition)
+        if other is not None:
+            self._logs.pop(topic_partition).close_files()
+            del self._homes[topic_partition]
+        self._unopened[topic_partition] = reason
 
     def _adopt(self, log: Log, directory: LogDirectory) -> None:
-        topic_partition = log.topic_partition
-        if topic_partition in self._logs:
-            raise LogDirectoryError(
-                f"Partition {topic_partition} lies in {self._homes[topic_partition].path} and in "
-                f"{directory.path}: remove the older one"
+        log.last_flush_ms = self._clock.now_ms()
+        self._logs[log.topic_partition] = log
+        self._homes[log.topic_partition] = directory
+
+    def _check_may_create(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
+        reason = self._unopened.get(topic_partition)
+        offline = self._directories.offline_paths
+        if reason is None and offline and not is_new:
+            reason = (
+                f"Can not create log for {topic_partition} because log directories "
+                f"{','.join(offline)} are offline"
             )
-        self._logs[topic_partition] = log
-        self._homes[topic_partition] = directory
+        if reason is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def _create(self, topic_partition: TopicPartition) -> Log:
         directory = self._emptiest()
@@ -366,10 +399,20 @@ class LogManager:
         except CheckpointError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except StorageError as error:
-            self._directory_failed(path, error)
+            self._give_up(path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._adopt(log, directory)
         return log
+
+    def _give_up(self, path: str, error: StorageError) -> None:
+        """A log could not be made: a full disk gets back what it took of it."""
+        if error.is_out_of_space:
+            self._directories.full(path, error, 0)
+            try:
+                self._file_system.remove_tree(path)
+            except StorageError as second:
+                error = second
+        self._directories.fail(path, error)
 
     def _set_strays_aside(self, topic: str) -> None:
         """Rename what was left alone of an earlier topic of this name: nothing may mix with it."""
@@ -382,7 +425,7 @@ class LogManager:
             )
 
     def _emptiest(self) -> LogDirectory:
-        online = self._online()
+        online = self._directories.online
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is online")
         if len(online) == 1:
@@ -394,63 +437,32 @@ class LogManager:
         return min(online, key=lambda directory: counts[directory.path])
 
     def _checkpoint(self, file: str, offset_of_log: Callable[[Log], int | None]) -> None:
-        for directory in self._online():
-            offsets = {
+        def offsets_of(directory: LogDirectory) -> dict[TopicPartition, int]:
+            return {
                 topic_partition: offset
                 for topic_partition, log in self._logs.items()
                 if self._homes[topic_partition] is directory
                 and (offset := offset_of_log(log)) is not None
             }
-            write = partial(directory.write_offsets, file, offsets)
-            self._run_write(write, partial(self._written, directory.path))
+
+        self._directories.write_offsets(file, offsets_of)
 
     def _flushed(
         self, log: Log, pending: PendingFlush, now_ms: int, error: StorageError | None
     ) -> None:
+        """Done, or failed for good; what has to be begun again waits for the next turn."""
         if error is None:
             log.complete_flush(pending, now_ms)
-        elif self._logs.get(log.topic_partition) is log:
-            self._directory_failed(log.directory, error)
-
-    def _written(self, path: str, error: StorageError | None) -> None:
-        if error is not None:
-            self._directory_failed(path, error)
-
-    def _remove_doomed_directories(self, now_ms: int) -> None:
-        delay_ms = self._config.log_segment_delete_delay_ms
-        waiting = [
-            (p, now_ms + delay_ms if at is None else at) for p, at in self._doomed_directories
-        ]
-        self._doomed_directories = [(path, at) for path, at in waiting if at > now_ms]
-        for path, at in waiting:
-            if at <= now_ms:
-                try:
-                    self._file_system.remove_tree(path)
-                except StorageError as error:
-                    self._directory_failed(path, error)
-
-    def _online(self) -> list[LogDirectory]:
-        return [directory for directory in self._directories if directory.failure is None]
+        else:
+            log.flush_failed(pending, error)
 
     def _online_logs(self) -> Iterable[Log]:
         for topic_partition, log in list(self._logs.items()):
             if self._homes[topic_partition].failure is None:
                 yield log
 
-    def _directory_failed(self, path: str, error: StorageError) -> None:
-        """Take the data directory that holds `path` offline, with all logs in it."""
-        if error.is_out_of_descriptors:
-            return  # the disk is well: what needs a file is refused until others have been closed
-        directory = next(
-            (d for d in self._directories if f"{path}/".startswith(f"{d.path}/")), None
-        )
-        if directory is None or directory.failure is not None:
-            return
-        directory.failure = error
+    def _directory_offline(self, directory: LogDirectory, error: StorageError) -> None:
         lost = [tp for tp, home in self._homes.items() if home is directory]
-        _log.error(
-            "Data directory %s is offline with %d partitions: %s", directory.path, len(lost), error
-        )
         for topic_partition in lost:
             log = self._logs[topic_partition]
             log.failure = log.failure or error
@@ -458,20 +470,18 @@ class LogManager:
 
     def release(self) -> None:
         """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""
-        """Let go of the locks of all data directories; nothing may be written afterwards."""
-        for directory in self._directories:
-            directory.lock.release()
-        self._directories = []
+        self._directories.release()
 
 
-def _load(environment: LogEnvironment, entry: tuple[LogDirectory, LoadRequest]) -> Log | None:
-    """Open one log; one whose files cannot be used is left out, with the reason."""
+def _load(
+    environment: LogEnvironment, entry: tuple[LogDirectory, LoadRequest]
+) -> Log | StorageError | CheckpointError | KafkaError:
+    """Open one log, or say why its files cannot be used."""
     _, request = entry
     try:
         return load_log(request, environment)
     except (StorageError, CheckpointError, KafkaError) as error:
-        _log.error("Log of %s cannot be opened: %s", request.topic_partition, error)
-        return None
+        return error
 
 
 def _as_storage_error(error: KafkaError | StorageError, log: Log) -> StorageError:

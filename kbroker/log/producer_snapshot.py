@@ -18,7 +18,7 @@ from struct import Struct
 
 from fastcrc.crc32 import iscsi as crc32c
 
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import PRODUCER_SNAPSHOT_SUFFIX, file_name, offset_of
 from kbroker.log.producer_state import MAX_SEQUENCE, BatchMetadata, ProducerStateEntry
 from kbroker.model import NO_SEQUENCE
@@ -70,13 +70,19 @@ class ProducerSnapshots:
         """Offsets of all snapshots, ascending."""
         return snapshot_offsets(self._file_system.list(self.directory))
 
-    def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> None:
-        """Write the snapshot for `offset`, replacing one that is there.
+    def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
+        """Write the snapshot for `offset`, replacing one that is there; its path.
 
         Without `sync` a power loss may spoil it; recovery then replays the log from the one before.
         """
         path = self._path(offset)
-        self._file_system.write_bytes(path, encode_snapshot(entries), sync=sync)
+        try:
+            self._file_system.write_bytes(path, encode_snapshot(entries), sync=sync)
+        except StorageError as error:
+            if error.is_out_of_space:
+                self.delete(offset)  # half of one is of no use to anybody
+            raise
+        return path
 
     def read_latest(
         self, offsets: Collection[int], lowest: int, highest: int

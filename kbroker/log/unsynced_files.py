@@ -31,7 +31,7 @@ class FlushMarks(NamedTuple):
 class UnsyncedFiles:
     """The files and directories of one log that a flush has to sync. Owned by its log."""
 
-    __slots__ = ("_closed", "_file_system", "_names", "_place", "_synced")
+    __slots__ = ("_closed", "_file_system", "_names", "_place", "_synced", "snapshot")
 
     def __init__(self, file_system: FileSystem) -> None:
         self._file_system = file_system
@@ -39,6 +39,7 @@ class UnsyncedFiles:
         self._names = 1
         self._place = 1
         self._synced = FlushMarks(0, 0, -1, ())
+        self.snapshot: str | None = None  # path of the newest one; saves time after a crash
 
     @property
     def has_closed(self) -> bool:
@@ -73,6 +74,8 @@ class UnsyncedFiles:
         files = [s.records.path for s in segments if s not in closed]
         for segment in closed:
             files += self._existing(*(part.path for part in segment.parts))
+        if closed and self.snapshot is not None:
+            files += self._existing(self.snapshot)
         directories = []
         if epochs != synced.epochs:
             files += self._existing(f"{directory}/{LEADER_EPOCH_CHECKPOINT_FILE}")

@@ -30,12 +30,12 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataResponse,
 )
 from kbroker.replication.delayed_fetch import DelayedFetch
-from kbroker.replication.delayed_produce import DelayedProduce
+from kbroker.replication.delayed_produce import CommitCheck, DelayedProduce
 from kbroker.replication.delete_records import record_deletions
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.fetch_session import FetchSessions
-from kbroker.replication.group_commit import GroupCommit, RunInThread
+from kbroker.replication.group_commit import FlushPolicy, GroupCommit, RunInThread
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.leadership import Leadership, LeadershipChange
 from kbroker.replication.log_dirs import LogDirs
@@ -144,11 +144,11 @@ class ReplicaManager:
         """How partitions ask for a new ISR; to be set before the first partition is made leader."""
         self._leadership.isr_change = isr_change
 
-    def set_group_commit(self, run_in_thread: RunInThread) -> None:
-        """Answer acks=all only after an fsync where one replica holds the records
-        (`kbroker.flush=acks-all`).
-        """
-        self._group_commit = GroupCommit(run_in_thread, self.wake, self.partitions_offline)
+    def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
+        """Let answers wait for an fsync where `policy`, or a topic's flush.messages, wants it."""
+        self._group_commit = GroupCommit(
+            policy, run_in_thread, self._clock, self._timer, self.wake, self.partitions_offline
+        )
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead and follow as ordered; the response has an error code per partition."""
@@ -210,6 +210,8 @@ class ReplicaManager:
                 for topic_partition, _ in entries
             ]
         now_ms = self._clock.now_ms()
+        commit = self._group_commit
+        may_flush = commit is not None and commit.applies_to(required_acks)
         results = []
         pending = []
         for topic_partition, records in entries:
@@ -233,9 +235,13 @@ class ReplicaManager:
                 info.log_start_offset,
             )
             results.append(result)
-            if required_acks == REQUIRED_ACKS_ALL and (
-                partition.log.high_watermark <= info.last_offset
-                or (self._group_commit is not None and self._must_flush(partition, result))
+            log = partition.log
+            must_flush = (
+                may_flush or info.last_offset + 1 >= log.flush_due_offset
+            ) and self._must_flush(partition, info.last_offset + 1, required_acks)
+            if required_acks and (
+                must_flush
+                or (required_acks == REQUIRED_ACKS_ALL and log.high_watermark <= info.last_offset)
             ):
                 pending.append(result)
         for result in results:
@@ -243,16 +249,18 @@ class ReplicaManager:
                 self.wake(result.topic_partition)
         if not pending:
             return results
-        return self._wait_for_replicas(results, pending, timeout_ms)
+        check = self._check_committed if required_acks == REQUIRED_ACKS_ALL else self._check_flushed
+        return self._wait(results, pending, timeout_ms, check)
 
-    def _wait_for_replicas(
+    def _wait(
         self,
         results: list[PartitionProduceResult],
         pending: list[PartitionProduceResult],
         timeout_ms: int,
+        check: CommitCheck,
     ) -> Awaitable[list[PartitionProduceResult]]:
         future: asyncio.Future[list[PartitionProduceResult]] = self.create_future()
-        operation = DelayedProduce(results, pending, self._check_committed, future)
+        operation = DelayedProduce(results, pending, check, future)
         keys = [result.topic_partition for result in pending]
         self.produce_purgatory.watch(operation, keys, timeout_ms)
         future.add_done_callback(lambda _done: self.produce_purgatory.drop(operation))
@@ -266,19 +274,24 @@ class ReplicaManager:
         except KafkaError as error:
             return error.code
         outcome = partition.check_committed(end_offset)
-        commit = self._group_commit
-        if outcome is ErrorCode.NONE and commit and not commit.is_durable(partition, end_offset):
-            commit.flush(partition, end_offset)
+        if outcome is ErrorCode.NONE and self._must_flush(partition, end_offset, REQUIRED_ACKS_ALL):
             return None
         return outcome
 
-    def _must_flush(self, partition: Partition, result: PartitionProduceResult) -> bool:
+    def _check_flushed(self, topic_partition: TopicPartition, end_offset: int) -> ErrorCode | None:
+        try:
+            partition = self._hosted.get(topic_partition)
+        except KafkaError as error:
+            return error.code
+        return None if self._must_flush(partition, end_offset, 1) else ErrorCode.NONE
+
+    def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
+        """True when an answer has to wait for the disk; the flush is under way then."""
         commit = self._group_commit
-        end_offset = result.last_offset + 1
-        if commit is None or commit.is_durable(partition, end_offset):
+        if commit is None or not commit.must_flush(partition, end_offset, required_acks):
             return False
         commit.flush(partition, end_offset)
-        return not commit.is_durable(partition, end_offset)
+        return commit.must_flush(partition, end_offset, required_acks)
 
     def _refused(
         self, topic_partition: TopicPartition, error: KafkaError

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
+from kbroker.log.file_system import StorageError
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_append_info import InvalidRecordSetError, LogAppendInfo
 from kbroker.model import TopicPartition
@@ -33,6 +34,8 @@ class MemoryLog:
         self.first_unstable_offset: int | None = None
         self.aborted: list = []
         self.recovery_point = 0
+        self.flush_messages = 2**63 - 1
+        self.sync_error: StorageError | None = None
         self.flushes = 0
         self.leader_epoch_cache = LeaderEpochCache([], lambda _entries: None)
         self.batches: list[tuple[int, int, bytes]] = []  # base offset, last offset, bytes
@@ -103,11 +106,25 @@ class MemoryLog:
         end = self.log_end_offset if up_to_offset is None else up_to_offset
         if end <= self.recovery_point:
             return None
-        return SimpleNamespace(end_offset=end, sync=lambda: None)
+        return SimpleNamespace(end_offset=end, sync=self._sync)
+
+    @property
+    def flush_due_offset(self):
+        return self.recovery_point + self.flush_messages
+
+    def flush_failed(self, flush, error):
+        if error.is_out_of_descriptors:
+            return True
+        self.fail_with = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return False
 
     def complete_flush(self, flush, now_ms=0):
         self.flushes += 1
         self.recovery_point = max(self.recovery_point, flush.end_offset)
+
+    def _sync(self):
+        if self.sync_error is not None:
+            raise self.sync_error
 
     def _records(self):
         return [record for _, _, batch in self.batches for record in records(batch)]

@@ -76,10 +76,10 @@ def test_a_directory_in_use_is_refused(tmp_path: Path, logs: LogManager) -> None
         manager(tmp_path).open_directories()
 
 
-def test_directories_are_let_go_when_one_of_them_is_in_use(tmp_path: Path) -> None:
+def test_directories_are_let_go_when_the_one_that_is_required_is_in_use(tmp_path: Path) -> None:
     used = started(tmp_path / "used")
     with pytest.raises(LogDirectoryError):
-        manager(tmp_path / "free", tmp_path / "used").open_directories()
+        manager(tmp_path / "free", tmp_path / "used").open_directories(str(tmp_path / "used"))
 
     manager(tmp_path / "free").open_directories()
     used.shutdown()

@@ -52,8 +52,9 @@ def test_a_log_deleted_during_its_flush_takes_no_directory_offline(tmp_path: Pat
     logs.delete_log(PARTITION)
 
     ((work, done),) = waiting
-    work()
-    done(None)
+    with pytest.raises(StorageError) as raised:
+        work()
+    done(raised.value)
 
     assert logs.online_directories == [str(tmp_path)]
     logs.shutdown()

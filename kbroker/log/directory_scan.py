@@ -1,0 +1,78 @@
+"""What lies in a data directory: logs to open, logs on their way out, and what is nobody's.
+
+Law: reads only. What is no log of this broker is left alone and named once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kbroker.config.topic_config import TopicConfig
+from kbroker.log.format import (
+    DELETE_DIRECTORY_SUFFIX,
+    is_moved_directory,
+    parse_directory_name,
+)
+from kbroker.log.log_directory import LogDirectory
+from kbroker.log.log_loader import LoadRequest
+
+_CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic of this broker
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class DirectoryContent:
+    """Partition directories of one data directory, by what becomes of them."""
+
+    requests: list[LoadRequest] = field(default_factory=list)
+    doomed: list[str] = field(default_factory=list)  # paths
+    strays: list[tuple[str, str]] = field(default_factory=list)  # (unknown topic, path)
+
+
+def scan(
+    directory: LogDirectory,
+    topic_config: Callable[[str], TopicConfig],
+    is_known: Callable[[str], bool],
+    now_ms: int,
+) -> DirectoryContent:
+    """Look through a data directory. Raises StorageError."""
+    recovery_points = directory.recovery_points()
+    start_offsets = directory.log_start_offsets()
+    configs: dict[str, TopicConfig] = {}
+    content = DirectoryContent()
+    foreign = []
+    for name in directory.file_system.list(directory.path):
+        path = f"{directory.path}/{name}"
+        if name.endswith(DELETE_DIRECTORY_SUFFIX):
+            content.doomed.append(path)
+            continue
+        topic_partition = None if is_moved_directory(name) else parse_directory_name(name)
+        if not directory.file_system.is_directory(path):
+            continue
+        if topic_partition is None or topic_partition.topic == _CLUSTER_METADATA_TOPIC:
+            foreign.append(name)
+            continue
+        topic = topic_partition.topic
+        if not is_known(topic):
+            foreign.append(name)
+            content.strays.append((topic, path))
+            continue
+        if topic not in configs:
+            configs[topic] = topic_config(topic)
+        content.requests.append(
+            LoadRequest(
+                topic_partition=topic_partition,
+                directory=path,
+                config=configs[topic],
+                now_ms=now_ms,
+                recovery_point=recovery_points.get(topic_partition, 0),
+                log_start_offset=start_offsets.get(topic_partition, 0),
+                was_clean=directory.was_clean,
+            )
+        )
+    if foreign:
+        _log.warning("Leaving alone what is no log of ours in %s: %s", directory.path, foreign)
+    return content
