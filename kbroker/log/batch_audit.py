@@ -9,7 +9,7 @@ Law: nothing here changes a file; any bytes give an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from fastcrc.crc32 import iscsi as crc32c
@@ -26,8 +26,7 @@ from kbroker.record.record_batch import (
     BatchHeader,
 )
 
-# Larger reads cost more for each byte: they no longer fit into what the allocator keeps.
-_WINDOW_BYTES: Final = 128 * 1024
+_WINDOW_BYTES: Final = 128 * 1024  # as FileRecords.batches
 _MIN_BATCH_BYTES: Final = 26
 _MAX_SCAN_BYTES: Final = 64 * 1024 * 1024
 _unpack = HEADER.unpack_from
@@ -40,6 +39,59 @@ class Damage(NamedTuple):
     end_position: int
     offset: int
     next_offset: int
+
+
+def recoverable_batches(
+    records: FileRecords, base_offset: int, last_allowed_offset: int, *, may_end_in_gap: bool
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, bytes) of the batches of a segment up to the first that is cut, broken or
+    out of order.
+
+    A batch behind a gap of offsets is believed once the next one agrees, or at the end of the
+    segment with `may_end_in_gap`.
+    """
+    expected = base_offset
+    held: tuple[int, BatchHeader, memoryview] | None = None
+    for position, header, view in _whole_batches(records):
+        if not is_intact(header, view):
+            break
+        last_offset = header.last_offset
+        first_offset = header.base_offset if header.magic == MAGIC else _first_offset(header, view)
+        if not expected <= first_offset <= last_offset <= last_allowed_offset:
+            break
+        if held is not None:
+            moved_by = held[1].base_offset - expected
+            if first_offset == held[1].next_offset - moved_by:
+                return  # without the gap it would fit: its own offset was damaged
+            yield held
+            if first_offset <= held[1].last_offset:
+                return
+            expected = held[1].next_offset
+            held = None
+        if first_offset == expected:
+            expected = last_offset + 1
+            yield position, header, view
+        else:
+            held = position, header, view
+    if held is not None and may_end_in_gap:
+        yield held
+
+
+def _whole_batches(records: FileRecords) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    try:
+        yield from records.batches()
+    except KafkaError:
+        return  # bytes that are no batch
+
+
+def _first_offset(header: BatchHeader, message: memoryview) -> int:
+    """Of an intact old message; the header of a compressed one tells the last."""
+    if not header.compression:
+        return header.base_offset
+    try:
+        return next(any_records(message)).offset
+    except (KafkaError, StopIteration):
+        return header.base_offset
 
 
 class BatchAudit:
@@ -200,10 +252,10 @@ class BatchAudit:
                 view = memoryview(self._records.read(position, size))
             if not is_intact(header, view):
                 return None
-            if header.magic < MAGIC and header.compression:
-                first = next(any_records(view[:size]))
-                delta = header.base_offset - first.offset
-                header = header._replace(base_offset=first.offset, last_offset_delta=delta)
-        except (KafkaError, StopIteration):
+        except KafkaError:
             return None
+        if header.magic < MAGIC:
+            first_offset = _first_offset(header, view[:size])
+            delta = header.base_offset - first_offset
+            header = header._replace(base_offset=first_offset, last_offset_delta=delta)
         return header if header.last_offset_delta >= 0 else None

@@ -7,6 +7,7 @@ Law: nothing here changes a file; the answer is what to believe.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from kbroker.errors import KafkaError
 from kbroker.log.format import MAX_RELATIVE_OFFSET
@@ -59,7 +60,7 @@ def are_rising(entries: Sequence[EpochEntry]) -> bool:
     """Whether leader epochs and their start offsets both rise, as they must in their file."""
     return all(entry.epoch >= 0 and entry.start_offset >= 0 for entry in entries) and all(
         before.epoch < after.epoch and before.start_offset < after.start_offset
-        for before, after in zip(entries, entries[1:], strict=False)
+        for before, after in pairwise(entries)
     )
 
 

@@ -256,7 +256,10 @@ class LogLoader:
             replay_batch(producers, header, batch, transaction_index)
             producers.map_end_offset = header.next_offset
 
-        cut_bytes = segment.recover(on_batch)
+        # Followers and the cleaner leave gaps; at the very end only where records are cleaned.
+        is_last = segment is self._segments.active
+        may_end_in_gap = not is_last or self._request.config.is_compacted
+        cut_bytes = segment.recover(on_batch, may_end_in_gap=may_end_in_gap)
         self._recovered.add(base_offset)
         self._write_snapshot(producers.map_end_offset)
         # A snapshot that is read leaves expired producers out; so does one that was just made

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kbroker.errors import KafkaError
+from kbroker.log.batch_audit import recoverable_batches
 from kbroker.log.file_records import FileRecords, RecordsSlice
 from kbroker.log.file_system import Bytes, FileSystem
 from kbroker.log.format import (
@@ -30,7 +30,6 @@ from kbroker.log.segment_check import DamagedBatchError, SegmentCheck
 from kbroker.log.time_index import TimeIndex
 from kbroker.log.transaction_index import TransactionIndex
 from kbroker.model import NO_TIMESTAMP
-from kbroker.record.legacy_record import is_intact
 from kbroker.record.record_batch import BatchHeader
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
@@ -293,8 +292,10 @@ class LogSegment:
             or not 0 <= params.max_offset - self.base_offset <= MAX_RELATIVE_OFFSET
         )
 
-    def recover(self, on_batch: OnBatch | None = None) -> int:
+    def recover(self, on_batch: OnBatch | None = None, *, may_end_in_gap: bool = True) -> int:
         """Walk the batches, rebuild the indexes, cut what is broken; the number of bytes that went.
+
+        Without `may_end_in_gap` a last batch that does not follow the one before it is broken.
 
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
         aborted transactions (which it appends to `transaction_index`) are the log's business.
@@ -305,7 +306,7 @@ class LogSegment:
         self.transaction_index.reset()
         self._largest = None
         self._first_batch_timestamp = None
-        valid = self._recover_batches(on_batch)
+        valid = self._recover_batches(on_batch, may_end_in_gap)
         file_size = self._file_system.size(self.records.path)
         self.records.truncate_to(valid)
         self.time_index.maybe_append(*self._largest_entry(), closing=True)
@@ -394,11 +395,16 @@ class LogSegment:
         for part in self.parts:
             part.delete()
 
-    def _recover_batches(self, on_batch: OnBatch | None) -> int:
+    def _recover_batches(self, on_batch: OnBatch | None, may_end_in_gap: bool) -> int:
         """Index the good batches; the position behind the last one."""
         valid = last_entry_position = 0
         largest = (NO_TIMESTAMP, self.base_offset)
-        for position, header, view in self._good_batches():
+        for position, header, view in recoverable_batches(
+            self.records,
+            self.base_offset,
+            self.base_offset + MAX_RELATIVE_OFFSET,
+            may_end_in_gap=may_end_in_gap,
+        ):
             if header.max_timestamp > largest[0]:
                 largest = (header.max_timestamp, header.last_offset)
             if position - last_entry_position > self._index_interval_bytes:
@@ -449,23 +455,6 @@ class LogSegment:
         if not self.offset_index.is_full and not self.time_index.is_full:
             self.offset_index.append(last_offset, position)
             self.time_index.maybe_append(*largest)
-
-    def _good_batches(self) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-        """Batches up to the first that is cut, broken or out of order."""
-        last_offset = self.base_offset - 1
-        limit = self.base_offset + MAX_RELATIVE_OFFSET
-        batches = self.records.batches()
-        while True:
-            try:
-                position, header, view = next(batches, (0, None, None))
-            except KafkaError:
-                return  # bytes that are no batch
-            if header is None or view is None:
-                return
-            if not last_offset < header.last_offset <= limit or not is_intact(header, view):
-                return
-            last_offset = header.last_offset
-            yield position, header, view
 
     def _is_too_old(self, params: RollParams) -> bool:
         first = self._first_batch_timestamp

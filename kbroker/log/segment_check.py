@@ -151,10 +151,7 @@ class SegmentCheck:
         position, expected = 0, base_offset
         while position < self._limit:
             end, expected = self._audit.verify(position, expected, self._limit)
-            if end < self._limit:
-                position = self._note_damage(end, expected, known)
-            else:
-                position = end
+            position = end if end >= self._limit else self._note_damage(end, expected, known)
         self._segment.reindex(self.headers())
 
     def _note_damage(self, position: int, offset: int, known: list[tuple[int, int]]) -> int:
