@@ -313,13 +313,16 @@ class RealFileLock:
 class RealFileSystem:
     """The operating system's files."""
 
+    _file_type: type[RealFile] = RealFile
+
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> RealFile:
         """Open for reading and writing, or only for reading."""
         flags = (os.O_RDONLY if read_only else os.O_RDWR) | os.O_CLOEXEC
         try:
-            return RealFile(path, os.open(path, flags | (os.O_CREAT if create else 0), 0o644))
+            fd = os.open(path, flags | (os.O_CREAT if create else 0), 0o644)
         except (OSError, ValueError) as error:
             raise _error(path, "open", error) from error
+        return self._file_type(path, fd)
 
     def map(self, path: str) -> RealMapping:
         """Map the whole file read-only."""

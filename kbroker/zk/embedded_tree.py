@@ -55,14 +55,11 @@ class EmbeddedTree:
         clock: Clock,
         files: TreeFiles | None = None,
         *,
-        fsync: bool = False,
         compact_bytes: int = 4 << 20,
     ) -> None:
         self._clock = clock
         self._journal = (
-            TreeJournal(files, fsync=fsync, compact_bytes=compact_bytes)
-            if files is not None
-            else None
+            TreeJournal(files, compact_bytes=compact_bytes) if files is not None else None
         )
         self._tree, self._zxid = self._journal.load() if self._journal else (DataTree(), 0)
         self._sessions: dict[int, TreeSession] = {}
@@ -79,7 +76,7 @@ class EmbeddedTree:
 
     def session(self) -> TreeSession:
         """Open a session. Its id is the zxid of its opening, so no two sessions ever share one."""
-        self._commit((), session_id=0)
+        self._commit((), session_id=0, lazy=True)  # the session ends with this process
         session = TreeSession(self, self._zxid)
         self._sessions[session.session_id] = session
         return session
@@ -89,6 +86,8 @@ class EmbeddedTree:
         for session in list(self._sessions.values()):
             session.expire()
         if self._journal:
+            if self._journal.is_doubtful:
+                self._compact(self._journal)
             self._compact_when_idle()
             self._journal.close()
             self._journal = None
@@ -97,13 +96,16 @@ class EmbeddedTree:
         """Every node with path, data and stat, parents first."""
         return [(path, node.data, node.stat()) for path, node in self._tree.walk()]
 
-    def _commit(self, ops: Sequence[Op], session_id: int) -> list[OpResult]:
+    def _commit(self, ops: Sequence[Op], session_id: int, *, lazy: bool = False) -> list[OpResult]:
+        if self._journal and self._journal.is_doubtful:
+            self._journal.compact(self._tree, self._zxid)
         zxid = self._zxid + 1
         now_ms = self._clock.now_ms()
         done = self._tree.apply(ops, zxid, now_ms, session_id)
         if self._journal:
             try:
-                self._journal.append(JournalEntry(zxid, now_ms, session_id, done.ops))
+                entry = JournalEntry(zxid, now_ms, session_id, done.ops)
+                self._journal.append(entry, lazy=lazy)
             except BaseException:
                 done.take_back()
                 raise
@@ -113,6 +115,12 @@ class EmbeddedTree:
         if self._journal and self._journal.wants_compaction:
             self._compact(self._journal)
         return done.results
+
+    def _flush(self) -> None:
+        if self._journal and self._journal.is_doubtful:
+            self._journal.compact(self._tree, self._zxid)
+        elif self._journal:
+            self._journal.flush()
 
     def _compact_when_idle(self) -> None:
         if self._journal and self._journal.size_bytes > _COMPACT_IDLE_BYTES:
@@ -217,9 +225,13 @@ class TreeSession:
         """Delete a node."""
         self._commit((DeleteOp(path, version),))
 
-    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Do all or nothing."""
-        return self._commit(ops)
+    async def multi(self, ops: Sequence[Op], *, lazy: bool = False) -> list[OpResult]:
+        """Do all or nothing; see `Tree.multi` for `lazy`."""
+        return self._commit(ops, lazy=lazy)
+
+    async def flush(self) -> None:
+        """Bring lazy transactions to the device."""
+        self._store._flush()
 
     def add_session_listener(self, listener: SessionListener) -> None:
         """Call `listener` whenever the state of the session changes."""
@@ -246,10 +258,10 @@ class TreeSession:
             raise SessionExpiredError(path)
         return self._store._tree
 
-    def _commit(self, ops: Sequence[Op]) -> list[OpResult]:
+    def _commit(self, ops: Sequence[Op], *, lazy: bool = False) -> list[OpResult]:
         if not self._alive:
             raise SessionExpiredError(ops[0].path if ops else "")
-        return self._store._commit(ops, self._session_id)
+        return self._store._commit(ops, self._session_id, lazy=lazy)
 
     def _create(self, op: CreateOp) -> str:
         path = self._commit((op,))[0]

@@ -199,11 +199,15 @@ class Tree(Protocol):
         """Delete a node. Raises NoNodeError, BadVersionError, NotEmptyError."""
         ...
 
-    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
-        """Do all or nothing.
+    async def multi(self, ops: Sequence[Op], *, lazy: bool = False) -> list[OpResult]:
+        """Do all or nothing; `lazy`: one of many, which `flush` makes durable together.
 
         The error raised is that of the first operation that fails, with its `op_index`.
         """
+        ...
+
+    async def flush(self) -> None:
+        """Return when every lazy `multi` before is as durable as the others were at once."""
         ...
 
     def add_session_listener(self, listener: SessionListener) -> None:

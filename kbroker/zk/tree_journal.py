@@ -13,9 +13,12 @@
                 (a node's children follow it)
 
 Laws: one write call per transaction, so a killed process leaves whole frames and at most one torn
-one at the end, which is cut when the journal is opened. A snapshot appears by rename; a journal
-that still holds transactions the snapshot has is fine, they are skipped by zxid. Replay is the same
-code that applied the transaction first.
+one at the end, which is cut when the journal is opened. A transaction is on the device before its
+caller goes on, unless it was asked for lazily: then before the next one that was not, or `flush`.
+After a failed sync nobody knows which frames are on the device, so the tree is written anew as a
+snapshot before anything else is kept. A snapshot appears by rename; a journal that still holds
+transactions the snapshot has is fine, they are skipped by zxid. Replay is the same code that
+applied the transaction first.
 """
 
 from __future__ import annotations
@@ -107,21 +110,17 @@ class JournalEntry:
 
 
 class TreeJournal:
-    """The files of one tree.
+    """The files of one tree. Owned by the event loop."""
 
-    Owned by the event loop. With `fsync`, every transaction is on the device before it counts.
-    """
-
-    def __init__(
-        self, files: TreeFiles, *, fsync: bool = False, compact_bytes: int = 4 << 20
-    ) -> None:
+    def __init__(self, files: TreeFiles, *, compact_bytes: int = 4 << 20) -> None:
         self._files = files
-        self._fsync = fsync
         self._compact_bytes = compact_bytes
         self._compact_at_bytes = compact_bytes  # later after a compaction that failed
         self._file: AppendFile | None = None
         self._size_bytes = 0
         self._is_torn = False  # part of a frame is at the end and could not be cut
+        self._is_unsynced = False  # the last frames wait for `flush`
+        self.is_doubtful = False  # a sync failed: `compact` before the next `append`
 
     @property
     def size_bytes(self) -> int:
@@ -148,24 +147,37 @@ class TreeJournal:
             raise TreeUnavailableError(f"tree files: {error}") from error
         return tree, zxid
 
-    def append(self, entry: JournalEntry) -> None:
-        """Write one transaction.
+    def append(self, entry: JournalEntry, *, lazy: bool = False) -> None:
+        """Write one transaction; `lazy` leaves the sync to a later call.
 
         Raises TreeUnavailableError when it cannot be kept; the file is then as before.
         """
         assert self._file is not None
+        assert not self.is_doubtful
         frame = encode_entry(entry)
         if self._is_torn:
             self._cut_back()
         try:
             self._file.write(frame)
-            if self._fsync:
-                self._file.fsync()
+            if lazy:
+                self._is_unsynced = True
+            else:
+                self._sync(self._file)
         except OSError as error:
             self._is_torn = True
             self._cut_back()
             raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
         self._size_bytes += len(frame)
+
+    def flush(self) -> None:
+        """Return when all transactions are on the device. Raises TreeUnavailableError."""
+        assert self._file is not None
+        if not self._is_unsynced:
+            return
+        try:
+            self._sync(self._file)
+        except OSError as error:
+            raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
 
     def compact(self, tree: DataTree, zxid: int) -> None:
         """Write a snapshot of `tree` at `zxid` and empty the journal.
@@ -181,7 +193,7 @@ class TreeJournal:
             raise TreeUnavailableError(f"{SNAPSHOT_NAME}: {error}") from error
         self._size_bytes = len(_JOURNAL_HEADER)
         self._compact_at_bytes = self._compact_bytes
-        self._is_torn = False
+        self._is_torn = self._is_unsynced = self.is_doubtful = False
 
     def close(self) -> None:
         """Put everything on the device and close."""
@@ -201,8 +213,19 @@ class TreeJournal:
             self._file.truncate(end)
         if end == 0:
             self._file.write(_JOURNAL_HEADER)
+            # A journal without its header, or without its name, would be lost whole.
+            self._file.fsync()
+            self._files.fsync_directory()
             end = len(_JOURNAL_HEADER)
         self._size_bytes = end
+
+    def _sync(self, file: AppendFile) -> None:
+        try:
+            file.fsync()
+        except OSError:
+            self.is_doubtful = self._is_unsynced
+            raise
+        self._is_unsynced = False
 
     def _cut_back(self) -> None:
         # Part of the frame may have reached the file; what follows it would be lost at the next
@@ -253,6 +276,8 @@ def decode_entries(data: bytes) -> Iterator[tuple[JournalEntry, int]]:
     if not data.startswith(_JOURNAL_HEADER):
         if _JOURNAL_HEADER.startswith(data):
             return  # killed while the header was written
+        if not any(data):
+            return  # power was lost before the header was on the device: nothing was kept yet
         raise CorruptTreeError(f"{JOURNAL_NAME}: unknown header {data[:8]!r}")
     position = len(_JOURNAL_HEADER)
     while position + _FRAME.size <= len(data):

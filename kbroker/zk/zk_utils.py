@@ -143,14 +143,16 @@ class ZkUtils:
         """Make the feature node of a new cluster."""
         await self._create_if_absent(zk_paths.FEATURE, zk_paths.encode_feature())
 
-    async def fenced(self, ops: Sequence[Op], epoch_version: int) -> list[OpResult]:
-        """Do all of `ops` if this is still the controller.
+    async def fenced(
+        self, ops: Sequence[Op], epoch_version: int, *, lazy: bool = False
+    ) -> list[OpResult]:
+        """Do all of `ops` if this is still the controller; `lazy` as in `Tree.multi`.
 
         Raises ControllerMovedError, or the error of the operation.
         """
         check = CheckOp(zk_paths.CONTROLLER_EPOCH, epoch_version)
         try:
-            results = (await self.tree.multi((check, *ops)))[1:]
+            results = (await self.tree.multi((check, *ops), lazy=lazy))[1:]
         except TreeError as error:
             if error.op_index == 0 and isinstance(error, (BadVersionError, NoNodeError)):
                 raise ControllerMovedError("the controller epoch has been raised") from error
@@ -220,6 +222,7 @@ class ZkUtils:
         except NoNodeError:  # one of them has been removed by hand
             await self._delete_recursive(path, epoch_version)
             await self.delete_topic_deletions([topic], epoch_version)
+            await self.tree.flush()
 
     async def partition_states(
         self, partitions: Iterable[TopicPartition]
@@ -251,6 +254,7 @@ class ZkUtils:
                 versions[write.topic_partition] = await self._write_state(op, epoch_version)
             except (NodeExistsError, BadVersionError, NoNodeError):
                 versions[write.topic_partition] = None
+        await self.tree.flush()
         return versions
 
     async def create_partition_paths(
@@ -265,7 +269,8 @@ class ZkUtils:
                 paths.insert(0, zk_paths.partitions_path(topic))
             for path in paths:
                 with suppress(NodeExistsError):
-                    await self.fenced((CreateOp(path),), epoch_version)
+                    await self.fenced((CreateOp(path),), epoch_version, lazy=True)
+        await self.tree.flush()
 
     # ---- topic deletion
 
@@ -387,7 +392,7 @@ class ZkUtils:
         return SetOp(path, data, write.expected_version)
 
     async def _write_state(self, op: CreateOp | SetOp, epoch_version: int) -> int:
-        result = (await self.fenced((op,), epoch_version))[0]
+        result = (await self.fenced((op,), epoch_version, lazy=True))[0]
         return result.version if isinstance(result, Stat) else 0
 
     async def _delete_fenced(self, path: str, epoch_version: int) -> None:
@@ -401,7 +406,8 @@ class ZkUtils:
             return
         for name in names:
             await self._delete_recursive(f"{path}/{name}", epoch_version)
-        await self._delete_fenced(path, epoch_version)
+        with suppress(NoNodeError):
+            await self.fenced((DeleteOp(path),), epoch_version, lazy=True)
 
 
 def _set(event: asyncio.Event, _change: WatchEvent) -> None:

@@ -26,6 +26,7 @@ class MemoryTreeFiles:
         self.fsyncs = 0
         self.fail_writes_after: int | None = None
         self.fails_to_truncate = False
+        self.fails_to_sync = False
 
     def snapshot(self) -> dict[str, bytes]:
         """What a killed process leaves."""
@@ -64,6 +65,8 @@ class MemoryAppendFile:
         self._data += data
 
     def fsync(self) -> None:
+        if self._files.fails_to_sync:
+            raise OSError(5, "Input/output error")
         self._files.fsyncs += 1
 
     def truncate(self, size_bytes: int) -> None:

@@ -286,12 +286,60 @@ def test_a_snapshot_that_cannot_be_written_fails_no_transaction(
     assert len(again.dump()) == 42
 
 
-def test_fsync_happens_per_transaction_only_when_asked_for() -> None:
-    async def main(fsync: bool) -> int:
+def test_every_transaction_is_on_the_device_at_once() -> None:
+    async def main() -> tuple[int, int]:
         files = MemoryTreeFiles()
-        session = EmbeddedTree(FixedClock(), files, fsync=fsync).session()
+        session = EmbeddedTree(FixedClock(), files).session()
+        before = files.fsyncs
         await session.create("/a")
-        return files.fsyncs
+        await session.set("/a", b"x")
+        return before, files.fsyncs - before
 
-    assert asyncio.run(main(False)) == 0
-    assert asyncio.run(main(True)) == 2
+    assert asyncio.run(main()) == (2, 2)  # the header and the name of the journal come first
+
+
+def test_lazy_transactions_share_one_sync() -> None:
+    async def main() -> list[int]:
+        files = MemoryTreeFiles()
+        session = EmbeddedTree(FixedClock(), files).session()
+        counts = [files.fsyncs]
+        for name in "abc":
+            await session.multi((CreateOp(f"/{name}"),), lazy=True)
+        counts.append(files.fsyncs)
+        await session.flush()
+        counts.append(files.fsyncs)
+        await session.flush()
+        return [*counts, files.fsyncs]
+
+    first, after_writes, flushed, again = asyncio.run(main())
+
+    assert (after_writes - first, flushed - first, again - first) == (0, 1, 1)
+
+
+def test_after_a_failed_sync_the_tree_is_written_anew() -> None:
+    async def main() -> MemoryTreeFiles:
+        files = MemoryTreeFiles()
+        session = EmbeddedTree(FixedClock(), files).session()
+        await session.multi((CreateOp("/a"),), lazy=True)
+        files.fails_to_sync = True
+        with pytest.raises(TreeUnavailableError):
+            await session.flush()
+        with pytest.raises(TreeUnavailableError):
+            await session.create("/b")
+        files.fails_to_sync = False
+        await session.create("/c")
+        assert "tree.snapshot" in files.contents
+        return files
+
+    files = asyncio.run(main())
+    again = EmbeddedTree(FixedClock(), MemoryTreeFiles(files.snapshot()))
+    assert [path for path, _, _ in again.dump()] == ["/", "/a", "/c"]
+
+
+def test_a_journal_that_was_never_on_the_device_is_empty() -> None:
+    files = MemoryTreeFiles({"tree.journal": bytes(40)})
+
+    tree = EmbeddedTree(FixedClock(), files)
+
+    assert [path for path, _, _ in tree.dump()] == ["/"]
+    assert files.snapshot()["tree.journal"].startswith(b"KBTJ")
