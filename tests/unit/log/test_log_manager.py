@@ -269,7 +269,7 @@ def test_a_failed_disk_takes_its_directory_offline_and_no_other(
     logs = started(tmp_path / "a", tmp_path / "b")
     first, second = (logs.get_or_create_log(TopicPartition("t", p)) for p in (0, 1))
     offline: list[tuple[str, list[TopicPartition]]] = []
-    logs.on_directory_offline(lambda path, lost: offline.append((path, lost)))
+    logs.on_directory_offline(lambda path, lost, _: offline.append((path, lost)))
     broken = first.segments.active.records
 
     def fail(self: object, data: object) -> int:
@@ -296,3 +296,49 @@ def test_new_topic_settings_reach_open_logs(tmp_path: Path, logs: LogManager) ->
     with pytest.raises(KafkaError) as caught:
         log.append_as_leader(batch(b"x"), 0, NOW_MS)
     assert caught.value.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_logs_of_topics_that_the_cluster_does_not_have_are_left_alone(tmp_path: Path) -> None:
+    first = started(tmp_path)
+    log = first.get_or_create_log(PARTITION, TOPIC_ID)
+    log.append_as_leader(batch(b"v"), leader_epoch=0, now_ms=NOW_MS)
+    first.shutdown()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()}
+
+    logs = manager(tmp_path)
+    logs.open_directories()
+    logs.load("cluster", 1, is_known=lambda topic: topic != "t")
+    logs.cleanup(NOW_MS + 10**12)
+
+    assert logs.all_logs() == []
+    assert {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()} == before
+    logs.shutdown()
+
+
+def test_a_new_topic_sets_the_logs_of_an_old_one_of_its_name_aside(tmp_path: Path) -> None:
+    first = started(tmp_path / "a", tmp_path / "b")
+    for partition in range(2):
+        log = first.get_or_create_log(TopicPartition("t", partition), TOPIC_ID)
+        log.append_as_leader(batch(b"v"), leader_epoch=0, now_ms=NOW_MS)
+    first.shutdown()
+    logs = manager(tmp_path / "a", tmp_path / "b")
+    logs.open_directories()
+    logs.load("cluster", 1, is_known=lambda _: False)
+
+    new = logs.get_or_create_log(PARTITION, UUID(int=78))
+
+    assert (new.topic_id, new.log_end_offset) == (UUID(int=78), 0)
+    strays = sorted(path.name.partition(".")[0] for path in tmp_path.glob("?/*-stray"))
+    assert strays == ["t-0", "t-1"]
+    logs.shutdown()
+
+
+def test_the_highest_producer_id_of_all_logs_is_known(logs: LogManager) -> None:
+    assert logs.highest_producer_id() == -1
+
+    for partition, producer_id in enumerate((7, 4000, 12)):
+        log = logs.get_or_create_log(TopicPartition("t", partition))
+        options = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+        log.append_as_leader(batch(b"v", **options), leader_epoch=0, now_ms=NOW_MS)
+
+    assert logs.highest_producer_id() == 4000

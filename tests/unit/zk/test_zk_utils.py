@@ -190,3 +190,15 @@ def test_a_node_among_the_brokers_that_is_no_id_is_passed_over() -> None:
         assert [each.broker_id for each in await zk.all_brokers()] == [3]
 
     run(scenario)
+
+
+def test_producer_ids_skip_what_logs_have_seen_and_never_go_back() -> None:
+    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
+        await zk.skip_producer_ids(1, -1)
+        assert (await zk.allocate_producer_id_block(1)).first_id == 0
+        await zk.skip_producer_ids(1, 2001)
+        assert (await zk.allocate_producer_id_block(1)).first_id == 3000
+        await zk.skip_producer_ids(1, 5)
+        assert (await zk.allocate_producer_id_block(1)).first_id == 4000
+
+    run(scenario)
