@@ -19,6 +19,7 @@ from uuid import UUID
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log import log_flush, log_read
+from kbroker.log import message_set_append as message_set
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
@@ -37,7 +38,7 @@ from kbroker.log.producer_state import duplicate_append_info
 from kbroker.log.segment_store import SegmentStore
 from kbroker.log.trusted_append import TrustedBatches, apply_trusted, read_trusted
 from kbroker.model import TopicPartition
-from kbroker.record.record_batch import BatchHeader
+from kbroker.record.record_batch import MAGIC, BatchHeader
 
 _BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
 
@@ -113,19 +114,20 @@ class Log:
 
         A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes
         back with its old offsets and `duplicate`. Raises KafkaError: see `log_append`,
-        `ProducerStateManager.validate`, RECORD_LIST_TOO_LARGE, KAFKA_STORAGE_ERROR.
+        `message_set_append`, `ProducerStateManager.validate`, RECORD_LIST_TOO_LARGE,
+        KAFKA_STORAGE_ERROR.
         """
         if origin != AppendOrigin.CLIENT:
-            batches = read_trusted(records, self.topic_partition, self._rules, self.log_end_offset)
-            batches.assign_offsets(self.log_end_offset, leader_epoch, now_ms, self._rules)
-            if batches.headers and leader_epoch != self.leader_epoch_cache.latest_epoch:
-                self._assign_epoch(leader_epoch, self.log_end_offset)
-            return self._append_trusted(batches, origin, now_ms)
+            records = message_set.whole_messages(records)
+            if origin != AppendOrigin.OLD_CLIENT or not message_set.holds_batch(records):
+                return self._append_several(records, leader_epoch, now_ms, origin)
         rules = self._rules
         header = check_produced_batch(records, self.topic_partition, rules)
         max_timestamp = header[8]
         log_append_time = -1
         if rules.opens_batches or header[5] & 0x08:
+            if rules.magic != MAGIC:
+                return self._append_several(records, leader_epoch, now_ms, AppendOrigin.OLD_CLIENT)
             records, header, max_timestamp, log_append_time = open_batch(
                 records, header, self.topic_partition, rules, now_ms
             )
@@ -377,29 +379,27 @@ class Log:
             return None
         return duplicate_append_info(duplicate, self.log_start_offset)
 
+    def _append_several(
+        self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin
+    ) -> LogAppendInfo:
+        """What is not one batch of the topic's own format."""
+        place = message_set.Place(self.topic_partition, self.log_end_offset, leader_epoch, now_ms)
+        batches = message_set.placed_batches(records, origin, self._rules, place)
+        if batches.headers and leader_epoch != self.leader_epoch_cache.latest_epoch:
+            self._assign_epoch(leader_epoch, place.first_offset)
+        return self._append_trusted(batches, origin, now_ms)
+
     def _append_trusted(
         self, batches: TrustedBatches, origin: AppendOrigin, now_ms: int
     ) -> LogAppendInfo:
-        headers = batches.headers
-        if not headers:
-            end = self.log_end_offset
-            return LogAppendInfo(end, end - 1, -1, -1, -1, self.log_start_offset, 0)
+        info = batches.info(self.log_end_offset, self.log_start_offset)
+        if not batches.headers:
+            return info
         markers = batches.validate(self.producer_state, origin)
-        first_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
-        largest = max(headers, key=lambda header: header.max_timestamp)
-        newest = (largest.max_timestamp, largest.last_offset)
-        self._write(batches.records, (first_offset, last_offset), newest, now_ms)
-        apply_trusted(self.producer_state, headers, markers, self.segments.active.transaction_index)
-        self.producer_state.map_end_offset = last_offset + 1
-        return LogAppendInfo(
-            first_offset,
-            last_offset,
-            largest.max_timestamp,
-            largest.last_offset,
-            -1,
-            self.log_start_offset,
-            len(batches.records),
-        )
+        newest = (info.max_timestamp, info.offset_of_max_timestamp)
+        self._write(batches.records, (info.first_offset, info.last_offset), newest, now_ms)
+        apply_trusted(self.producer_state, batches.headers, markers, self.segments.active)
+        return info
 
     def _write(
         self,

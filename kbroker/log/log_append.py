@@ -8,6 +8,7 @@ client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kbroker.config.config_values import MAX_LONG
@@ -16,7 +17,9 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log_append_info import InvalidRecordsError, InvalidRecordSetError, RecordError
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import CODEC_IDS, ZSTD
+from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
+    MAGIC,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     assign_log_append_time,
@@ -44,6 +47,8 @@ class AppendRules(NamedTuple):
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     compression: int | None  # None: the producer's codec stays
+    compression_level: int | None  # of that codec; None: its default
+    magic: int  # the format that records are stored in
     walks_records: bool  # kbroker.record.validation=full
     opens_batches: bool  # one of the settings above needs more than the header
 
@@ -57,7 +62,8 @@ class AppendRules(NamedTuple):
         codec = (
             None if config.compression_type == "producer" else CODEC_IDS[config.compression_type]
         )
-        opens = is_compacted or stamps or walks_records or codec is not None
+        magic = config.message_format
+        opens = is_compacted or stamps or walks_records or codec is not None or magic != MAGIC
         return cls(
             config.max_message_bytes,
             config.segment_bytes,
@@ -66,6 +72,8 @@ class AppendRules(NamedTuple):
             before,
             after,
             codec,
+            config.compression_level,
+            magic,
             walks_records,
             opens or before != MAX_LONG or after != MAX_LONG,
         )
@@ -106,10 +114,7 @@ def check_produced_batch(
     if batch_size > rules.max_message_bytes:
         raise too_large(batch_size, topic_partition, rules)
     if not crc_matches(batch, 0, batch_size):
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE,
-            f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}.",
-        )
+        raise record_corrupt(header, topic_partition)
     attributes = header[5]
     record_count = header[12]
     if (
@@ -136,18 +141,20 @@ def open_batch(
     Raises KafkaError: INVALID_RECORD, INVALID_TIMESTAMP (InvalidRecordsError names the records),
     UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE.
     """
+    check_stamps(header, rules, header.record_count)
     stamps = rules.stamps_append_time
     changes_codec = rules.compression is not None and header.compression != rules.compression
     max_timestamp = header.max_timestamp
     if changes_codec or not stamps or rules.is_compacted or rules.walks_records:
         max_timestamp = validate_records(header, batch)
         if rules.is_compacted:
-            _check_keys(batch, header, topic_partition)
+            check_keys(keyless_records(header, batch), topic_partition)
         if not stamps:
-            _check_timestamps(batch, rules, now_ms)
+            check_timestamps(records(batch), rules, now_ms)
     if changes_codec:
         assert rules.compression is not None
-        batch = bytearray(recompress(header, batch, 0, rules.compression))
+        level = rules.compression_level
+        batch = bytearray(recompress(header, batch, 0, rules.compression, level))
         if len(batch) > rules.max_message_bytes:
             raise too_large(len(batch), topic_partition, rules)
         header = read_header(batch)
@@ -177,6 +184,59 @@ def larger_than_segment(
         f"Message batch size is {size_bytes} bytes in append to partition {topic_partition}, "
         f"which exceeds the maximum configured segment size of {rules.segment_bytes}.",
     )
+
+
+def record_corrupt(header: BatchHeader, topic_partition: TopicPartition) -> KafkaError:
+    """The refusal of a batch or message with a wrong checksum."""
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}.",
+    )
+
+
+def check_keys(keyless: Sequence[int], topic_partition: TopicPartition) -> None:
+    """Refuse records without key, given by their indexes: what a compacted topic does."""
+    if keyless:
+        reason = (
+            "Compacted topic cannot accept message without key in topic partition "
+            f"{topic_partition}"
+        )
+        raise _record_errors([RecordError(index, reason) for index in keyless])
+
+
+def check_stamps(
+    header: BatchHeader, rules: AppendRules, record_count: int, first_index: int = 0
+) -> None:
+    """INVALID_TIMESTAMP where a client says that the broker set the time, and that would count."""
+    if header.attributes & TIMESTAMP_TYPE_BIT and (
+        rules.stamps_append_time or header.max_timestamp == NO_TIMESTAMP
+    ):
+        reason = (
+            "Invalid timestamp type in message. "
+            "Producer should not set timestamp type to LogAppendTime."
+        )
+        indexes = range(first_index, first_index + record_count)
+        raise _invalid_timestamps([RecordError(index, reason) for index in indexes])
+
+
+def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -> None:
+    """INVALID_TIMESTAMP for records further from the broker's time than the topic allows."""
+    before, after = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
+    if before == MAX_LONG and after == MAX_LONG:
+        return
+    allowed = f"[{_wrapped(now_ms - before)}, {_wrapped(now_ms + after)}]"
+    errors = [
+        RecordError(
+            index,
+            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
+            f"The timestamp should be within {allowed}",
+        )
+        for index, record in enumerate(given)
+        if record.timestamp != NO_TIMESTAMP
+        and not now_ms - before <= record.timestamp <= now_ms + after
+    ]
+    if errors:
+        raise _invalid_timestamps(errors)
 
 
 def _malformed(error: KafkaError, size: int) -> KafkaError:
@@ -223,37 +283,12 @@ def _bad_header(header: BatchHeader, topic_partition: TopicPartition) -> KafkaEr
     return KafkaError(ErrorCode.INVALID_RECORD, f"{reason} in topic partition {topic_partition}.")
 
 
-def _check_keys(batch: WritableBatch, header: BatchHeader, topic_partition: TopicPartition) -> None:
-    keyless = keyless_records(header, batch)
-    if keyless:
-        reason = (
-            "Compacted topic cannot accept message without key in topic partition "
-            f"{topic_partition}"
-        )
-        raise _record_errors([RecordError(index, reason) for index in keyless])
-
-
-def _check_timestamps(batch: WritableBatch, rules: AppendRules, now_ms: int) -> None:
-    before, after = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
-    if before == MAX_LONG and after == MAX_LONG:
-        return
-    allowed = f"[{_wrapped(now_ms - before)}, {_wrapped(now_ms + after)}]"
-    errors = [
-        RecordError(
-            index,
-            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-            f"The timestamp should be within {allowed}",
-        )
-        for index, record in enumerate(records(batch))
-        if record.timestamp != NO_TIMESTAMP
-        and not now_ms - before <= record.timestamp <= now_ms + after
-    ]
-    if errors:
-        raise InvalidRecordsError(
-            ErrorCode.INVALID_TIMESTAMP,
-            "One or more records have been rejected due to invalid timestamp",
-            errors,
-        )
+def _invalid_timestamps(errors: list[RecordError]) -> InvalidRecordsError:
+    return InvalidRecordsError(
+        ErrorCode.INVALID_TIMESTAMP,
+        "One or more records have been rejected due to invalid timestamp",
+        errors,
+    )
 
 
 def _record_errors(errors: list[RecordError]) -> InvalidRecordsError:

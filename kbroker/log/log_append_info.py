@@ -16,6 +16,7 @@ class AppendOrigin(IntEnum):
     REPLICATION = 0  # a follower storing what its leader sent: offsets and epochs stay
     COORDINATOR = 1  # group or transaction coordinator: may write control batches
     CLIENT = 2  # a Produce request
+    OLD_CLIENT = 3  # one of version 0 to 2: any number of messages, the last may be cut off
 
 
 class RecordError(NamedTuple):

@@ -1,4 +1,5 @@
-"""Appends that do not come from a client: what a leader sent, what a coordinator writes.
+"""Appends of several batches: what a leader sent, what a coordinator writes, and message sets of
+old clients once `message_set_append` has checked them.
 
 Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for
 sequences, and control batches end transactions.
@@ -8,13 +9,14 @@ from __future__ import annotations
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log_append import AppendRules, larger_than_segment
-from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.log_segment import LogSegment
 from kbroker.log.producer_replay import end_transaction, first_record
 from kbroker.log.producer_state import ProducerStateManager
-from kbroker.log.transaction_index import TransactionIndex
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.record.record_batch import (
+    MAGIC,
     BatchHeader,
     ControlRecord,
     assign_log_append_time,
@@ -26,13 +28,37 @@ Markers = list[tuple[ControlRecord, int] | None]  # per batch: the marker in it 
 
 
 class TrustedBatches:
-    """Whole batches in one buffer, with their headers."""
+    """Whole batches in one buffer, with their headers.
 
-    __slots__ = ("headers", "records")
+    `log_append_time` is told to who asked for the append; -1 where records keep their own time.
+    """
 
-    def __init__(self, records: memoryview, headers: list[BatchHeader]) -> None:
+    __slots__ = ("headers", "log_append_time", "records")
+
+    def __init__(
+        self, records: memoryview, headers: list[BatchHeader], log_append_time: int = -1
+    ) -> None:
         self.records = records
         self.headers = headers
+        self.log_append_time = log_append_time
+
+    def info(self, log_end_offset: int, log_start_offset: int) -> LogAppendInfo:
+        """What their append at `log_end_offset` comes to; offsets are -1 where there are none."""
+        headers = self.headers
+        if not headers:
+            return LogAppendInfo(-1, -1, -1, -1, -1, log_start_offset, 0)
+        largest = max(headers, key=lambda header: header.max_timestamp)
+        # Where a compressed message of an old format begins is not told by its header.
+        is_old = headers[0].magic < MAGIC
+        return LogAppendInfo(
+            log_end_offset if is_old else headers[0].base_offset,
+            headers[-1].last_offset,
+            largest.max_timestamp,
+            largest.last_offset,
+            self.log_append_time,
+            log_start_offset,
+            len(self.records),
+        )
 
     def assign_offsets(
         self, next_offset: int, leader_epoch: int, now_ms: int, rules: AppendRules
@@ -116,19 +142,20 @@ def apply_trusted(
     state: ProducerStateManager,
     headers: list[BatchHeader],
     markers: Markers,
-    transaction_index: TransactionIndex,
+    segment: LogSegment,
 ) -> None:
-    """Record the batches that have been written."""
+    """Record the batches that have been written to `segment`."""
     for header, marker in zip(headers, markers, strict=True):
         if header.producer_id < 0:
             continue
         if marker is not None:
             control, timestamp = marker
             end_transaction(
-                state, header, control, header.base_offset, timestamp, transaction_index
+                state, header, control, header.base_offset, timestamp, segment.transaction_index
             )
         elif not header.is_control:
             state.update(header, header.base_offset, header.last_offset, header.max_timestamp)
+    state.map_end_offset = headers[-1].next_offset
 
 
 def _header_at(view: memoryview, position: int) -> BatchHeader | None:
