@@ -10,15 +10,6 @@ from kbroker.log.file_system import Bytes, RealFile, RealFileSystem
 
 
 class TemporaryFile(RealFile):
-    """A file of the operating system, never synced."""
-
-    __slots__ = ()
-
-    def sync(self) -> None:
-        """Do nothing: see the law above."""
-
-
-class TemporaryFile(RealFile):
     """A file of the operating system that is never synced."""
 
     __slots__ = ()
@@ -31,11 +22,6 @@ class TemporaryFileSystem(RealFileSystem):
     """The operating system's files, never synced."""
 
     _file_type = TemporaryFile
-
-    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> TemporaryFile:
-        """Open for reading and writing, or only for reading."""
-        file = super().open(path, create=create, read_only=read_only)
-        return TemporaryFile(path, file.detach())
 
     def write_bytes(self, path: str, data: Bytes, *, sync: bool = False) -> None:  # noqa: ARG002
         """Create or replace the content in place."""
