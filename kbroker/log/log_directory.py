@@ -165,7 +165,7 @@ class LogDirectory:
 def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:
     """Make, lock and read a data directory. Raises LogDirectoryError."""
     try:
-        file_system.make_directory(path)
+        _make_durably(file_system, path)
         lock = file_system.lock(f"{path}/{LOCK_FILE}")
     except StorageError as error:
         raise LogDirectoryError(f"Data directory {path} cannot be used: {error}") from error
@@ -181,3 +181,15 @@ def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:
         lock.release()
         raise LogDirectoryError(f"Data directory {path} cannot be used: {error}") from error
     return LogDirectory(path, file_system, lock, was_clean, meta)
+
+
+def _make_durably(file_system: FileSystem, path: str) -> None:
+    """Make a directory with its missing parents, so that a power loss does not take them away."""
+    missing = []
+    while path and not file_system.exists(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    if missing:
+        file_system.make_directory(missing[0])
+    for made in reversed(missing):
+        file_system.sync_directory(made.rpartition("/")[0] or "/")

@@ -161,7 +161,7 @@ class ImageCheck:
             self._check_promised(log, promise, found)
         if not self.violations:
             self._check_lookups(log, found)
-            self._check_epochs(log, found)
+            self._check_epochs(log, found, promise.may_lack_below)
             self._check_transactions(log, found)
             self._check_producers(log, found)
         return found
@@ -210,9 +210,10 @@ class ImageCheck:
                     f"{log.topic_partition} at time {wanted}: {answer}, expected {expected}",
                 )
 
-    def _check_epochs(self, log: Log, found: Found) -> None:
+    def _check_epochs(self, log: Log, found: Found, start_offset: int) -> None:
+        """From the log start before the crash on: for records below it epochs were given up."""
         for header, _ in found:
-            offset = max(header.base_offset, log.log_start_offset)
+            offset = max(header.base_offset, log.log_start_offset, start_offset)
             if header.next_offset <= offset:
                 continue
             epoch = log.leader_epoch_cache.epoch_for_offset(offset)
@@ -238,10 +239,13 @@ class ImageCheck:
                 f"{log.topic_partition}: {log.last_stable_offset=}, expected {stable}",
             )
         noted = {
-            (entry.producer_id, entry.first_offset, entry.last_offset)
+            # Where the log no longer holds its beginning, the index alone knows the first offset.
+            (entry.producer_id, entry.first_offset if whole else -1, entry.last_offset)
             for segment in log.segments
             for entry in segment.transaction_index.entries
         }
+        if not whole:
+            aborted = {(producer_id, -1, last) for producer_id, _, last in aborted}
         if not aborted <= noted or any(last not in markers for _, _, last in noted):
             self.report(
                 "wrong transactions",

@@ -25,6 +25,7 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
+from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
 from kbroker.replication.replica_manager import ReplicaManager
@@ -138,8 +139,7 @@ class CrashLoad:
         self.replicas.create_future = self.loop.create_future  # type: ignore[method-assign]
         self.replicas.update_metadata(update_metadata())
         self.storage.logs.write_with(self._write_later)
-        if self.flush == "acks-all":
-            self.replicas.set_group_commit(self._flush_later)
+        self.replicas.set_group_commit(FlushPolicy(self.flush), self._flush_later)
         for name in self.storage.topics_to_delete():
             self._finish_deletion(name)
         for name, assignment in self.storage.topics().items():

@@ -48,7 +48,7 @@ class CrashStorage:
 
     def __init__(self, disk: FileSystem, time: VirtualTime) -> None:
         self.logs = LogManager(LOG_DIRS, LogConfig(), lambda _: TOPIC_CONFIG, disk, time)
-        self.logs.open_directories()
+        self.logs.open_directories(LOG_DIRS[0])
         self.tree = EmbeddedTree(time, TreeDirectory(disk, LOG_DIRS[0]))
         self.zk = ZkUtils(self.tree.session(), time)
         finish(self.zk.create_persistent_paths())
