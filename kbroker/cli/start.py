@@ -113,6 +113,7 @@ def _run(settings: LoadedSettings, temporary: str | None, *, adopt: bool) -> int
 
 async def _serve(settings: LoadedSettings, temporary: str | None, *, adopt: bool) -> None:
     from kbroker.log.file_system import RealFileSystem
+    from kbroker.log.log_directory import LogDirectoryError
     from kbroker.log.temporary_file_system import TemporaryFileSystem
     from kbroker.server.kafka_server import KafkaServer
 
@@ -129,18 +130,25 @@ async def _serve(settings: LoadedSettings, temporary: str | None, *, adopt: bool
     )
     starting = asyncio.create_task(server.startup(), name="startup")
     stopping = asyncio.create_task(stop.wait(), name="stop signal")
+    failing = asyncio.create_task(server.failed.wait(), name="failure")
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
     try:
         if starting.done():
             starting.result()
             _tell(server.end_points, temporary)
-            await stopping
+            await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
         else:
             starting.cancel()  # asked to stop before the start was over
             await asyncio.wait({starting})
     finally:
         stopping.cancel()
+        failing.cancel()
         await server.shutdown()
+    if server.failed.is_set():
+        raise LogDirectoryError(
+            f"No data directory is left of {', '.join(settings.config.log.data_directories())}: "
+            "the broker stopped. Repair the disks and start it again"
+        )
 
 
 def _tell(end_points: Sequence[object], temporary: str | None) -> None:

@@ -22,14 +22,22 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_flush: str = define(
         "never",
-        "When records are forced to the disk: never, as in Kafka, or before an acks=all answer "
-        "of a partition with fewer than two in-sync replicas (acks-all).",
-        one_of=("never", "acks-all"),
+        "When records are forced to the disk: never beyond flush.messages and flush.ms, as in "
+        "Kafka; before an acks=all answer of a partition with fewer than two in-sync replicas "
+        "(acks-all); or before every answer to a producer (always).",
+        one_of=("never", "acks-all", "always"),
         importance="high",
     )
     kbroker_advertise: str | None = define(
         None,
         "HOST:PORT given to every client, whatever address it came by; for the first listener.",
+    )
+    kbroker_cleaner: str = define(
+        "process",
+        "Where compacted logs are cleaned: in a process of its own, which leaves the broker's "
+        "answers as fast as they are, or on a thread of the broker.",
+        one_of=("process", "thread"),
+        importance="low",
     )
     kbroker_loop: str = define(
         "auto",

@@ -37,7 +37,9 @@ def begin(
         if not and_closed or not log.files.unsynced.has_closed:
             return None
         start_offset = end_offset
-    return log.files.begin_flush((start_offset, end_offset), log.leader_epoch_cache.changes, log.cuts)
+    return log.files.begin_flush(
+        (start_offset, end_offset), log.leader_epoch_cache.changes, log.cuts
+    )
 
 
 def may_begin_again(log: FlushableLog, flush: PendingFlush, error: StorageError) -> bool:

@@ -47,6 +47,9 @@ from kbroker.model import TopicPartition
 # What is wrong with one file, not with the disk under it.
 _ONE_FILE = (ENOENT, EACCES, EPERM, EISDIR, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL)
 
+# Told the path of a data directory that failed, the partitions lost with it, and the error.
+OnOffline = Callable[[str, list[TopicPartition], StorageError], None]
+
 _log = logging.getLogger(__name__)
 
 
@@ -79,7 +82,7 @@ class LogManager:
         self._strays: dict[str, list[str]] = {}  # paths, by a topic that the cluster does not have
         self._was_clean = True
         self._required: str | None = None
-        self._on_offline: Callable[[str, list[TopicPartition]], None] = lambda _, __: None
+        self._on_offline: OnOffline = lambda _, __, ___: None
         self._environment = LogEnvironment(
             file_system=file_system,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
@@ -136,8 +139,8 @@ class LogManager:
         """Let `run` write checkpoints and sync logs from now on."""
         self._directories.run_write = run
 
-    def on_directory_offline(self, callback: Callable[[str, list[TopicPartition]], None]) -> None:
-        """Call back with the path and the lost partitions when a data directory fails."""
+    def on_directory_offline(self, callback: OnOffline) -> None:
+        """Call back when a data directory fails."""
         self._on_offline = callback
 
     @property
@@ -285,6 +288,10 @@ class LogManager:
             return high_watermarks.get(log.topic_partition)
 
         self._checkpoint(REPLICATION_OFFSET_CHECKPOINT_FILE, high_watermark)
+
+    def fail_directory(self, path: str, error: StorageError) -> None:
+        """Something else than a log found out that the disk of a data directory fails."""
+        self._directories.fail(path, error)
 
     def look_after_directories(self) -> None:
         """Notice directories that were removed, and room in those that were full."""
@@ -466,7 +473,7 @@ class LogManager:
         for topic_partition in lost:
             log = self._logs[topic_partition]
             log.failure = log.failure or error
-        self._on_offline(directory.path, lost)
+        self._on_offline(directory.path, lost, error)
 
     def release(self) -> None:
         """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""

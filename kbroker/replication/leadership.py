@@ -132,7 +132,7 @@ class Leadership:
         partition = self._hosted.find(topic_partition)
         self._check_order(partition, topic_id, state)
         if partition is None:
-            partition = self._create(topic_partition, topic_id)
+            partition = self._create(topic_partition, topic_id, is_new=state.is_new)
         order = LeaderAndIsr(
             leader=state.leader,
             leader_epoch=state.leader_epoch,
@@ -172,9 +172,11 @@ class Leadership:
                 f"it has no replica on broker {self._broker_id}",
             )
 
-    def _create(self, topic_partition: TopicPartition, topic_id: UUID) -> Partition:
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: UUID, *, is_new: bool
+    ) -> Partition:
         known_id = None if topic_id == ZERO_UUID else topic_id
-        log = self._log_manager.get_or_create_log(topic_partition, known_id)
+        log = self._log_manager.get_or_create_log(topic_partition, known_id, is_new=is_new)
         checkpointed = self._checkpointed_high_watermarks().pop(topic_partition, 0)
         log.update_high_watermark(min(max(checkpointed, log.log_start_offset), log.log_end_offset))
         partition = Partition(

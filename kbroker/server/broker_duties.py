@@ -21,6 +21,7 @@ def broker_duties(
             replication.replica_high_watermark_checkpoint_interval_ms,
             replicas.checkpoint_high_watermarks,
         ),
+        Duty("data directory check", 1_000, logs.look_after_directories),
         Duty(
             "in-sync replica check",
             replication.replica_lag_time_max_ms / 2,

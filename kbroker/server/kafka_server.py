@@ -16,6 +16,7 @@ import logging
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 
 from kbroker.apis import registry
 from kbroker.apis.context import Services
@@ -30,10 +31,12 @@ from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.errors import ConfigError
-from kbroker.log.file_system import FileSystem, RealFileSystem
+from kbroker.log.cleaner.log_cleaner import LogCleaner
+from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
+from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.adoption import Adoption
@@ -44,7 +47,9 @@ from kbroker.server.broker_duties import broker_duties
 from kbroker.server.broker_identity import config_of_broker, settle_identity
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
+from kbroker.server.cleaner_threads import CleanerThreads, CleanerWorker
 from kbroker.server.file_limit import raise_file_limit
+from kbroker.server.flush_threads import FlushThreads
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.local_channel import LocalChannel
 from kbroker.server.system_clock import SystemClock
@@ -52,6 +57,7 @@ from kbroker.server.tree_files import TreeDirectory
 from kbroker.server.watchdog import Watchdog
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_utils import ZkUtils
 
 _log = logging.getLogger(__name__)
@@ -82,6 +88,9 @@ class KafkaServer:
         self._file_system = file_system or RealFileSystem()
         self._undo = AsyncExitStack()
         self._waiter = MetadataWaiter()
+        self._flush_policy = FlushPolicy(config.kbroker.kbroker_flush)
+        self._flush_threads = FlushThreads()
+        self.failed = asyncio.Event()  # no data directory is left: nothing can be served any more
         self.lifecycle = BrokerLifecycle()
         self.end_points: tuple[EndPoint, ...] = ()
 
@@ -147,12 +156,13 @@ class KafkaServer:
             self._clock,
             walks_records=config.kbroker.kbroker_record_validation == "full",
         )
-        meta = self._logs.open_directories()
+        tree_directory = config.log.data_directories()[0]
+        meta = self._logs.open_directories(tree_directory)
         self._undo.callback(self._logs.release)
-        tree = EmbeddedTree(
-            self._clock, TreeDirectory(self._file_system, config.log.data_directories()[0])
-        )
-        self._undo.callback(tree.close)
+        self._tree_files = TreeDirectory(self._file_system, tree_directory)
+        self._tree_files.on_failure = partial(self._logs.fail_directory, tree_directory)
+        tree = EmbeddedTree(self._clock, self._tree_files)
+        self._undo.callback(_close_tree, tree)
         self._zk = ZkUtils(tree.session(), self._clock)
         await self._zk.create_persistent_paths()
         adopted = await adoption.carry_out(self._zk)
@@ -173,8 +183,7 @@ class KafkaServer:
             self._logs, self._metadata, clock, clock, config.replication
         )
         self._logs.on_directory_offline(self._on_directory_offline)
-        if config.kbroker.kbroker_flush == "acks-all":
-            self._replicas.set_group_commit(self._run_in_flush_thread)
+        self._replicas.set_group_commit(self._flush_policy, self._flush_threads.run)
         self._topics = TopicAdmin(zk, self._current_config, self._metadata, self._waiter)
         self._groups = self._make_groups()
         channel = LocalChannel(self._replicas, self._waiter, self._load_topic_settings)
@@ -246,12 +255,31 @@ class KafkaServer:
         writer = BackgroundWriter()
         self._logs.write_with(writer.run)
         self._undo.push_async_callback(writer.stop)
+        self._undo.callback(self._flush_threads.stop)
+        self._start_cleaner(writer)
         self._work.start()
         self._undo.callback(self._work.stop)
         if _log.isEnabledFor(logging.DEBUG):
             watchdog = Watchdog()
             watchdog.start()
             self._undo.callback(watchdog.stop)
+
+    def _start_cleaner(self, writer: BackgroundWriter) -> None:
+        if not self._config.log.log_cleaner_enable:
+            return
+        in_process = self._config.kbroker.kbroker_cleaner == "process"
+        threads = CleanerThreads(partial(_new_cleaner, self._file_system, in_process=in_process))
+        self._undo.push_async_callback(threads.stop)
+        cleaner = LogCleaner(
+            self._logs,
+            lambda: self._settings.config.log,
+            self._file_system,
+            (self._clock, self._clock),
+            threads,
+            writer.run,
+        )
+        cleaner.start()
+        self._undo.callback(cleaner.stop)
 
     async def _bind(self) -> None:
         self.end_points = await self._socket_server.start()
@@ -310,8 +338,35 @@ class KafkaServer:
         for topic in {log.topic_partition.topic for log in self._logs.all_logs()}:
             self._logs.update_topic_config(topic, self._settings.of_topic(topic))
 
-    def _run_in_flush_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
-        return asyncio.get_running_loop().run_in_executor(None, work)
-
-    def _on_directory_offline(self, _path: str, partitions: list[TopicPartition]) -> None:
+    def _on_directory_offline(
+        self, path: str, partitions: list[TopicPartition], error: StorageError
+    ) -> None:
         self._replicas.partitions_offline(partitions)
+        if not self._logs.online_directories:
+            _log.error("no data directory is left: the broker stops")
+            self.failed.set()
+        elif path == self._config.log.data_directories()[0]:
+            self._tree_files.refuse(error)
+            _log.error(
+                "%s holds the cluster's metadata too: topics and settings cannot be changed until "
+                "the broker is started again on a sound disk; other directories are served",
+                path,
+            )
+
+
+def _new_cleaner(file_system: FileSystem, *, in_process: bool) -> CleanerWorker:
+    from kbroker.server import cleaner_workers  # with the first job: start-up cost
+
+    # Another process knows nothing of files that are not the system's.
+    if in_process and isinstance(file_system, RealFileSystem):
+        return cleaner_workers.ProcessWorker()
+    return cleaner_workers.ThreadWorker(file_system)
+
+
+def _close_tree(tree: EmbeddedTree) -> None:
+    try:
+        tree.close()
+    except TreeUnavailableError as error:
+        _log.warning(
+            "The tree could not be closed, its journal is read at the next start: %s", error
+        )

@@ -172,7 +172,7 @@ class MemoryLogManager:
     def get_log(self, topic_partition):
         return self.logs.get(topic_partition)
 
-    def get_or_create_log(self, topic_partition, topic_id):
+    def get_or_create_log(self, topic_partition, topic_id, *, is_new=True):
         if self.refuse is not None:
             raise self.refuse
         if topic_partition not in self.logs:
