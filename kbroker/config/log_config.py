@@ -96,34 +96,27 @@ class LogConfig(ConfigGroup):
         list_of=("compact", "delete"),
         dynamic="cluster-wide",
     )
-    log_cleaner_enable: bool = define(
-        True, "Run the log cleaner for compacted topics.", support="not yet"
-    )
-    log_cleaner_threads: int = define(
-        1, "Cleaner threads.", at_least=0, dynamic="cluster-wide", support="not yet"
-    )
+    log_cleaner_enable: bool = define(True, "Run the log cleaner for compacted topics.")
+    log_cleaner_threads: int = define(1, "Cleaner threads.", at_least=0, dynamic="cluster-wide")
     log_cleaner_io_max_bytes_per_second: float = define(
         MAX_DOUBLE,
         "Limit of the cleaner's reads and writes together.",
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_cleaner_dedupe_buffer_size: int = define(
         134_217_728,
         "Memory of the cleaners' offset maps together.",
         type=ConfigType.LONG,
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_cleaner_io_buffer_size: int = define(
         524_288,
         "Memory of the cleaners' read and write buffers together.",
         at_least=0,
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_cleaner_io_buffer_load_factor: float = define(
-        0.9, "How full an offset map may get.", dynamic="cluster-wide", support="not yet"
+        0.9, "How full an offset map may get.", dynamic="cluster-wide"
     )
     log_cleaner_backoff_ms: int = define(
         15_000,
@@ -131,7 +124,6 @@ class LogConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_cleaner_min_cleanable_ratio: float = define(
         0.5,
@@ -139,7 +131,6 @@ class LogConfig(ConfigGroup):
         at_least=0,
         at_most=1,
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_cleaner_delete_retention_ms: int = define(
         86_400_000,
@@ -147,7 +138,6 @@ class LogConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_cleaner_min_compaction_lag_ms: int = define(
         0,
@@ -155,7 +145,6 @@ class LogConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_cleaner_max_compaction_lag_ms: int = define(
         MAX_LONG,
@@ -163,7 +152,6 @@ class LogConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=1,
         dynamic="cluster-wide",
-        support="not yet",
     )
     log_index_size_max_bytes: int = define(
         10_485_760, "Largest size of an offset index file.", at_least=4, dynamic="cluster-wide"

@@ -59,7 +59,6 @@ class TopicConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=0,
         synonyms=("log.cleaner.delete.retention.ms",),
-        support="not yet",
     )
     file_delete_delay_ms: int = define(
         60_000,
@@ -122,7 +121,6 @@ class TopicConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=1,
         synonyms=("log.cleaner.max.compaction.lag.ms",),
-        support="not yet",
     )
     max_message_bytes: int = define(
         1_048_588, "Largest record batch accepted.", at_least=0, synonyms=("message.max.bytes",)
@@ -172,7 +170,6 @@ class TopicConfig(ConfigGroup):
         at_least=0,
         at_most=1,
         synonyms=("log.cleaner.min.cleanable.ratio",),
-        support="not yet",
     )
     min_compaction_lag_ms: int = define(
         0,
@@ -180,7 +177,6 @@ class TopicConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=0,
         synonyms=("log.cleaner.min.compaction.lag.ms",),
-        support="not yet",
     )
     min_insync_replicas: int = define(
         1,

@@ -25,7 +25,7 @@ class OffsetMap:
     """Last offsets by key. Owned by one cleaner."""
 
     def __init__(self, memory_bytes: int, load_factor: float = 0.9) -> None:
-        """`memory_bytes` bounds all tables together, `load_factor` the part of their room in use."""
+        """`memory_bytes` bounds all tables together, `load_factor` how full they may get."""
         self._slot_limit = _slots_within(memory_bytes)
         room = (memory_bytes - self._slot_limit * _SLOT_BYTES) // _ENTRY_BYTES - 1
         # Above three quarters, probing would cost more than another round of cleaning.

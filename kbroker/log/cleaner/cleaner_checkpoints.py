@@ -1,0 +1,72 @@
+"""`cleaner-offset-checkpoint` of each data directory: how far the cleaner came in each log.
+
+Law: a log carries its own offset, which goes back where the log is cut; the files follow. A log
+that is not compacted (any more) is in no file: all of it is dirty when that changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from kbroker.log.checkpoint import CheckpointError
+from kbroker.log.file_system import StorageError
+from kbroker.log.format import CLEANER_OFFSET_CHECKPOINT_FILE
+from kbroker.log.log import Log
+from kbroker.log.log_directory import LogDirectory
+from kbroker.log.log_manager import LogManager
+from kbroker.log.write_runner import WriteRunner
+from kbroker.model import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class CleanerCheckpoints:
+    """The checkpoint files of all data directories. Owned by the event loop."""
+
+    def __init__(self, logs: LogManager, run_write: WriteRunner) -> None:
+        self._logs = logs
+        self._run_write = run_write
+        self._saved: dict[str, dict[TopicPartition, int]] = {}
+
+    def load(self) -> None:
+        """Tell every log how far it was cleaned. A file that cannot be read counts as empty."""
+        for directory in self._online():
+            try:
+                offsets = directory.read_offsets(CLEANER_OFFSET_CHECKPOINT_FILE)
+            except (CheckpointError, StorageError) as error:
+                _log.warning("Ignoring a checkpoint file that cannot be read: %s", error)
+                offsets = {}
+            self._saved[directory.path] = offsets
+            for log in self._logs_in(directory):
+                if log.config.is_compacted:
+                    log.cleaned_end_offset = offsets.get(log.topic_partition)
+
+    def save(self) -> None:
+        """Write the files of directories where something changed."""
+        for directory in self._online():
+            logs = self._logs_in(directory)
+            for log in logs:
+                if not log.config.is_compacted:
+                    log.cleaned_end_offset = None
+            offsets = {
+                log.topic_partition: log.cleaned_end_offset
+                for log in logs
+                if log.cleaned_end_offset is not None
+            }
+            if offsets == self._saved.get(directory.path, {}):
+                continue
+            self._saved[directory.path] = offsets
+            write = partial(directory.write_offsets, CLEANER_OFFSET_CHECKPOINT_FILE, offsets)
+            self._run_write(write, partial(self._written, logs))
+
+    def _written(self, logs: list[Log], error: StorageError | None) -> None:
+        if error is not None and logs:
+            logs[0].disk_failed(error)
+
+    def _online(self) -> list[LogDirectory]:
+        return [d for d in self._logs.directories() if d.failure is None]
+
+    def _logs_in(self, directory: LogDirectory) -> list[Log]:
+        home = f"{directory.path}/"
+        return [log for log in self._logs.all_logs() if log.directory.startswith(home)]

@@ -1,0 +1,351 @@
+"""LogCleaner: looks for the dirtiest compacted log, has it cleaned, and puts what comes out in its
+place.
+
+Law: one cleaning per log. A cleaning reads segments that nobody writes to any more and makes files
+that nobody else knows; the log itself is changed here alone, and only where it still is what was
+cleaned. A log that cannot be understood is left alone until the broker starts again; one whose disk
+refuses takes its data directory offline as anywhere else.
+
+Owned by the event loop. A runner carries out the jobs and calls back in the loop's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from errno import ENOENT
+from typing import Protocol
+
+from kbroker.clock import Clock, Timer, TimerHandle
+from kbroker.config.log_config import LogConfig
+from kbroker.errors import KafkaError
+from kbroker.log.cleaner.cleanable_log import (
+    LogToClean,
+    cleaning_job,
+    first_dirty_offset,
+    log_to_clean,
+)
+from kbroker.log.cleaner.cleaner_checkpoints import CleanerCheckpoints
+from kbroker.log.cleaner.cleaning_job import (
+    CleanedGroup,
+    CleanerLimits,
+    CleaningDone,
+    CleaningEnd,
+    CleaningFailed,
+    CleaningJob,
+)
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import CLEANED_SUFFIX
+from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.log import Log
+from kbroker.log.log_manager import LogManager
+from kbroker.log.segment_swap import SegmentSwap
+from kbroker.log.write_runner import WriteRunner
+
+_MAX_MAP_BYTES = 2**31 - 1  # as in Kafka, per thread
+_MIN_READ_BYTES = 4096
+_MIB = 1024 * 1024
+
+_log = logging.getLogger(__name__)
+
+
+class CleanerRunner(Protocol):
+    """Carries out jobs, several at a time."""
+
+    def run(
+        self,
+        job: CleaningJob,
+        on_group: Callable[[CleanedGroup], None],
+        on_end: Callable[[CleaningEnd | None], None],
+    ) -> Callable[[], None]:
+        """Begin; the way to abort it comes back. `on_end` is called once, last, and later than
+        this returns, with None for a job that was aborted.
+        """
+        ...
+
+    def rest(self) -> None:
+        """There is nothing to do for a while."""
+        ...
+
+
+@dataclass(slots=True)
+class _Cleaning:
+    """One log in work."""
+
+    log: Log
+    job: CleaningJob
+    abort: Callable[[], None] = lambda: None
+    open_swaps: int = 0
+    was_overtaken: bool = False  # the log changed: nothing more of this goes into it
+    has_ended: bool = False
+    end: CleaningEnd | None = field(default=None)
+
+
+class LogCleaner:
+    """All cleaning of a broker. `start`, then it goes on by itself until `stop`."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        settings: Callable[[], LogConfig],
+        file_system: FileSystem,
+        clocks: tuple[Clock, Timer],
+        runner: CleanerRunner,
+        run_write: WriteRunner,
+    ) -> None:
+        """`settings` tells the settings in force at that moment."""
+        self._logs = logs
+        self._settings = settings
+        self._file_system = file_system
+        self._clock, self._timer = clocks
+        self._runner = runner
+        self._run_write = run_write
+        self._checkpoints = CleanerCheckpoints(logs, run_write)
+        self._running: list[_Cleaning] = []
+        self._uncleanable: set[Log] = set()
+        self._next_look: TimerHandle | None = None
+        self._is_stopped = False
+
+    def start(self) -> None:
+        """Read how far each log was cleaned, and look for work from now on."""
+        self._checkpoints.load()
+        self._look_later(self._settings().log_cleaner_backoff_ms)
+
+    def stop(self) -> None:
+        """Begin nothing more and abort what is going on; the runner tells when that is done."""
+        self._is_stopped = True
+        if self._next_look is not None:
+            self._next_look.cancel()
+        for cleaning in self._running:
+            cleaning.abort()
+
+    def look(self) -> None:
+        """Begin as many cleanings as there are dirty logs and threads."""
+        if self._is_stopped:
+            return
+        self._checkpoints.save()
+        self._uncleanable &= set(self._logs.all_logs())
+        settings = self._settings()
+        while len(self._running) < settings.log_cleaner_threads:
+            target = self._dirtiest()
+            if target is None:
+                break
+            self._begin(target, settings)
+        if not self._running:
+            self._runner.rest()
+        self._look_later(max(1, settings.log_cleaner_backoff_ms))
+
+    def _look_later(self, delay_ms: float) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
+        self._next_look = self._timer.call_later(delay_ms, self.look)
+
+    # Choosing
+
+    def _dirtiest(self) -> LogToClean | None:
+        busy = {id(cleaning.log) for cleaning in self._running}
+        due = []
+        for log in self._logs.all_logs():
+            if not log.config.is_compacted or log.failure is not None:
+                continue
+            if id(log) not in busy and log not in self._uncleanable:
+                target = self._examine(log)
+                if target is not None and target.is_due:
+                    due.append(target)
+        return max(due, key=lambda target: target.cleanable_ratio, default=None)
+
+    def _examine(self, log: Log) -> LogToClean | None:
+        try:
+            first_dirty = first_dirty_offset(log)
+            if log.cleaned_end_offset not in (None, first_dirty):
+                log.cleaned_end_offset = first_dirty
+            return log_to_clean(log, first_dirty, self._clock.now_ms())
+        except StorageError as error:
+            self._disk_failed(log, error)
+        except (KafkaError, CorruptIndexError) as error:
+            self._mark_uncleanable(log, str(error))
+        return None
+
+    def _begin(self, target: LogToClean, settings: LogConfig) -> None:
+        try:
+            job = cleaning_job(target, self._file_system, _limits(settings), self._clock.now_ms())
+        except StorageError as error:
+            self._disk_failed(target.log, error)
+            self._uncleanable.add(target.log)
+            return
+        except CorruptIndexError as error:
+            self._mark_uncleanable(target.log, str(error))
+            return
+        _log.info(
+            "Beginning cleaning of log %s, offsets %d to %d are dirty",
+            target.log.topic_partition,
+            job.first_dirty_offset,
+            job.first_uncleanable_offset,
+        )
+        cleaning = _Cleaning(target.log, job)
+        self._running.append(cleaning)
+        cleaning.abort = self._runner.run(
+            job,
+            lambda group: self._swap_in(cleaning, group),
+            lambda end: self._ended(cleaning, end),
+        )
+
+    # What comes out
+
+    def _swap_in(self, cleaning: _Cleaning, group: CleanedGroup) -> None:
+        if self._is_stopped or not self._is_current(cleaning):
+            self._overtake(cleaning)
+            return
+        try:
+            swap = cleaning.log.files.begin_swap(group.base_offset, group.sources)
+            if swap is None or not swap.stage():
+                self._overtake(cleaning)
+                return
+        except StorageError as error:
+            self._swap_failed(cleaning, error)
+            return
+        cleaning.open_swaps += 1
+        self._sync_then(cleaning, swap, lambda: self._take_over(cleaning, swap))
+
+    def _take_over(self, cleaning: _Cleaning, swap: SegmentSwap) -> None:
+        log = cleaning.log
+        if not swap.take_over(self._clock.now_ms() + log.config.file_delete_delay_ms):
+            self._overtake(cleaning)
+            self._swap_closed(cleaning)
+            return
+
+        def finish() -> None:
+            swap.finish()
+            self._sync_then(cleaning, swap, lambda: self._swap_closed(cleaning))
+
+        self._sync_then(cleaning, swap, finish)
+
+    def _sync_then(
+        self, cleaning: _Cleaning, swap: SegmentSwap, following: Callable[[], None]
+    ) -> None:
+        """Bring the last step to the disk, then take the next one."""
+        directory = swap.directory
+
+        def synced(error: StorageError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                following()
+            except StorageError as failure:
+                self._swap_failed(cleaning, failure)
+                self._swap_closed(cleaning)
+
+        self._run_write(lambda: self._file_system.sync_directory(directory), synced)
+
+    def _swap_closed(self, cleaning: _Cleaning) -> None:
+        cleaning.open_swaps -= 1
+        self._close_if_done(cleaning)
+
+    def _swap_failed(self, cleaning: _Cleaning, error: StorageError) -> None:
+        self._overtake(cleaning)
+        self._disk_failed(cleaning.log, error)
+
+    def _overtake(self, cleaning: _Cleaning) -> None:
+        if not cleaning.was_overtaken:
+            cleaning.was_overtaken = True
+            cleaning.abort()
+
+    def _is_current(self, cleaning: _Cleaning) -> bool:
+        log = cleaning.log
+        return (
+            not cleaning.was_overtaken
+            and log.failure is None
+            and log.config.is_compacted
+            and self._logs.get_log(log.topic_partition) is log
+        )
+
+    # The end
+
+    def _ended(self, cleaning: _Cleaning, end: CleaningEnd | None) -> None:
+        cleaning.has_ended = True
+        cleaning.end = end
+        self._close_if_done(cleaning)
+
+    def _close_if_done(self, cleaning: _Cleaning) -> None:
+        if not cleaning.has_ended or cleaning.open_swaps:
+            return
+        self._running.remove(cleaning)
+        end = cleaning.end
+        if isinstance(end, CleaningDone) and self._is_current(cleaning):
+            cleaning.log.cleaned_end_offset = end.end_offset
+            self._checkpoints.save()
+            _log_stats(cleaning, end)
+            if not self._is_stopped:
+                self._look_later(0)  # there may be more
+            return
+        if isinstance(end, CleaningFailed) and self._is_current(cleaning):
+            self._failed(cleaning.log, end)
+        self._remove_leftovers(cleaning)
+
+    def _failed(self, log: Log, end: CleaningFailed) -> None:
+        if not end.path:
+            self._mark_uncleanable(log, end.reason)
+            return
+        error = StorageError(end.path, end.operation, end.errno)
+        if error.errno == ENOENT and not self._file_system.exists(end.path):
+            return  # retention was faster
+        self._disk_failed(log, error)
+
+    def _disk_failed(self, log: Log, error: StorageError) -> None:
+        if error.is_passing:
+            _log.warning("Cleaning of log %s is tried again: %s", log.topic_partition, error)
+        elif error.errno != ENOENT or self._logs.get_log(log.topic_partition) is log:
+            log.disk_failed(error)
+
+    def _mark_uncleanable(self, log: Log, reason: str) -> None:
+        self._uncleanable.add(log)
+        _log.warning(
+            "Log %s is not cleaned any more until the broker starts again: %s",
+            log.topic_partition,
+            reason,
+        )
+
+    def _remove_leftovers(self, cleaning: _Cleaning) -> None:
+        directory = cleaning.log.directory
+        try:
+            for name in self._file_system.list(directory):
+                if name.endswith(CLEANED_SUFFIX):
+                    self._file_system.unlink(f"{directory}/{name}")
+        except StorageError as error:
+            _log.debug("the next start removes what is left of a cleaning: %s", error)
+
+
+def _limits(settings: LogConfig) -> CleanerLimits:
+    """What one of the threads may use."""
+    threads = max(1, settings.log_cleaner_threads)
+    return CleanerLimits(
+        map_bytes=min(settings.log_cleaner_dedupe_buffer_size // threads, _MAX_MAP_BYTES),
+        load_factor=settings.log_cleaner_io_buffer_load_factor,
+        read_bytes=max(_MIN_READ_BYTES, settings.log_cleaner_io_buffer_size // threads // 2),
+        bytes_per_s=settings.log_cleaner_io_max_bytes_per_second / threads,
+    )
+
+
+def _log_stats(cleaning: _Cleaning, end: CleaningDone) -> None:
+    stats = end.stats
+    _log.info(
+        "Cleaned log %s up to offset %d in %.1f s: %.1f MiB with %d records became %.1f MiB with "
+        "%d; %d keys in %.1f MiB, %.1f %% of the offset map",
+        cleaning.log.topic_partition,
+        end.end_offset,
+        end.elapsed_s,
+        stats.bytes_read / _MIB,
+        stats.records_read,
+        stats.bytes_written / _MIB,
+        stats.records_written,
+        stats.map_records,
+        stats.map_used_bytes / _MIB,
+        100 * stats.map_utilization,
+    )
+    if stats.keyless_records:
+        _log.warning(
+            "Log %s had %d records without a key, which a compacted log cannot keep",
+            cleaning.log.topic_partition,
+            stats.keyless_records,
+        )

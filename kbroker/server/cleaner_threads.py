@@ -1,0 +1,105 @@
+"""Carries out cleaning jobs behind the event loop: each on a thread, and its work in a process
+(`kbroker.cleaner=process`) or on that thread itself (`thread`).
+
+Why a process: Python runs one thread at a time. A cleaning thread would hold the loop up for 5 ms
+at every hand-over, or for as long as its slices are, at every single request; a process that takes
+only idle processor time does not.
+
+Law: every callback comes in the loop's thread. After `stop` no thread and no process is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from kbroker.log.cleaner.cleaning_job import (
+    CleanedGroup,
+    CleaningDone,
+    CleaningEnd,
+    CleaningFailed,
+    CleaningJob,
+)
+
+_STOP_TIMEOUT_S = 10.0
+
+_log = logging.getLogger(__name__)
+
+OnGroup = Callable[[CleanedGroup], None]
+OnEnd = Callable[[CleaningEnd | None], None]
+
+
+class CleanerWorker(Protocol):
+    """Does one job after the other, on the thread that asks."""
+
+    def clean(self, job: CleaningJob, report: OnGroup) -> CleaningEnd | None:
+        """Do the job; None where it was aborted or came to no end."""
+        ...
+
+    def abort(self) -> None:
+        """Let `clean` return soon; from any thread. Nothing but `close` may follow."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds between two jobs; this waits for a moment."""
+        ...
+
+
+class CleanerThreads:
+    """A CleanerRunner. Owned by the event loop."""
+
+    def __init__(self, new_worker: Callable[[], CleanerWorker]) -> None:
+        self._new_worker = new_worker
+        self._resting: list[CleanerWorker] = []
+        self._running: dict[threading.Thread, CleanerWorker] = {}
+
+    def run(self, job: CleaningJob, on_group: OnGroup, on_end: OnEnd) -> Callable[[], None]:
+        """See CleanerRunner."""
+        worker = self._resting.pop() if self._resting else self._new_worker()
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            end: CleaningEnd | None = None
+            try:
+                end = worker.clean(job, lambda group: post(lambda: on_group(group)))
+            except Exception as error:
+                _log.exception("cleaning of %s-%d failed", job.topic, job.partition)
+                end = CleaningFailed(reason=f"the cleaner failed: {error!r}")
+            if not isinstance(end, CleaningDone):
+                worker.abort()
+                worker.close()
+            post(lambda: finish(end))
+
+        def finish(end: CleaningEnd | None) -> None:
+            del self._running[thread]
+            if isinstance(end, CleaningDone):
+                self._resting.append(worker)
+            on_end(end)
+
+        def post(callback: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(callback)
+
+        thread = threading.Thread(target=work, name="log-cleaner", daemon=True)
+        self._running[thread] = worker
+        thread.start()
+        return worker.abort
+
+    def rest(self) -> None:
+        """Let idle workers go."""
+        for worker in self._resting:
+            threading.Thread(target=worker.close, name="log-cleaner-close", daemon=True).start()
+        self._resting.clear()
+
+    async def stop(self) -> None:
+        """Abort everything; return when it has ended and everybody was told."""
+        for worker in self._running.values():
+            worker.abort()
+        for thread in list(self._running):
+            await asyncio.to_thread(thread.join, _STOP_TIMEOUT_S)
+        await asyncio.sleep(0)
+        for worker in self._resting:
+            await asyncio.to_thread(worker.close)
+        self._resting.clear()
