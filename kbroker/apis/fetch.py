@@ -1,9 +1,10 @@
-"""Fetch (key 1), versions 4 to 18: read record batches, as slices of the segment files.
+"""Fetch (key 1): read record batches, as slices of the segment files.
 
-v4: isolation level. v7: sessions (KIP-227). v9: leader epochs (KIP-320). v11: consumers may read
-from followers. v12: diverging epochs. v13: topics by id. v16: who leads instead (KIP-951). v18: a
-follower's high watermark. Not served: rack aware replica selection (the preferred read replica is
-always -1), and tiered storage.
+v0, v1: message format 0. v2, v3: format 1; what is stored in a newer one is converted. v3: limit of
+the whole answer. v4: format 2, isolation level. v7: sessions (KIP-227). v9: leader epochs
+(KIP-320). v10: zstd. v11: consumers may read from followers. v12: diverging epochs. v13: topics by
+id. v16: who leads instead (KIP-951). v18: a follower's high watermark. Not served: rack aware
+replica selection (the preferred read replica is always -1), and tiered storage.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.replication.fetch_params import FetchParams
 from kbroker.replication.fetch_session import FetchContext
 
+FIRST_VERSION_WITH_FORMAT_1 = 2
+FIRST_VERSION_WITH_MAX_BYTES = 3
+FIRST_VERSION_WITH_FORMAT_2 = 4
+FIRST_VERSION_WITH_STORAGE_ERROR = 6
+FIRST_VERSION_WITH_ZSTD = 10
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADER_HINTS = 16
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 
-@api(FetchRequest, serves="4-18")
+@api(FetchRequest, serves="0-18")
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""
     version = ctx.api_version
@@ -37,6 +43,9 @@ def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaita
         request, version, ctx.metadata.topic_name, is_follower=replica_id >= 0
     )
     params = _params(ctx, request, replica_id)
+    if version < FIRST_VERSION_WITH_FORMAT_2:
+        converted = ctx.replicas.fetch_converted(params, context.asked_for)
+        return _answer_later(ctx, context, converted)
     answers = ctx.replicas.fetch(params, context.asked_for)
     if isinstance(answers, list):
         return _answer(ctx, context, answers)
@@ -53,7 +62,7 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         isolation = FetchIsolation.LOG_END
     else:
         max_bytes = min(max_bytes, ctx.replicas.config.fetch_max_bytes)
-    return FetchParams(
+    params = FetchParams(
         isolation=isolation,
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
@@ -61,6 +70,17 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         replica_id=replica_id,
         leader_only=is_follower or ctx.api_version < FIRST_VERSION_FROM_FOLLOWERS,
     )
+    if ctx.api_version < FIRST_VERSION_WITH_ZSTD:
+        _restrict(params, ctx.api_version)
+    return params
+
+
+def _restrict(params: FetchParams, version: int) -> None:
+    """What fetchers of old versions do not know."""
+    params.knows_zstd = False
+    params.is_hard_limit = version < FIRST_VERSION_WITH_MAX_BYTES
+    if version < FIRST_VERSION_WITH_FORMAT_2:
+        params.max_magic = 0 if version < FIRST_VERSION_WITH_FORMAT_1 else 1
 
 
 async def _answer_later(
@@ -74,6 +94,11 @@ async def _answer_later(
 def _answer(
     ctx: RequestContext, context: FetchContext, answers: list[FetchResponse.PartitionData]
 ) -> FetchResponse:
+    if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
+        for data in answers:
+            if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
+                # An unknown code is not tried again; this one makes the client look for the leader.
+                data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     response = context.response(answers)
     if ctx.api_version >= FIRST_VERSION_WITH_LEADER_HINTS:
         _add_leader_hints(ctx, context, answers, response)

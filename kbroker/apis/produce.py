@@ -1,8 +1,10 @@
-"""Produce (key 0), versions 3 to 13: append record batches.
+"""Produce (key 0): append record batches.
 
-v3: record format 2. v5: log start offset. v7: zstd. v8: errors per record. v10: who leads instead
-(KIP-951). v13: topics by id. Not served: transactions, so v12's implicit ones neither. acks=0 has
-no answer; an error closes the connection, which is all the producer can notice.
+v0, v1: message format 0. v2: format 1, log append time. Both are put into the topic's format, and
+any format is taken. v3: format 2, one batch per partition. v5: log start offset. v7: zstd. v8:
+errors per record. v10: who leads instead (KIP-951). v13: topics by id. Not served: transactions, so
+v12's implicit ones neither. acks=0 has no answer; an error closes the connection, which is all the
+producer can notice.
 """
 
 from __future__ import annotations
@@ -12,21 +14,26 @@ from collections.abc import Awaitable
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.registry import api
+from kbroker.log.log_append_info import AppendOrigin
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import NoResponse
 from kbroker.replication.produce_request import ProduceWork
 from kbroker.replication.produce_result import PartitionProduceResult
 
+FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10
+
+CLIENT, OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
 
 Answer = ProduceResponse | NoResponse
 
 
-@api(ProduceRequest, serves="3-13")
+@api(ProduceRequest, serves="0-13")
 def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[Answer]:
     """Append; answered at once unless followers have to store the records first."""
     work = ProduceWork(request, ctx.api_version, ctx.metadata.topic_name)
-    results = ctx.replicas.append_records(work.entries, request.acks, request.timeout_ms)
+    origin = CLIENT if ctx.api_version >= FIRST_VERSION_WITH_BATCHES else OLD_CLIENT
+    results = ctx.replicas.append_records(work.entries, request.acks, request.timeout_ms, origin)
     if isinstance(results, list):
         return _answer(ctx, request.acks, work, results)
     return _answer_later(ctx, request.acks, work, results)

@@ -108,6 +108,25 @@ def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> 
     return DownConverted(bytes(out), next_offset)
 
 
+def has_compressed(data: Bytes) -> bool:
+    """True where a batch is compressed, or cannot be read: what converting it costs is not known
+    from its size.
+    """
+    view = memoryview(data)
+    position = 0
+    try:
+        while position < len(view):
+            header = _whole_header(view, position)
+            if header is None:
+                return False
+            if header.compression:
+                return True
+            position += header.size_bytes
+    except KafkaError:
+        return True
+    return False
+
+
 def _whole_header(view: memoryview, position: int) -> BatchHeader | None:
     try:
         header = read_any_header(view, position)

@@ -23,6 +23,9 @@ class FetchParams:
     min_bytes: int = 1
     max_wait_ms: int = 0
     replica_id: int = CONSUMER_REPLICA_ID
+    max_magic: int = 2  # the newest message format the fetcher knows
+    knows_zstd: bool = True
+    is_hard_limit: bool = False  # a first batch larger than the limit does not come whole
     leader_only: bool = True  # consumers of version 11 and newer may read from followers (KIP-392)
 
 

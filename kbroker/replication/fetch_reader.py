@@ -3,13 +3,15 @@ partition's error code.
 
 Law: owned by the event loop; no record is copied, an answer holds slices of segment files. Every
 partition that was asked for has one entry in the outcome, in the same order. The first batch found
-is returned whole whatever the limits say, so that a consumer always gets on (KIP-74).
+is returned whole whatever the limits say, so that a consumer always gets on (KIP-74); fetchers of
+versions before that are held to their limit. Conversion is in `down_conversion`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.model import ZERO_UUID
@@ -42,7 +44,7 @@ class FetchReader:
         """Read what is there now."""
         outcome = FetchOutcome()
         remaining_bytes = params.max_bytes
-        min_one_message = True
+        min_one_message = not params.is_hard_limit
         for asked in asked_for:
             limit = asked.max_bytes if asked.max_bytes < remaining_bytes else remaining_bytes
             limit = max(limit, 0)
@@ -80,6 +82,8 @@ class FetchReader:
             if diverged is not None:
                 return _diverging(partition, asked, diverged.epoch, diverged.end_offset)
         log = partition.log
+        if not params.knows_zstd:
+            _check_can_read(params, log.config)
         isolation = params.isolation
         high_watermark = log.high_watermark  # before the read: never more than was readable
         data = log.read(asked.fetch_offset, limit_bytes, isolation, min_one_message)
@@ -115,6 +119,25 @@ def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
         aborted_transactions=None,
         records=b"",
     )
+
+
+def _check_can_read(params: FetchParams, config: TopicConfig) -> None:
+    """Old fetchers and topics that are not for them (KIP-110, KIP-283)."""
+    if config.compression_type == "zstd":
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "Records of this topic are compressed with zstd"
+        )
+    is_consumer = params.replica_id < 0
+    if (
+        params.max_magic < config.message_format
+        and is_consumer
+        and not config.message_downconversion_enable
+    ):
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"message.downconversion.enable=false, and the fetcher knows formats up to "
+            f"{params.max_magic}",
+        )
 
 
 def _diverging(

@@ -12,6 +12,7 @@ from kbroker.errors import ErrorCode
 from kbroker.record.compression import COMPRESSION_MASK, ZSTD
 from kbroker.record.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 
+_FIRST_VERSION_WITH_BATCHES = 3  # from here on the codec is looked at
 _FIRST_VERSION_WITH_ZSTD = 7
 _FIRST_VERSION_WITH_ABORTABLE = 11
 
@@ -39,6 +40,9 @@ def refusal(
         if version >= _FIRST_VERSION_WITH_ABORTABLE:
             return ErrorCode.TRANSACTION_ABORTABLE
         return ErrorCode.INVALID_TXN_STATE
-    if attributes & COMPRESSION_MASK == ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
+    if (
+        attributes & COMPRESSION_MASK == ZSTD
+        and _FIRST_VERSION_WITH_BATCHES <= version < _FIRST_VERSION_WITH_ZSTD
+    ):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     return None

@@ -32,6 +32,7 @@ from kbroker.protocol.messages.update_metadata import (
 from kbroker.replication.delayed_fetch import DelayedFetch
 from kbroker.replication.delayed_produce import CommitCheck, DelayedProduce
 from kbroker.replication.delete_records import record_deletions
+from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.fetch_session import FetchSessions
@@ -83,6 +84,7 @@ class ReplicaManager:
             metadata.broker_id, self._hosted, log_manager, clock, config.replica_lag_time_max_ms
         )
         self._reader = FetchReader(self._hosted)
+        self.fetch_converted = DownConversion(self.fetch).fetch
         self._offsets = OffsetLookup(self._hosted)
         self.list_offsets = self._offsets.list_offsets
         self.list_offsets_before = self._offsets.list_offsets_before
@@ -217,7 +219,10 @@ class ReplicaManager:
         for topic_partition, records in entries:
             try:
                 partition = self._hosted.find(topic_partition) or self._hosted.get(topic_partition)
-                if origin is AppendOrigin.CLIENT and topic_partition.topic in INTERNAL_TOPICS:
+                if (
+                    origin is not AppendOrigin.COORDINATOR
+                    and topic_partition.topic in INTERNAL_TOPICS
+                ):
                     raise KafkaError(
                         ErrorCode.INVALID_TOPIC_EXCEPTION,
                         f"Cannot append to internal topic {topic_partition.topic}",

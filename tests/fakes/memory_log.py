@@ -26,7 +26,14 @@ class MemoryLog:
     def __init__(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
-        self.config = SimpleNamespace(min_insync_replicas=1, is_compacted=False, is_deleted=True)
+        self.config = SimpleNamespace(
+            min_insync_replicas=1,
+            is_compacted=False,
+            is_deleted=True,
+            compression_type="producer",
+            message_format=2,
+            message_downconversion_enable=True,
+        )
         self.directory = f"/data/{topic_partition}"
         self.log_start_offset = 0
         self.log_end_offset = 0

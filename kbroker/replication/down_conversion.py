@@ -1,0 +1,90 @@
+"""Fetches of clients that know old message formats only: what was read is converted for them
+(KIP-283).
+
+Law: small answers are converted at once, the others on a worker thread, one partition at a time for
+the whole broker, so that old clients cost bounded memory and never hold up the loop. An answer
+holds no more bytes than were read for it, or one converted batch.
+
+Where Kafka answers with a fragment that stops the consumer, because all that was read are
+transaction markers, the read goes on behind them here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.file_system import StorageError
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.protocol.request import Piece
+from kbroker.record.conversion import DownConverted, down_convert, has_compressed
+from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.fetch_reader import refused
+
+PartitionData = FetchResponse.PartitionData
+Answers = list[PartitionData]
+Fetch = Callable[[FetchParams, Sequence[FetchPartition]], Answers | Awaitable[Answers]]
+
+_AT_ONCE_BYTES_MAX = 16 * 1024
+
+
+class DownConversion:
+    """Owned by the event loop."""
+
+    def __init__(self, fetch: Fetch) -> None:
+        self._fetch = fetch
+        self._turn = asyncio.Lock()
+
+    async def fetch(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> Answers:
+        """As `fetch` of the ReplicaManager, with records in format `params.max_magic` or older."""
+        asked = list(asked_for)
+        while True:
+            answers = self._fetch(params, asked)
+            if not isinstance(answers, list):
+                answers = await answers
+            answers, next_offsets = await self._convert_all(answers, asked, params.max_magic)
+            read_on = [one.fetch_offset for one in asked] != next_offsets
+            if not read_on or any(data.records or data.error_code for data in answers):
+                return answers
+            asked = [
+                replace(one, fetch_offset=offset)
+                for one, offset in zip(asked, next_offsets, strict=True)
+            ]
+
+    async def _convert_all(
+        self, answers: Answers, asked: list[FetchPartition], magic: int
+    ) -> tuple[Answers, list[int]]:
+        """The answers with converted records, and where each partition is read on."""
+        done: Answers = []
+        next_offsets = []
+        for data, one in zip(answers, asked, strict=True):
+            next_offset = one.fetch_offset
+            if data.records:
+                try:
+                    converted = await self._convert(data.records, one, magic)
+                    next_offset = converted.next_offset
+                    data.records = converted.records
+                except KafkaError as error:
+                    data = refused(one, error.code)
+            done.append(data)
+            next_offsets.append(next_offset)
+        return done, next_offsets
+
+    async def _convert(self, records: Piece, asked: FetchPartition, magic: int) -> DownConverted:
+        data = _in_memory(records)
+        size = len(data)
+        if size <= _AT_ONCE_BYTES_MAX and not has_compressed(data):
+            return down_convert(data, magic, asked.fetch_offset, size)
+        async with self._turn:
+            return await asyncio.to_thread(down_convert, data, magic, asked.fetch_offset, size)
+
+
+def _in_memory(records: Piece) -> bytes | bytearray | memoryview:
+    if isinstance(records, bytes | bytearray | memoryview):
+        return records
+    try:
+        return records.read()
+    except StorageError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
