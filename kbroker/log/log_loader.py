@@ -152,12 +152,19 @@ class LogLoader:
                 self._file_system.unlink(f"{self._directory}/{name}")
         self._names = self._file_system.list(self._directory)
         swaps = [name for name in self._names if name.endswith(SWAP_SUFFIX)]
-        for name in swaps:
-            if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-                self._remove_sources(name)
+        data_files = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+        for name in data_files:
+            self._remove_sources(name)
+        if data_files:
+            # No source may come back once the segment in its place has its final name.
+            self._file_system.sync_directory(self._directory)
+        taken = {offset_of(name) for name in data_files}
         for name in swaps:
             path = f"{self._directory}/{name}"
-            self._file_system.rename(path, path.removesuffix(SWAP_SUFFIX))
+            if offset_of(name) in taken:
+                self._file_system.rename(path, path.removesuffix(SWAP_SUFFIX))
+            else:  # the index of a segment that has its final name, or was never there
+                self._file_system.unlink(path)
         self._names = self._file_system.list(self._directory)
 
     def _remove_sources(self, swap_name: str) -> None:
@@ -231,6 +238,9 @@ class LogLoader:
         """Check everything behind the recovery point; cut at the first broken batch."""
         unflushed = self._segments.from_offset(self._recovery_point)
         for index, segment in enumerate(unflushed):
+            if index and self._misses_records_before(segment):
+                self._remove(unflushed[index:])
+                return
             cut_bytes = self._recover(segment)
             if cut_bytes:
                 _log.warning(
@@ -238,6 +248,16 @@ class LogLoader:
                 )
                 self._remove(unflushed[index + 1 :])
                 return
+
+    def _misses_records_before(self, segment: LogSegment) -> bool:
+        """True where a power loss took the end of the segment before, which was recovered just now,
+        and left this one: in a log that is never cleaned a segment starts where the other ends.
+        """
+        end_offset = self._producers.map_end_offset
+        if self._request.config.is_compacted or segment.base_offset == end_offset:
+            return False
+        _log.warning("%s.log misses the records from %d on", segment.path_stem, end_offset)
+        return True
 
     def _recover(self, segment: LogSegment) -> int:
         """Walk a segment's batches, rebuild its indexes, epochs and producers; the number of bytes
@@ -301,7 +321,8 @@ class LogLoader:
         end_offset = tail[-1].next_offset if tail else active.base_offset
         if self._was_clean and end_offset != self._recovery_point:
             return sound_end_offset(active, self._recovery_point)
-        if self._was_clean and not agree_with(self._epochs, tail):
+        start_offset = self._request.log_start_offset
+        if self._was_clean and not agree_with(self._epochs, tail, start_offset):
             self._find_epochs(end_offset)
         return end_offset
 

@@ -231,7 +231,8 @@ class ImageCheck:
     def _check_transactions(self, log: Log, found: Found) -> None:
         open_txns, aborted, markers = _replay(found)
         log.update_high_watermark(log.log_end_offset)
-        stable = min(open_txns.values(), default=log.log_end_offset)
+        first_open = min(open_txns.values(), default=log.log_end_offset)
+        stable = max(first_open, log.log_start_offset)
         whole = log.log_start_offset == 0
         if (whole and log.last_stable_offset != stable) or log.last_stable_offset > stable:
             self.report(
@@ -243,6 +244,7 @@ class ImageCheck:
             (entry.producer_id, entry.first_offset if whole else -1, entry.last_offset)
             for segment in log.segments
             for entry in segment.transaction_index.entries
+            if entry.last_offset >= log.log_start_offset
         }
         if not whole:
             aborted = {(producer_id, -1, last) for producer_id, _, last in aborted}

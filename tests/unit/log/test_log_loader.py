@@ -279,3 +279,52 @@ def test_closing_writes_a_snapshot_and_trims_indexes(tmp_path: Path) -> None:
         "00000000000000000001.snapshot": 10,
         "leader-epoch-checkpoint": 8,
     }
+
+
+def without_the_end_of_its_first_segment(directory: Path, copy: Path) -> Path:
+    """A power loss took the second batch, and nothing that came after it."""
+    crashed(directory, copy)
+    data = copy / f"{FIRST}.log"
+    data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+    return copy
+
+
+def test_segments_behind_records_that_are_missing_are_removed(tmp_path: Path) -> None:
+    directory = without_the_end_of_its_first_segment(tmp_path / "a", tmp_path / "b")
+
+    log = open_log(directory, was_clean=False)
+
+    assert (values(log), log.log_end_offset) == (ALL[:1], 1)
+    assert not (directory / f"{SECOND}.log").exists()
+
+
+def test_a_segment_cut_while_its_index_was_rebuilt_is_followed_by_none(tmp_path: Path) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    data = directory / f"{FIRST}.log"
+    data.write_bytes(data.read_bytes()[:-3])
+    (directory / f"{FIRST}.index").write_bytes(b"\xff" * 16)
+
+    log = open_log(directory, was_clean=False, recovery_point=1)
+
+    assert (values(log), log.log_end_offset) == (ALL[:1], 1)
+
+
+def test_a_cleaned_log_may_lack_the_end_of_a_segment(tmp_path: Path) -> None:
+    directory = without_the_end_of_its_first_segment(tmp_path / "a", tmp_path / "b")
+
+    log = open_log(directory, was_clean=False, cleanup_policy="compact")
+
+    assert values(log) == [ALL[0], *ALL[2:]]
+
+
+def test_deleted_records_do_not_speak_against_the_leader_epochs(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append_as_leader(batch(b"a", b"b", b"c"), 3, NOW_MS)
+    log.update_high_watermark(3)
+    log.maybe_increment_log_start_offset(3)
+    log.close()
+    before = (tmp_path / "leader-epoch-checkpoint").read_text()
+
+    open_log(tmp_path, recovery_point=3, start=3).close()
+
+    assert (tmp_path / "leader-epoch-checkpoint").read_text() == before == "0\n1\n3 3\n"
