@@ -37,8 +37,9 @@ from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
 from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 
-# Blocks of producer ids left free above the highest one seen, where the metadata does not tell: a
-# client that got its id from another broker of the cluster may come back with it.
+# Blocks of producer ids left free above the highest one known. A client may come back with an id
+# that another broker of the cluster gave it, and Apache Kafka goes on with its own ids when it gets
+# the directory back; records under an id that is used twice pass for duplicates and are lost.
 _SPARE_PRODUCER_ID_BLOCKS = 1000
 _TRANSACTION_VALUE = Struct(">hq")  # version, producer id, in every version
 
@@ -139,11 +140,15 @@ class Adoption:
     def _read_metadata(
         self, found: Sequence[FoundDirectory]
     ) -> tuple[ClusterMetadata | None, str | None]:
-        home = next((directory.path for directory in found if directory.has_kraft_metadata), None)
-        if home is None:
+        homes = [directory.path for directory in found if directory.has_kraft_metadata]
+        named = self._config.quorum.metadata_log_dir
+        if named is not None and self._file_system.is_directory(f"{named}/{METADATA_DIRECTORY}"):
+            homes.insert(0, named)
+        if not homes:
             return None, None
         try:
-            return read_cluster_metadata(self._file_system, f"{home}/{METADATA_DIRECTORY}"), None
+            path = f"{homes[0]}/{METADATA_DIRECTORY}"
+            return read_cluster_metadata(self._file_system, path), None
         except MetadataUnreadableError as error:
             return None, str(error)
 
@@ -198,14 +203,11 @@ def _topic_ops(topic: AdoptedTopic, broker_id: int, new_uuid: Callable[[], UUID]
 
 
 def _producer_id_ops(plan: AdoptionPlan, broker_id: int, highest_id: int) -> Iterator[Op]:
-    """Let new producer ids begin where the cluster's old ones cannot be."""
-    if plan.next_producer_id is not None:
-        last_id = plan.next_producer_id - 1
-    else:
-        last_id = highest_id + _SPARE_PRODUCER_ID_BLOCKS * PRODUCER_ID_BLOCK_SIZE
-    if last_id >= 0:
-        block = ProducerIdBlock(broker_id=broker_id, first_id=last_id, last_id=last_id)
-        yield SetOp(zk_paths.PRODUCER_ID_BLOCK, zk_paths.encode_producer_id_block(block))
+    """Let new producer ids begin where those of Apache Kafka cannot be, before and after."""
+    known_id = max(highest_id, (plan.next_producer_id or 0) - 1)
+    last_id = known_id + _SPARE_PRODUCER_ID_BLOCKS * PRODUCER_ID_BLOCK_SIZE
+    block = ProducerIdBlock(broker_id=broker_id, first_id=last_id, last_id=last_id)
+    yield SetOp(zk_paths.PRODUCER_ID_BLOCK, zk_paths.encode_producer_id_block(block))
 
 
 def _transactional_producer_ids(file_system: FileSystem, paths: Sequence[str]) -> Iterator[int]:

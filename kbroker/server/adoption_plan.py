@@ -239,7 +239,7 @@ def _why_unknown(
     if problem is not None:
         return f"KRaft's metadata log cannot be read, {problem}"
     if meta is not None and meta.version == 1:
-        return "there is no __cluster_metadata-0 here"
+        return "there is no __cluster_metadata-0 here, set metadata.log.dir if it is elsewhere"
     return "they are in ZooKeeper"
 
 

@@ -243,11 +243,11 @@ def test_producer_ids_begin_far_above_those_of_transactions(tmp_path: Path) -> N
     assert first_id == 5001 + 1000 * BLOCK
 
 
-def test_kraft_tells_the_next_producer_id(tmp_path: Path) -> None:
+def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_path: Path) -> None:
     from tests.golden import golden_logs
 
     golden_logs.unpack("4.3.1-clean", tmp_path)
 
     _, first_id = carry_out(adoption(tmp_path), next_producer_id)
 
-    assert first_id == 2000
+    assert first_id == 2000 + 1000 * BLOCK
