@@ -193,7 +193,7 @@ class LogManager:
         return log
 
     def delete_log(self, topic_partition: TopicPartition) -> bool:
-        """Rename a partition away, for `cleanup` to remove; False where there is none."""
+        """Rename a partition away, durably, for `cleanup` to remove; False where there is none."""
         log = self._logs.pop(topic_partition, None)
         home = self._homes.pop(topic_partition, None)
         if log is None or home is None:
@@ -202,6 +202,8 @@ class LogManager:
         delay_ms = log.config.file_delete_delay_ms
         try:
             self._file_system.rename(log.directory, target)
+            # Else a topic of this name made later could find these records after a power loss.
+            self._file_system.sync_directory(home.path)
         except StorageError as error:
             log.close_files()
             self._directories.fail(log.directory, error)

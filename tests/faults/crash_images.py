@@ -62,7 +62,7 @@ class History:
         self.number = int(seed.rpartition("/")[2])
         self.outcome = outcome
         self.load = CrashLoad(Random(f"{seed}/load"), flush, RecordingFileSystem())
-        self.adopted: RecordingFileSystem | None = None
+        self.adopted: tuple[RecordingFileSystem, Promises] | None = None
         self._until_image = 0
         self._next_image()
 
@@ -75,8 +75,8 @@ class History:
             while self.outcome.images < enough:
                 load.step()
                 if self.adopted is not None:
-                    image, self.adopted = self.adopted, None
-                    load.adopt(image)
+                    adopted, self.adopted = self.adopted, None
+                    load.adopt(*adopted)
         except (KafkaError, StorageError, AssertionError) as error:
             violation = Violation("broker failed", repr(error))
             self.outcome.violations.append((self.number, "at work", violation))
@@ -114,7 +114,7 @@ class History:
         for violation in check.run():
             self.outcome.violations.append((self.number, mode, violation))
         if not check.violations:
-            self.adopted = copy
+            self.adopted = copy and (copy, promises)
 
     def _lose_power_again(self, image: RecordingFileSystem) -> RecordingFileSystem:
         """The image, opened, and cut short at a random change; or after the whole recovery."""

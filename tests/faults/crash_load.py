@@ -113,13 +113,14 @@ class CrashLoad:
                 frozen.partitions[topic_partition].wrote(data)
         return frozen
 
-    def adopt(self, image: RecordingFileSystem) -> None:
-        """Lose power now, and go on with what the disk has then."""
+    def adopt(self, image: RecordingFileSystem, promises: Promises) -> None:
+        """Lose power, and go on with an image of a moment ago and the promises of then."""
         for task, _, _ in self._deletions:
             task.cancel()
         self._spin()
         self.disk.before_change = None
         self.disk = image
+        self.promises = promises
         self._waiting, self._deletions, self._flushes, self._writes = [], [], [], []
         self._start()
         self._promise_what_was_found()
