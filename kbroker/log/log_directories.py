@@ -151,6 +151,7 @@ class LogDirectories:
             try:
                 directory.write_clean_shutdown()
             except StorageError as error:
+                directory.disown_clean_shutdown()
                 self._written(directory.path, error)
 
     def release(self) -> None:

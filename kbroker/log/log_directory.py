@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ENOENT
 
@@ -151,6 +152,11 @@ class LogDirectory:
     def write_clean_shutdown(self) -> None:
         """All logs here are whole on disk."""
         checkpoint.write_clean_shutdown(self.file_system, self.path)
+
+    def disown_clean_shutdown(self) -> None:
+        """The marker could not be brought to the disk: it must not be there in part either."""
+        with suppress(StorageError):
+            checkpoint.remove_clean_shutdown(self.file_system, self.path)
 
     def _read_or_reset(self, file: str) -> dict[TopicPartition, int]:
         try:

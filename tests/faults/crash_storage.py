@@ -5,6 +5,7 @@ in the order in which KafkaServer opens them.
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -49,7 +50,9 @@ class CrashStorage:
     def __init__(self, disk: FileSystem, time: VirtualTime) -> None:
         self.logs = LogManager(LOG_DIRS, LogConfig(), lambda _: TOPIC_CONFIG, disk, time)
         self.logs.open_directories(LOG_DIRS[0])
-        self.tree = EmbeddedTree(time, TreeDirectory(disk, LOG_DIRS[0]))
+        tree_files = TreeDirectory(disk, LOG_DIRS[0])
+        tree_files.on_failure = partial(self.logs.fail_directory, LOG_DIRS[0])
+        self.tree = EmbeddedTree(time, tree_files)
         self.zk = ZkUtils(self.tree.session(), time)
         finish(self.zk.create_persistent_paths())
         _, self._epoch_version = finish(self.zk.controller_epoch())
