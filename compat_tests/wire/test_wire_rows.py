@@ -14,23 +14,11 @@ import pytest
 
 HERE = Path(__file__).parent
 
-NO_OLD_PRODUCE = (
-    "Produce 0 to 2 are not served yet: the connection is closed, as Apache Kafka 4.3 does"
-)
-NO_OLD_FETCH = "Fetch 0 to 3 are not served yet: the connection is closed, as Apache Kafka 4.3 does"
 NO_TRANSACTIONS = (
     "transactions are not served yet: InitProducerId with a transactional id answers 35"
 )
 
 EXCLUDED = {
-    28: NO_OLD_PRODUCE,
-    29: NO_OLD_PRODUCE,
-    30: NO_OLD_PRODUCE,
-    31: NO_OLD_PRODUCE,
-    241: NO_OLD_PRODUCE,
-    106: NO_OLD_FETCH,
-    115: NO_OLD_FETCH,
-    116: NO_OLD_FETCH,
     70: NO_TRANSACTIONS,
     71: NO_TRANSACTIONS,
     73: NO_TRANSACTIONS,
