@@ -68,6 +68,7 @@ class LoadRequest:
     now_ms: int
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_offset: int = 0  # below it records may be gone, whatever the settings say now
     was_clean: bool = False
 
 
@@ -251,10 +252,13 @@ class LogLoader:
 
     def _misses_records_before(self, segment: LogSegment) -> bool:
         """True where a power loss took the end of the segment before, which was recovered just now,
-        and left this one: in a log that is never cleaned a segment starts where the other ends.
+        and left this one: where a log was never cleaned a segment starts where the other ends.
         """
         end_offset = self._producers.map_end_offset
-        if self._request.config.is_compacted or segment.base_offset == end_offset:
+        is_cleaned = (
+            self._request.config.is_compacted or segment.base_offset <= self._request.cleaned_offset
+        )
+        if is_cleaned or segment.base_offset == end_offset:
             return False
         _log.warning("%s.log misses the records from %d on", segment.path_stem, end_offset)
         return True
@@ -340,12 +344,13 @@ class LogLoader:
 
     def _distrust(self, end_offset: int) -> None:
         """Let what was not recovered be checked when it is read."""
-        for segment in reversed(list(self._segments)):
+        ends = [*self._segments.base_offsets[1:], end_offset]
+        for segment, segment_end in zip(self._segments, ends, strict=False):
             if segment.base_offset not in self._recovered:
-                segment.distrust(end_offset)
-            end_offset = segment.base_offset
-        for segment in self._segments:
-            if segment.transaction_index.entries and not are_witnessed(self._segments, segment):
+                segment.distrust(segment_end)
+        for segment, segment_end in zip(list(self._segments), ends, strict=False):
+            is_noted = segment.transaction_index.entries
+            if is_noted and not are_witnessed(self._segments, segment, segment_end):
                 _log.warning("Rebuilding %s", segment.transaction_index.path)
                 self._recover(segment)
 

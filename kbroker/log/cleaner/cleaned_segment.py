@@ -32,6 +32,7 @@ class CleanedSegment:
         """
         self._file_system = file_system
         self._before_write = before_write
+        self._directory = job.directory
         self._buffer = bytearray()
         self._buffer_bytes = job.limits.read_bytes
         self._index_interval_bytes = job.index_interval_bytes
@@ -78,6 +79,8 @@ class CleanedSegment:
         self._file_system.set_modified_ms(segment.records.path, modified_ms)
         segment.sync()
         segment.records.close()
+        # With all names safe, a start that finds one of them as `.cleaned` knows of a swap undone.
+        self._file_system.sync_directory(self._directory)
 
     def abandon(self) -> None:
         """Remove what was written."""

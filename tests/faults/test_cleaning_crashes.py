@@ -1,0 +1,139 @@
+"""Power goes, or the process dies, between any two steps of a cleaning: the next start finds the
+last value of every key, and either the segments from before or the cleaned ones.
+
+`python -m tests.faults.test_cleaning_crashes --rounds N` takes more images.
+"""
+
+from __future__ import annotations
+
+import argparse
+from random import Random
+
+from kbroker.log.log import Log
+from tests.fakes.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.log_cleaning import stored_batches, stored_records
+from tests.fakes.recording_file_system import RecordingFileSystem
+
+_TOPIC = {"segment_bytes": 700, "index_interval_bytes": 100, "min_cleanable_dirty_ratio": 0.0}
+_SHORT_ROUNDS = 300
+
+
+class Crash(Exception):
+    """The image was taken: nothing after it matters."""
+
+
+def written(random: Random) -> CleaningBroker:
+    """A log with a cleaned part, so that segments are merged, and a dirty one."""
+    disk = RecordingFileSystem()
+    disk.make_directory(DATA)
+    disk.sync_directory("/")
+    broker = CleaningBroker(disk, _TOPIC)
+    log = broker.log()
+    write_batches(broker, log, random)
+    broker.clean()
+    write_batches(broker, log, random)
+    return broker
+
+
+def write_batches(broker: CleaningBroker, log: Log, random: Random) -> None:
+    for number in range(16):
+        keys = [b"k%d" % random.randrange(8) for _ in range(random.randrange(1, 4))]
+        values = [None if random.random() < 0.15 else b"%d" % number * 20 for _ in keys]
+        broker.write(log, *zip(keys, values, strict=True))
+    broker.roll(log)
+    broker.logs.checkpoint_recovery_points()
+
+
+def last_values(log: Log) -> dict[bytes | None, bytes | None]:
+    found = {record.key: record.value for record in stored_records(log)}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def changes_of_a_cleaning(seed: int) -> int:
+    broker = written(Random(seed))
+    disk = broker.disk
+    assert isinstance(disk, RecordingFileSystem)
+    before = disk.sequence
+    broker.clean()
+    return disk.sequence - before
+
+
+def crash_while_cleaning(broker: CleaningBroker, step: int, random: Random) -> RecordingFileSystem:
+    """The disk as it may be found after a crash ahead of the `step`-th change."""
+    disk = broker.disk
+    assert isinstance(disk, RecordingFileSystem)
+    left = step
+    images: list[RecordingFileSystem] = []
+
+    def before_change(_operation: str, _path: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            images.append(disk.image(random))
+            raise Crash
+
+    disk.before_change = before_change
+    try:
+        broker.clean()
+    except Crash:
+        return images[0]
+    raise AssertionError(f"no change {step}")
+
+
+def check_log(log: Log, expected: dict[bytes | None, bytes | None], end_offset: int) -> None:
+    assert last_values(log) == expected
+    assert log.log_end_offset == end_offset
+    last_offset = -1
+    for header, _ in stored_batches(log):
+        # A source and the segment in its place must never both be there.
+        assert header.base_offset > last_offset
+        last_offset = header.last_offset
+
+
+def check_crash(seed: int, step: int) -> str:
+    """How the image was made; AssertionError where the next start does not find what it must."""
+    random = Random(f"{seed} {step}")
+    broker = written(Random(seed))
+    log = broker.log()
+    expected, end_offset = last_values(log), log.log_end_offset
+    image = crash_while_cleaning(broker, step, random)
+    mode = image.made_as
+
+    second = CleaningBroker(image, _TOPIC)
+    check_log(second.log(), expected, end_offset)
+    # The second broker dies as well, after it has cleared up: nothing of that is safe.
+    third = CleaningBroker(image.image(random), _TOPIC)
+    check_log(third.log(), expected, end_offset)
+    third.clean()
+    check_log(third.log(), expected, end_offset)
+    names = third.disk.list(f"{DATA}/t-0")
+    assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
+    return mode
+
+
+def hunt(rounds: int) -> dict[str, int]:
+    """Take `rounds` images at random steps; how many of each kind."""
+    modes: dict[str, int] = {}
+    steps = {seed: changes_of_a_cleaning(seed) for seed in range(3)}
+    for number in range(rounds):
+        seed = number % 3
+        step = 1 + number * 37 % steps[seed]
+        mode = check_crash(seed, step)
+        modes[mode] = modes.get(mode, 0) + 1
+    return modes
+
+
+def test_a_crash_before_any_change_of_a_cleaning_loses_no_last_value() -> None:
+    modes = hunt(_SHORT_ROUNDS)
+    assert len(modes) >= 5
+    assert sum(modes.values()) == _SHORT_ROUNDS
+
+
+def test_a_cleaning_has_many_steps_at_which_it_can_be_cut() -> None:
+    assert changes_of_a_cleaning(0) > 60
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=2000)
+    print(hunt(parser.parse_args().rounds))
