@@ -3,7 +3,7 @@
 Law: without the operator's word nothing in the directory changes, not even the time of a file, and
 no lock is left. With it, all of the plan goes into the tree in one transaction together with the
 cluster's id, so that a directory is adopted whole or not at all, also when the process dies half
-way. A directory whose tree has a cluster id is kbroker's own.
+way.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from kbroker.log.format import LOCK_FILE, LOG_SUFFIX
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import TRANSACTION_STATE_TOPIC, LeaderAndIsr, ReplicaAssignment
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.server.adoption_gate import AdoptionNeededError, AdoptionWish
 from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, make_plan
 from kbroker.server.adoption_sentence import proposal, report
 from kbroker.server.broker_identity import new_cluster_id
-from kbroker.server.kafka_directory import TREE_FILES, FoundDirectory, look_at
+from kbroker.server.kafka_directory import FoundDirectory, look_at
 from kbroker.server.kraft_metadata import (
     METADATA_DIRECTORY,
     ClusterMetadata,
@@ -44,53 +45,33 @@ _SPARE_PRODUCER_ID_BLOCKS = 1000
 _TRANSACTION_VALUE = Struct(">hq")  # version, producer id, in every version
 
 
-class AdoptionNeededError(Exception):
-    """The data is Apache Kafka's and nobody has agreed to take it over; the message is the
-    sentence for the operator.
-    """
-
-
 class Adoption:
     """One start's adoption, if there is one to make."""
 
-    def __init__(
-        self,
-        config: KafkaConfig,
-        file_system: FileSystem,
-        *,
-        is_agreed: bool,
-        wanted_cluster_id: str | None = None,
-    ) -> None:
-        self._config = config
+    def __init__(self, wish: AdoptionWish, file_system: FileSystem) -> None:
+        self._wish = wish
         self._file_system = file_system
-        self._is_agreed = is_agreed
-        self._wanted_cluster_id = wanted_cluster_id
-        self._paths = [path.rstrip("/") or "/" for path in config.log.data_directories()]
+        self._paths = wish.paths
 
     def check_agreed(self) -> None:
-        """Refuse directories of Apache Kafka before anything is locked or written.
+        """Refuse what there is to adopt; nothing is locked or written.
 
         Raises AdoptionNeededError, LogDirectoryError.
         """
-        if self._is_agreed or self._has_tree():
-            return
         self._check_unused()
         plan = self._propose()
         if plan is not None:
             raise AdoptionNeededError(proposal(plan))
 
     async def carry_out(self, zk: ZkUtils) -> str:
-        """Take over what there is, under the directories' locks; the sentence for an operator who
-        asked for it.
+        """Take over what there is, under the directories' locks; the sentence that says so.
 
         Raises AdoptionNeededError, LogDirectoryError, ConfigError.
         """
-        is_own = await zk.tree.exists(zk_paths.CLUSTER_ID) is not None
-        plan = None if is_own else self._propose()
+        plan = self._propose()
         if plan is None:
-            reason = "has a tree of kbroker already" if is_own else "holds no partitions"
-            return f"--adopt has no effect: {', '.join(self._paths)} {reason}"
-        if not self._is_agreed:  # an adoption before this one did not get to its end
+            return f"--adopt has no effect: {', '.join(self._paths)} holds no partitions"
+        if not self._wish.is_agreed:  # an adoption before this one did not get to its end
             raise AdoptionNeededError(proposal(plan))
         await self._write(zk, plan)
         return report(plan)
@@ -101,10 +82,10 @@ class Adoption:
             await zk.tree.create(zk_paths.CLUSTER_ID.rpartition("/")[0], make_parents=True)
         cluster_id = (
             (plan.meta.cluster_id if plan.meta else None)
-            or self._wanted_cluster_id
+            or self._wish.cluster_id
             or new_cluster_id()
         )
-        broker_id = _broker_id(plan, self._config)
+        broker_id = _broker_id(plan, self._wish.config)
         await zk.tree.multi(
             [
                 *_producer_id_ops(plan, broker_id, highest_id),
@@ -119,21 +100,15 @@ class Adoption:
             found = [look_at(self._file_system, path) for path in self._paths]
         except (StorageError, CheckpointError) as error:
             raise LogDirectoryError(f"A data directory cannot be used: {error}") from error
-        for other in found[1:]:
-            if other.has_tree and not found[0].has_tree:
-                raise LogDirectoryError(
-                    f"The topics of {', '.join(self._paths)} are in the tree in {other.path}: name "
-                    "that directory first in log.dirs"
-                )
         if not any(directory.partitions for directory in found):
             return None
         metadata, problem = self._read_metadata(found)
-        plan = make_plan(found, metadata, problem, self._config)
+        plan = make_plan(found, metadata, problem, self._wish.config)
         cluster_id = plan.meta.cluster_id if plan.meta is not None else None
-        if self._wanted_cluster_id and cluster_id not in (None, self._wanted_cluster_id):
+        if self._wish.cluster_id and cluster_id not in (None, self._wish.cluster_id):
             raise LogDirectoryError(
                 f"Data directory {found[0].path} belongs to cluster {cluster_id}, but CLUSTER_ID "
-                f"is set to {self._wanted_cluster_id}: leave it out, or set it to {cluster_id}"
+                f"is set to {self._wish.cluster_id}: leave it out, or set it to {cluster_id}"
             )
         return plan
 
@@ -141,7 +116,7 @@ class Adoption:
         self, found: Sequence[FoundDirectory]
     ) -> tuple[ClusterMetadata | None, str | None]:
         homes = [directory.path for directory in found if directory.has_kraft_metadata]
-        named = self._config.quorum.metadata_log_dir
+        named = self._wish.config.quorum.metadata_log_dir
         if named is not None and self._file_system.is_directory(f"{named}/{METADATA_DIRECTORY}"):
             homes.insert(0, named)
         if not homes:
@@ -166,9 +141,6 @@ class Adoption:
                     f"Data directory {path} is in use by another broker: stop that one first"
                 )
             lock.release()
-
-    def _has_tree(self) -> bool:
-        return any(self._file_system.exists(f"{self._paths[0]}/{name}") for name in TREE_FILES)
 
 
 def _broker_id(plan: AdoptionPlan, config: KafkaConfig) -> int:

@@ -21,7 +21,7 @@ from kbroker.log.checkpoint import (
     read_meta_properties,
     read_partition_metadata,
 )
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.file_system import FileSystem
 from kbroker.log.format import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT_FILE,
@@ -39,10 +39,9 @@ from kbroker.log.format import (
 )
 from kbroker.model import NO_PARTITION_LEADER_EPOCH, TopicPartition
 from kbroker.record.legacy_record import is_intact, read_any_header
+from kbroker.server.adoption_gate import TREE_FILES
 from kbroker.server.kraft_metadata import METADATA_DIRECTORY
-from kbroker.zk.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
 
-TREE_FILES = tuple(f"kbroker-{name}" for name in (JOURNAL_NAME, SNAPSHOT_NAME))
 _OWN_FILES = frozenset(
     {
         CLEANER_OFFSET_CHECKPOINT_FILE,
@@ -74,7 +73,6 @@ class FoundDirectory:
 
     path: str
     meta: MetaProperties | None = None
-    has_tree: bool = False
     is_clean: bool = True
     partitions: tuple[FoundPartition, ...] = ()
     moved: tuple[str, ...] = ()  # directories named -delete, -future or -stray
@@ -108,7 +106,6 @@ def look_at(file_system: FileSystem, path: str) -> FoundDirectory:
     return FoundDirectory(
         path=path,
         meta=read_meta_properties(file_system, path),
-        has_tree=any(name in TREE_FILES for name in names),
         is_clean=is_clean,
         partitions=tuple(partitions),
         moved=tuple(moved),
@@ -194,8 +191,3 @@ def _last_batch_epoch(file_system: FileSystem, path: str) -> int:
             highest = max(highest, header.partition_leader_epoch)
             position += header.size_bytes
     return highest
-
-
-def read_failure(error: StorageError | CheckpointError, path: str) -> str:
-    """One sentence for a directory that cannot be read."""
-    return f"Data directory {path} cannot be used: {error}"

@@ -39,7 +39,7 @@ from kbroker.network.socket_server import SocketServer
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.adoption import Adoption
+from kbroker.server.adoption_gate import AdoptionGate, AdoptionWish
 from kbroker.server.advertised_address import advertised_end_points
 from kbroker.server.background_work import BackgroundWork
 from kbroker.server.background_writer import BackgroundWriter
@@ -141,12 +141,12 @@ class KafkaServer:
     async def _open_storage(self) -> None:
         """Lock the data directories, open the tree in the first of them, learn who we are."""
         config = self._config
-        adoption = Adoption(
-            config,
-            self._file_system,
+        wish = AdoptionWish(
+            config=config,
             is_agreed=self._adopt is not None,
-            wanted_cluster_id=self._wanted_cluster_id,
+            cluster_id=self._wanted_cluster_id,
         )
+        adoption = AdoptionGate(wish, self._file_system)
         adoption.check_agreed()
         self._logs = LogManager(
             config.log.data_directories(),

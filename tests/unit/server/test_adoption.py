@@ -19,7 +19,7 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
-from kbroker.server.adoption import Adoption, AdoptionNeededError
+from kbroker.server.adoption_gate import AdoptionGate, AdoptionNeededError, AdoptionWish
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import NodeExistsError
@@ -48,15 +48,16 @@ def kafka_data(path: Path, meta: str | None = META, name: str = "orders-0") -> P
 
 def adoption(
     *paths: Path, is_agreed: bool = True, cluster_id: str | None = None, **settings: str
-) -> Adoption:
+) -> AdoptionGate:
     named = {name.replace("_", "."): value for name, value in settings.items()}
     named["log.dirs"] = ",".join(map(str, paths))
     config = KafkaConfig.for_profile("dev", named)
-    return Adoption(config, FILES, is_agreed=is_agreed, wanted_cluster_id=cluster_id)
+    wish = AdoptionWish(config=config, is_agreed=is_agreed, cluster_id=cluster_id)
+    return AdoptionGate(wish, FILES)
 
 
 def carry_out(
-    wish: Adoption, look: Callable[[ZkUtils], T], files: MemoryTreeFiles | None = None
+    wish: AdoptionGate, look: Callable[[ZkUtils], T], files: MemoryTreeFiles | None = None
 ) -> tuple[str, T]:
     async def main() -> tuple[str, T]:
         zk = ZkUtils(EmbeddedTree(FixedClock(), files).session(), FixedClock())
@@ -66,71 +67,6 @@ def carry_out(
         return said, (await found if asyncio.iscoroutine(found) else found)
 
     return asyncio.run(main())
-
-
-def listing(path: Path) -> dict[str, tuple[int, int, bytes]]:
-    return {
-        str(entry): (
-            entry.stat().st_mtime_ns,
-            entry.stat().st_ctime_ns,
-            entry.read_bytes() if entry.is_file() else b"",
-        )
-        for entry in (path, *path.rglob("*"))
-    }
-
-
-# ---- without a word
-
-
-def test_without_agreement_nothing_changes(tmp_path: Path) -> None:
-    kafka_data(tmp_path)
-    before = listing(tmp_path)
-
-    with pytest.raises(AdoptionNeededError, match="would adopt 1 topic with 1 partition"):
-        adoption(tmp_path, is_agreed=False).check_agreed()
-
-    assert listing(tmp_path) == before
-
-
-def test_a_lock_that_was_there_stays_as_it_is(tmp_path: Path) -> None:
-    (kafka_data(tmp_path) / ".lock").touch()
-    before = listing(tmp_path)
-
-    with pytest.raises(AdoptionNeededError):
-        adoption(tmp_path, is_agreed=False).check_agreed()
-
-    assert listing(tmp_path) == before
-
-
-def test_a_directory_that_is_in_use_is_not_looked_at(tmp_path: Path) -> None:
-    lock = FILES.lock(f"{kafka_data(tmp_path)}/.lock")
-    assert lock is not None
-
-    with pytest.raises(LogDirectoryError, match="in use by another broker"):
-        adoption(tmp_path, is_agreed=False).check_agreed()
-
-    lock.release()
-
-
-@pytest.mark.parametrize("name", ["kbroker-tree.journal", "kbroker-tree.snapshot"])
-def test_a_directory_of_ones_own_needs_no_agreement(tmp_path: Path, name: str) -> None:
-    (kafka_data(tmp_path) / name).touch()
-
-    adoption(tmp_path, is_agreed=False).check_agreed()
-
-
-def test_a_directory_without_partitions_needs_no_agreement(tmp_path: Path) -> None:
-    (tmp_path / "photos").mkdir()
-
-    adoption(tmp_path, tmp_path / "new", is_agreed=False).check_agreed()
-
-
-def test_a_tree_in_the_second_directory_is_pointed_at(tmp_path: Path) -> None:
-    kafka_data(tmp_path / "a")
-    (kafka_data(tmp_path / "b", name="logs-0") / "kbroker-tree.journal").touch()
-
-    with pytest.raises(LogDirectoryError, match=r"/b: name that directory first in log\.dirs"):
-        adoption(tmp_path / "a", tmp_path / "b", is_agreed=False).check_agreed()
 
 
 # ---- carried out

@@ -112,7 +112,6 @@ def test_what_belongs_to_a_data_directory_is_not_foreign(tmp_path: Path) -> None
     assert (found.partitions, found.foreign) == ((), ())
     assert found.moved == tuple(moved)
     assert found.has_kraft_metadata
-    assert found.has_tree
     assert found.meta is not None
     assert found.meta.broker_id == 3
 
