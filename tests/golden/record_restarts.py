@@ -12,12 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from kafka import KafkaAdminClient
-from kafka.admin import NewTopic
-
 from compat_tests.apache_directories import ApacheBroker, zookeeper
 from compat_tests.apache_kafka import NEWEST
 from tests.golden import golden_logs
+from tests.integration.apache_kraft import placed, take_back
 from tests.integration.apache_tree import partitions_by_topic, write_tree
 
 TOPIC = {"retention.ms": "-1", "index.interval.bytes": "200"}
@@ -40,39 +38,12 @@ def restarted_with_zookeeper(root: Path, connect: str) -> ApacheBroker:
 
 
 def restarted_with_kraft(root: Path) -> ApacheBroker:
-    """The same with 4.3.1: partitions of the same names are made in a new cluster, and get the
-    files of `root` in place of their own, but for the topic id. `root` is then what came out.
-    """
+    """The same with 4.3.1, in a new cluster."""
+    overrides = {topic: TOPIC for topic in partitions_by_topic(root) if not topic.startswith("__")}
     home = root.parent / f"{root.name}-kraft"
-    broker = ApacheBroker(home)
-    broker.start()
-    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
-    topics = partitions_by_topic(root)
-    admin.create_topics(
-        [
-            NewTopic(
-                topic, max(parts) + 1, 1, topic_configs={} if topic.startswith("__") else TOPIC
-            )
-            for topic, parts in topics.items()
-        ]
-    )
-    admin.close()
-    broker.stop()
-    ids = {path.parent.name: path.read_bytes() for path in home.glob("*-*/partition.metadata")}
-    identity = (home / "meta.properties").read_bytes()
-    shutil.rmtree(home)
-    shutil.copytree(root, home, ignore=shutil.ignore_patterns("__cluster_metadata-0"))
-    (home / "meta.properties").write_bytes(identity)
-    for name, topic_id in ids.items():
-        if (home / name).exists():
-            (home / name / "partition.metadata").write_bytes(topic_id)
+    broker = placed(root, home, overrides)
     run(broker)
-    for directory in home.glob("*-*/"):
-        if (root / directory.name).exists():
-            shutil.copy(root / directory.name / "partition.metadata", directory)
-    shutil.copy(root / "meta.properties", home)
-    shutil.rmtree(root)
-    home.rename(root)
+    take_back(home, root)
     return broker
 
 

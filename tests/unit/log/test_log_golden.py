@@ -21,11 +21,10 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
-from kbroker.log.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
-from kbroker.record.legacy_record import any_records, read_any_header
 from tests.golden import golden_logs
 from tests.integration.apache_tree import latest_epoch
+from tests.integration.log_reads import visible_records
 
 IMAGES = golden_logs.IMAGES
 UNCLEAN = (*golden_logs.UNCLEAN, *golden_logs.DAMAGED)
@@ -68,48 +67,18 @@ def opened(root: Path) -> LogManager:
 Row = tuple[int, int, str, int | None, bytes | None, bytes | None, tuple[Any, ...]]
 
 
-def consume(log: Log, isolation: FetchIsolation, end_offset: int) -> list[Row]:
+def consume(log: Log, isolation: FetchIsolation) -> list[Row]:
     """What a consumer of this isolation level sees from the log start on."""
-    rows: list[Row] = []
-    offset = log.log_start_offset
-    while offset < end_offset:
-        info = log.read(offset, 1000, isolation, min_one_message=True)
-        data = info.records.read()
-        if not data:
-            break
-        offset = _take(data, offset, info.aborted_transactions or [], rows)
-    return rows
-
-
-def _take(data: bytes, offset: int, aborted: list[AbortedTxn], rows: list[Row]) -> int:
-    position = 0
-    start = offset
-    while len(data) - position >= 17:
-        header = read_any_header(data + bytes(61), position)
-        end = position + header.size_bytes
-        if end > len(data):
-            break
-        hidden = header.is_control or (
-            header.is_transactional
-            and any(
-                txn.producer_id == header.producer_id
-                and txn.first_offset <= header.base_offset < txn.last_offset
-                for txn in aborted
-            )
+    return [
+        (
+            record.offset,
+            record.timestamp,
+            TIMESTAMP_TYPES[header.timestamp_type] if header.magic else "NoTimestampType",
+            None if header.partition_leader_epoch < 0 else header.partition_leader_epoch,
+            *record[2:],
         )
-        if not hidden:
-            kind = (
-                "NoTimestampType" if header.magic == 0 else TIMESTAMP_TYPES[header.timestamp_type]
-            )
-            epoch = None if header.partition_leader_epoch < 0 else header.partition_leader_epoch
-            rows += [
-                (record.offset, record.timestamp, kind, epoch, *record[2:])
-                for record in any_records(data[position:end])
-                if record.offset >= start
-            ]
-        offset = header.next_offset
-        position = end
-    return offset
+        for header, record in visible_records(log, isolation)
+    ]
 
 
 def expected_row(row: dict[str, Any]) -> Row:
@@ -150,7 +119,7 @@ def test_every_record_and_offset_is_what_a_java_client_read(image: str, tmp_path
         found_bounds[topic, partition, isolation] = (log.log_start_offset, end)
         # Of internal topics only the uncommitted records were noted.
         if not (committed and topic.startswith("__")):
-            found[topic, partition, isolation] = consume(log, levels[isolation], end)
+            found[topic, partition, isolation] = consume(log, levels[isolation])
     logs.shutdown()
 
     assert found_bounds == bounds
