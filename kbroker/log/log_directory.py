@@ -16,6 +16,7 @@ from kbroker.log import checkpoint
 from kbroker.log.checkpoint import CheckpointError, MetaProperties
 from kbroker.log.file_system import FileLock, FileSystem, StorageError
 from kbroker.log.format import (
+    CLEANER_OFFSET_CHECKPOINT_FILE,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT_FILE,
     META_PROPERTIES_FILE,
@@ -144,6 +145,13 @@ class LogDirectory:
         A file that cannot be read counts as empty.
         """
         return self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
+
+    def cleaned_offsets(self) -> dict[TopicPartition, int]:
+        """Up to where each log was cleaned, by whatever broker and under whatever settings.
+
+        A file that cannot be read counts as empty.
+        """
+        return self._read_or_reset(CLEANER_OFFSET_CHECKPOINT_FILE)
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """High watermarks at the last checkpoint. A file that cannot be read counts as empty."""

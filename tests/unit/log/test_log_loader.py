@@ -328,3 +328,18 @@ def test_deleted_records_do_not_speak_against_the_leader_epochs(tmp_path: Path) 
     open_log(tmp_path, recovery_point=3, start=3).close()
 
     assert (tmp_path / "leader-epoch-checkpoint").read_text() == before == "0\n1\n3 3\n"
+
+
+def test_a_gap_that_a_cleaner_left_is_no_missing_end_whatever_the_settings_say_now(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path, segment_bytes=150)
+    for index in range(3):
+        log.append_as_follower(batch(b"v" * 50, base_offset=10 * index))
+    log.close()
+
+    found = open_log(tmp_path, was_clean=False, cleaned_offset=20)
+
+    assert found.segments.base_offsets == [0, 10, 20]
+    assert found.log_end_offset == 21
+    found.close()
