@@ -6,7 +6,7 @@ Law: nothing here changes a file; the answer is what to believe.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kbroker.errors import KafkaError
@@ -18,7 +18,9 @@ from kbroker.log.segment_check import DamagedBatchError
 from kbroker.log.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader
 
-_MAX_WITNESSED = 1000  # newest entries of a transaction index: older ones are rarely asked for
+_MAX_WITNESSED = 100  # newest entries of a transaction index: older ones are rarely asked for
+_OFFSETS_BEFORE = 64
+_MAX_BATCHES = 500
 
 
 def tail_of(segment: LogSegment) -> list[BatchHeader]:
@@ -64,41 +66,76 @@ def are_rising(entries: Sequence[EpochEntry]) -> bool:
     )
 
 
-def agree_with(epochs: LeaderEpochCache, tail: Sequence[BatchHeader]) -> bool:
-    """Whether the leader epochs say of any of the last batches what it says of itself."""
-    told = [header for header in tail if header.partition_leader_epoch >= 0]
+def agree_with(
+    epochs: LeaderEpochCache, tail: Sequence[BatchHeader], log_start_offset: int
+) -> bool:
+    """Whether the leader epochs say of any of the last batches what it says of itself. Below the
+    log start they say nothing any more.
+    """
+    told = [
+        header
+        for header in tail
+        if header.partition_leader_epoch >= 0 and header.next_offset > log_start_offset
+    ]
     return not told or any(
-        epochs.epoch_for_offset(header.base_offset) == header.partition_leader_epoch
+        epochs.epoch_for_offset(max(header.base_offset, log_start_offset))
+        == header.partition_leader_epoch
         for header in told
     )
 
 
-def are_witnessed(segments: LogSegments, segment: LogSegment) -> bool:
-    """Whether the batches say the same of the aborted transactions of `segment` as its index."""
+def are_witnessed(segments: LogSegments, segment: LogSegment, end_offset: int) -> bool:
+    """Whether the batches say the same of the aborted transactions of `segment`, which ends at
+    `end_offset`, as its index.
+    """
     entries = segment.transaction_index.entries
-    return all(_is_witnessed(segments, segment, aborted) for aborted in entries[-_MAX_WITNESSED:])
-
-
-def _is_witnessed(segments: LogSegments, home: LogSegment, aborted: AbortedTxn) -> bool:
-    marker = _batch_at(home, aborted.last_offset)
-    if marker is not None and not (marker.is_control and marker.producer_id == aborted.producer_id):
-        return False
-    index = segments.floor_index(aborted.first_offset)
-    first = _batch_at(segments[index], aborted.first_offset) if index >= 0 else None
-    return first is None or (
-        first.base_offset == aborted.first_offset
-        and first.is_transactional
-        and not first.is_control
-        and first.producer_id == aborted.producer_id
+    return entries[-1].last_offset < end_offset and all(
+        _is_witnessed(segments, aborted) for aborted in entries[-_MAX_WITNESSED:]
     )
 
 
-def _batch_at(segment: LogSegment, offset: int) -> BatchHeader | None:
-    """The batch that holds `offset`; None where it was removed, or is damaged."""
+def _is_witnessed(segments: LogSegments, aborted: AbortedTxn) -> bool:
+    """Whether the producer has a transaction from that first offset to that marker.
+
+    What was removed or is damaged contradicts nothing, nor does a transaction that is too long to
+    be walked through.
+    """
+    start_offset = max(aborted.first_offset - _OFFSETS_BEFORE, segments[0].base_offset)
+    open_since: int | None = None
+    is_ended = False
+    count = 0
+    for header in _headers(segments, start_offset, aborted.last_offset):
+        count += 1
+        if count > _MAX_BATCHES:
+            return open_since is None or open_since <= aborted.first_offset
+        if header.producer_id != aborted.producer_id:
+            continue
+        if not header.is_control:
+            open_since = header.base_offset if open_since is None else open_since
+        elif header.base_offset == aborted.last_offset:
+            is_ended = True
+        else:
+            open_since = None
+    touched = segments.between(start_offset, aborted.last_offset + 1)
+    if any(segment.damages for segment in touched):
+        return True
+    if not is_ended:
+        return _is_gone(segments, aborted.last_offset)
+    return open_since in (None, aborted.first_offset)
+
+
+def _headers(segments: LogSegments, start_offset: int, last_offset: int) -> Iterator[BatchHeader]:
+    for segment in segments.between(start_offset, last_offset + 1):
+        for _, header in segment.sound_headers(start_offset):
+            if header.base_offset > last_offset:
+                return
+            yield header
+
+
+def _is_gone(segments: LogSegments, offset: int) -> bool:
+    """Whether no batch with `offset` can be read any more."""
     try:
-        found = segment.translate_offset(offset)
+        found = segments[max(segments.floor_index(offset), 0)].translate_offset(offset)
     except DamagedBatchError:
-        return None
-    if found is None or found[1].base_offset > offset:
-        return None
-    return found[1]
+        return True
+    return found is None or found[1].base_offset > offset

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kbroker.log.batch_audit import recoverable_batches
+from kbroker.log.batch_audit import Damage, recoverable_batches
 from kbroker.log.file_records import FileRecords, RecordsSlice
 from kbroker.log.file_system import Bytes, FileSystem
 from kbroker.log.format import (
@@ -168,6 +168,11 @@ class LogSegment:
         for _, header in self.records.headers(position):
             offset = header.next_offset
         return offset
+
+    @property
+    def damages(self) -> list[Damage]:
+        """What was found damaged so far."""
+        return self._check.damages if self._check is not None else []
 
     def activate(self) -> None:
         """Make the files, in the sizes they have while the segment is appended to."""

@@ -150,23 +150,38 @@ class SegmentCheck:
         known = [(base_offset + o, p) for o, p in self._segment.offset_index.entries()]
         position, expected = 0, base_offset
         while position < self._limit:
-            end, expected = self._audit.verify(position, expected, self._limit)
-            position = end if end >= self._limit else self._note_damage(end, expected, known)
+            end, after = self._audit.verify(position, expected, self._limit)
+            if end > position and position:
+                self._close_damage(position)
+            if end < self._limit:
+                if end > position or not position:
+                    self.damages.append(Damage(end, end, after, self._end_offset))
+                position = self._audit.next_sound(end, after, known)
+                self.damages[-1] = self.damages[-1]._replace(end_position=position)
+            else:
+                position = end
+            expected = after
+        for damage in self.damages:
+            self._tell(damage)
         self._segment.reindex(self.headers())
 
-    def _note_damage(self, position: int, offset: int, known: list[tuple[int, int]]) -> int:
-        """Write down what is damaged from `position` on; where it ends."""
-        end = self._audit.next_sound(position, offset, known)
-        follower = self._audit.sound(end) if end < self._limit else None
-        next_offset = follower.base_offset if follower is not None else self._end_offset
-        damage = Damage(position, end, offset, max(offset, next_offset))
-        self.damages.append(damage)
+    def _close_damage(self, position: int) -> None:
+        """Sound batches go on at `position`: up to their first offset all are lost."""
+        header = self._audit.sound(position)
+        assert header is not None, position
+        self.damages[-1] = self.damages[-1]._replace(next_offset=header.base_offset)
+
+    def _tell(self, damage: Damage) -> None:
         _log.error(
             "Damaged batch in %s at positions %d to %d: offsets %d to %d cannot be served, all "
             "others are. `kbroker log verify` shows it; consumers can seek to offset %d",
-            self._records.path, position, end, offset, next_offset - 1, next_offset,
-        )  # fmt: skip
-        return end
+            self._records.path,
+            damage.position,
+            damage.end_position,
+            damage.offset,
+            damage.next_offset - 1,
+            damage.next_offset,
+        )
 
     def _start_of(self, offset: int) -> int:
         """Where to look for `offset` from: the start of a sound batch, or of the part."""

@@ -74,13 +74,19 @@ class TransactionIndex:
         self._written = len(entries)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
-        """Transactions in [fetch offset, upper bound); True when no later segment has any."""
+        """Transactions in [fetch offset, upper bound); True when no later segment has any.
+
+        Two entries in a row have to say so: the file has no checksum.
+        """
         found = []
+        was_beyond = False
         for aborted in self.entries:
             if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_bound_offset:
                 found.append(aborted)
-            if aborted.last_stable_offset >= upper_bound_offset:
+            is_beyond = aborted.last_stable_offset >= upper_bound_offset
+            if is_beyond and was_beyond:
                 return found, True
+            was_beyond = is_beyond
         return found, False
 
     def truncate_to(self, offset: int) -> None:
@@ -99,13 +105,20 @@ class TransactionIndex:
         self._written = 0
 
     def sanity_check(self) -> None:
-        """CorruptIndexError where an entry ends before the segment starts, or the file is cut."""
+        """CorruptIndexError where an entry cannot be, or the file is cut."""
+        last_offset = self.base_offset - 1
         for aborted in self.entries:
-            if aborted.last_offset < self.base_offset:
+            if not (
+                0 <= aborted.first_offset <= aborted.last_offset
+                and last_offset < aborted.last_offset
+                and 0 <= aborted.last_stable_offset <= aborted.last_offset + 1
+                and aborted.producer_id >= 0
+            ):
                 raise CorruptIndexError(
-                    f"{self.path}: last offset {aborted.last_offset} below base offset "
-                    f"{self.base_offset}"
+                    f"{self.path}: {aborted} cannot follow a transaction that ended at "
+                    f"{last_offset}"
                 )
+            last_offset = aborted.last_offset
 
     def sync(self) -> None:
         """Bring the file to the disk, where there is one; may run on a worker thread."""
