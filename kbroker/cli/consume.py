@@ -4,7 +4,6 @@ left running.
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 import sys
@@ -17,6 +16,7 @@ import click
 from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, bootstrap_option, client_errors
 from kbroker.cli.moment import milliseconds_ago
 from kbroker.cli.output import say
+from kbroker.cli.record_rows import headers_of, text_of
 
 _POLL_MS = 200
 
@@ -232,17 +232,7 @@ def _as_row(record: Any) -> dict[str, Any]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": [[name, _text(value)] for name, value in record.headers],
+        "key": text_of(record.key),
+        "value": text_of(record.value),
+        "headers": headers_of(record.headers),
     }
-
-
-def _text(value: bytes | None) -> str | dict[str, str] | None:
-    """UTF-8 as text; other bytes as {"base64": ...}, so that nothing is changed unseen."""
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(value).decode()}

@@ -1,0 +1,117 @@
+"""The records of Kafka's own topics in readable form: committed offsets, groups, transactions."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from struct import Struct as Layout
+from struct import error as struct_error
+from typing import Any
+from uuid import UUID
+
+from kbroker.coordinator.group.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+    read_key,
+)
+from kbroker.coordinator.transaction_log_records import (
+    STATUS_NAMES,
+    TransactionLogKey,
+    read_transaction_log_key,
+    read_transaction_log_value,
+)
+from kbroker.errors import ProtocolError
+from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from kbroker.protocol.codec import decode
+from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
+from kbroker.protocol.schema import Message
+
+_VERSION = Layout(">h")
+
+_KEYS = (OffsetCommitKey, GroupMetadataKey, TransactionLogKey)
+
+Decoded = tuple[Any, Any]  # key and value, as JSON knows them
+
+
+def decoder_of(topic: str) -> Callable[[bytes | None, bytes | None], Decoded] | None:
+    """How records of `topic` are read; None for a topic whose records are its users' own."""
+    if topic == GROUP_METADATA_TOPIC:
+        return _decode_group_record
+    if topic == TRANSACTION_STATE_TOPIC:
+        return _decode_transaction_record
+    return None
+
+
+def _decode_group_record(key: bytes | None, value: bytes | None) -> Decoded:
+    try:
+        read = read_key(key or b"")
+        if isinstance(read, OffsetCommitKey):
+            return _named("offset", read), _versioned(OffsetCommitValue, value)
+        if isinstance(read, GroupMetadataKey):
+            return _named("group", read), _versioned(GroupMetadataValue, value)
+    except (ProtocolError, struct_error) as error:
+        return _unreadable(key, error), _plain(value)
+    (version,) = _VERSION.unpack_from(key or b"\0\0")
+    return {"kind": f"of the consumer protocol (key version {version})", **_plain(key)}, _plain(
+        value
+    )
+
+
+def _decode_transaction_record(key: bytes | None, value: bytes | None) -> Decoded:
+    try:
+        named = _named("transaction", read_transaction_log_key(key or b""))
+        if value is None:
+            return named, None
+        (version,) = _VERSION.unpack_from(value)
+        fields = _fields(read_transaction_log_value(value), version)
+    except ProtocolError as error:
+        return _unreadable(key, error), _plain(value)
+    status = fields["transaction_status"]
+    known = 0 <= status < len(STATUS_NAMES)
+    fields = {"version": version, **fields}
+    return named, {**fields, "transaction_status": STATUS_NAMES[status] if known else status}
+
+
+def _named(kind: str, key: Struct) -> dict[str, Any]:
+    return {"kind": kind, **_fields(key, 0)}
+
+
+def _versioned(kind: type[Message], value: bytes | None) -> Any:
+    if value is None:
+        return None
+    (version,) = _VERSION.unpack_from(value)
+    return {"version": version, **_fields(decode(kind, version, value, _VERSION.size)[0], version)}
+
+
+def _fields(struct: Struct, version: int) -> dict[str, Any]:
+    """Those of this version; tagged ones are left out while they have their default."""
+    found = {}
+    for field in field_specs(type(struct)):
+        value = getattr(struct, field.name)
+        is_key = struct.__class__ in _KEYS
+        if is_key or (version in field.versions and not _is_left_out(field, value)):
+            found[field.name] = _plain(value, version)
+    return found
+
+
+def _is_left_out(field: FieldSpec, value: Any) -> bool:
+    return field.tag is not None and value == field.default
+
+
+def _plain(value: Any, version: int = 0) -> Any:
+    """The value as JSON knows it."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"base64": base64.b64encode(value).decode()}
+    if isinstance(value, Struct):
+        return _fields(value, version)
+    if isinstance(value, list):
+        return [_plain(item, version) for item in value]
+    if isinstance(value, UUID):
+        return str(value)
+    return value
+
+
+def _unreadable(key: bytes | None, error: Exception) -> dict[str, Any]:
+    return {"kind": f"unreadable: {error}", **(_plain(key) or {})}

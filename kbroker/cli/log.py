@@ -1,0 +1,23 @@
+"""`kbroker log`: looks into data directories of kbroker and of Apache Kafka, also when no broker
+runs.
+
+Law: reads only. No lock is taken and no byte written, so a broker may be running.
+"""
+
+from __future__ import annotations
+
+import click
+
+from kbroker.cli.log_dump import dump
+from kbroker.cli.log_stats import stats
+from kbroker.cli.log_verify import verify
+
+
+@click.group()
+def log() -> None:
+    """Look into data directories, also when no broker runs. Nothing is changed."""
+
+
+log.add_command(dump)
+log.add_command(verify)
+log.add_command(stats)

@@ -1,0 +1,118 @@
+"""What can be wrong with one batch: its header, and with a deep look its records. Values in, words
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.record import record_batch
+from kbroker.record.compression import CODEC_NAMES
+from kbroker.record.default_record import skim_record
+from kbroker.record.legacy_record import any_records
+from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader
+
+MAX_DECOMPRESSED_BYTES = 1024 * 1024 * 1024
+_KNOWN_ATTRIBUTES = 0x7F
+
+
+class Problem(NamedTuple):
+    """A kind, and what is wrong in words."""
+
+    code: str
+    what: str
+
+
+def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[Problem]:
+    """What a header says that cannot be, its CRC being right or wrong."""
+    if header.base_offset < segment_base_offset:
+        yield Problem(
+            "batch-before-segment",
+            f"base offset {header.base_offset} lies before the segment's, {segment_base_offset}",
+        )
+    elif header.last_offset - segment_base_offset > MAX_RELATIVE_OFFSET:
+        yield Problem(
+            "batch-beyond-segment",
+            f"last offset {header.last_offset} is more than 2^31 after the segment's base",
+        )
+    if header.last_offset_delta < 0:
+        yield Problem("batch-header", f"last offset delta {header.last_offset_delta}")
+    elif not 0 <= header.record_count <= header.last_offset_delta + 1:
+        yield Problem(
+            "batch-header",
+            f"{header.record_count} records with last offset delta {header.last_offset_delta}",
+        )
+    if header.compression not in CODEC_NAMES:
+        yield Problem("batch-header", f"compression {header.compression}, which is no codec")
+    if header.magic == MAGIC and header.attributes & ~_KNOWN_ATTRIBUTES:
+        yield Problem("batch-header", f"unknown attribute bits {header.attributes:#06x}")
+
+
+def record_problems(header: BatchHeader, data: bytes | memoryview) -> Iterator[Problem]:
+    """What a walk over the uncompressed records of a batch finds."""
+    try:
+        if header.magic == MAGIC:
+            yield from _records_of_batch(header, data)
+        else:
+            yield from _records_of_message(header, data)
+    except KafkaError as error:
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            yield Problem("batch-too-large", f"its records were not looked at: {error.message}")
+        else:
+            yield Problem("batch-records", f"its records cannot be read: {error.message}")
+
+
+def _records_of_batch(header: BatchHeader, data: bytes | memoryview) -> Iterator[Problem]:
+    view = record_batch.payload(header, data, 0, MAX_DECOMPRESSED_BYTES)
+    at = 0
+    last_delta = -1
+    newest = None
+    for index in range(header.record_count):
+        timestamp_delta, offset_delta, _, at = skim_record(view, at)
+        if not last_delta < offset_delta <= header.last_offset_delta:
+            yield Problem(
+                "batch-records",
+                f"record {index} has offset delta {offset_delta} after {last_delta}, "
+                f"the batch ends with {header.last_offset_delta}",
+            )
+            return
+        last_delta = offset_delta
+        newest = timestamp_delta if newest is None else max(newest, timestamp_delta)
+    if at != len(view):
+        yield Problem("batch-records", f"{len(view) - at} bytes after the last record")
+    yield from _timestamp_problems(header, newest)
+    if header.is_control and header.record_count:
+        record = next(record_batch.records(data))
+        record_batch.read_control(record)
+
+
+def _timestamp_problems(header: BatchHeader, newest_delta: int | None) -> Iterator[Problem]:
+    if newest_delta is None or header.timestamp_type == LOG_APPEND_TIME:
+        return
+    newest = header.base_timestamp + newest_delta
+    if newest != header.max_timestamp:
+        yield Problem(
+            "batch-timestamp",
+            f"the header says max timestamp {header.max_timestamp}, its records {newest}",
+        )
+
+
+def _records_of_message(header: BatchHeader, data: bytes | memoryview) -> Iterator[Problem]:
+    last_offset = -1
+    for record in any_records(data, 0, MAX_DECOMPRESSED_BYTES):
+        if not last_offset < record.offset <= header.last_offset:
+            yield Problem(
+                "batch-records",
+                f"a wrapped message has offset {record.offset} after {last_offset}, "
+                f"the wrapper has {header.last_offset}",
+            )
+            return
+        last_offset = record.offset
+    if last_offset != header.last_offset:
+        yield Problem(
+            "batch-records",
+            f"the last wrapped message has offset {last_offset}, not {header.last_offset}",
+        )

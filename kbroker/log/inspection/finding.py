@@ -1,0 +1,77 @@
+"""What is wrong with a file of a log directory, how bad it is, and what comes of it. Values only.
+
+error    data is at risk: records are lost, unreadable, or would be served wrongly
+warning  the next start of a broker repairs it
+info     worth knowing
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+
+_SHOWN_PER_KIND = 3  # of one kind in one file: a spoiled index would have a million of them
+
+
+class Severity(IntEnum):
+    """How bad a finding is; the worst is the largest."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found, in words; `code` names its kind for programs."""
+
+    severity: Severity
+    code: str
+    path: str
+    what: str
+    advice: str  # what will happen, or what to do
+    position: int | None = None  # bytes from the start of the file
+    offset: int | None = None
+
+
+class Findings:
+    """Gathers findings; of many alike in one file it keeps the first, and how many more there
+    were.
+    """
+
+    def __init__(self) -> None:
+        self._kept: list[Finding] = []
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._last: dict[tuple[str, str], Finding] = {}
+
+    def add(self, finding: Finding) -> None:
+        """Take a finding in."""
+        kind = (finding.path, finding.code)
+        self._counts[kind] += 1
+        if self._counts[kind] <= _SHOWN_PER_KIND:
+            self._kept.append(finding)
+        else:
+            self._last[kind] = finding
+
+    def all(self) -> list[Finding]:
+        """In the order in which they were found, the counts of what was left out at the end."""
+        left_out = [
+            Finding(
+                finding.severity,
+                finding.code,
+                finding.path,
+                f"{self._counts[kind] - _SHOWN_PER_KIND} more of the same kind, the last one: "
+                f"{finding.what}",
+                finding.advice,
+                finding.position,
+                finding.offset,
+            )
+            for kind, finding in self._last.items()
+        ]
+        return self._kept + left_out
+
+    @property
+    def worst(self) -> Severity | None:
+        """The worst severity found; None where nothing was."""
+        return max((finding.severity for finding in self._kept), default=None)

@@ -1,0 +1,70 @@
+"""The files of a partition directory by what they are: segments with what lies beside them, files
+on their way in or out, and files that are none of a log's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kbroker.log.format import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LEADER_EPOCH_CHECKPOINT_FILE,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    PARTITION_METADATA_FILE,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_of,
+)
+
+LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES, PRODUCER_SNAPSHOT_SUFFIX)
+
+_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT_FILE, PARTITION_METADATA_FILE, "quorum-state"})
+_RAFT_SNAPSHOT = re.compile(r"\d{20}-\d{10}\.checkpoint")  # of KRaft's own log
+_TEMPORARY = ".tmp"
+
+
+@dataclass(slots=True)
+class PartitionFiles:
+    """Names in one directory; base offsets and snapshot offsets ascend."""
+
+    base_offsets: list[int] = field(default_factory=list)
+    snapshot_offsets: list[int] = field(default_factory=list)
+    names: frozenset[str] = frozenset()
+    leftovers: list[str] = field(default_factory=list)  # .deleted, .cleaned, .swap
+    orphans: list[str] = field(default_factory=list)  # indexes without their segment
+    temporary: list[str] = field(default_factory=list)  # left by a write that was cut off
+    foreign: list[str] = field(default_factory=list)
+
+    @property
+    def has_segments(self) -> bool:
+        """True where there is any segment."""
+        return bool(self.base_offsets)
+
+
+def sort_files(names: Iterable[str]) -> PartitionFiles:
+    """Tell the names in a partition directory apart."""
+    files = PartitionFiles(names=frozenset(names))
+    for name in sorted(files.names):
+        offset = offset_of(name)
+        if name.endswith(LEFTOVER_SUFFIXES) and offset is not None:
+            files.leftovers.append(name)
+        elif offset is not None and name.endswith(LOG_SUFFIX):
+            files.base_offsets.append(offset)
+        elif offset is not None and name.endswith(PRODUCER_SNAPSHOT_SUFFIX):
+            files.snapshot_offsets.append(offset)
+        elif offset is not None and name.endswith(INDEX_SUFFIXES):
+            if f"{name.partition('.')[0]}{LOG_SUFFIX}" not in files.names:
+                files.orphans.append(name)
+        elif name.endswith(_TEMPORARY):
+            files.temporary.append(name)
+        elif name not in _KNOWN_FILES and not _RAFT_SNAPSHOT.fullmatch(name):
+            files.foreign.append(name)
+    return files

@@ -1,0 +1,286 @@
+"""Checks one segment: every batch with its CRC, and in the same walk the indexes beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbroker.errors import KafkaError
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import (
+    LEADER_EPOCH_CHECKPOINT_FILE,
+    LOG_SUFFIX,
+    OFFSET_INDEX_ENTRY,
+    OFFSET_INDEX_SUFFIX,
+    TIME_INDEX_ENTRY,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+)
+from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.inspection.batch_check import Problem, header_problems, record_problems
+from kbroker.log.inspection.finding import Finding, Severity
+from kbroker.log.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
+from kbroker.log.inspection.log_walk import CUT, NOT_CUT, REBUILT, LogWalk
+from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
+from kbroker.log.transaction_index import TransactionIndex
+from kbroker.record import record_batch
+from kbroker.record.compression import NONE
+from kbroker.record.record_batch import MAGIC, BatchHeader
+
+_TAIL_ATTEMPTS = 4  # a running broker may be in the middle of a write
+_WITHOUT_ALARM = frozenset({"batch-timestamp", "batch-too-large"})
+_PROGRESS_BYTES = 4 * 1024 * 1024
+
+
+class SegmentCheck:
+    """One segment of the log of `walk`; used once."""
+
+    def __init__(
+        self, file_system: FileSystem, walk: LogWalk, base_offset: int, *, is_active: bool
+    ) -> None:
+        self._file_system = file_system
+        self._walk = walk
+        self._base_offset = base_offset
+        self._is_active = is_active
+        self._path = self._beside(LOG_SUFFIX)
+        self._problems: list[tuple[str, Problem]] = []  # of indexes: severity is known at the end
+        self._told_bytes = 0
+        self._position = 0  # where the last whole batch ended
+
+    def run(self) -> None:
+        """Walk the segment. Raises StorageError."""
+        walk = self._walk
+        if walk.last_offset >= self._base_offset:
+            what = (
+                f"begins with {self._base_offset}, the segment before ends with {walk.last_offset}"
+            )
+            self._batch_finding("segment-overlap", what, 0, self._base_offset)
+        self._offsets = self._offset_index()
+        self._times = self._time_index()
+        self._note(TRANSACTION_INDEX_SUFFIX, self._transactions_begin())
+        first_last_offset = walk.last_offset
+        self._walk_batches()
+        end = max(walk.last_offset, self._base_offset - 1)
+        self._note(OFFSET_INDEX_SUFFIX, self._offsets.end(self._position, end))
+        is_closed = not self._is_active and self._times.is_there
+        self._note(TIME_INDEX_SUFFIX, self._times.end(end, is_closed=is_closed))
+        is_cleaned = walk.was_compacted or walk.view.cleaner_offset is not None
+        self._note(
+            TRANSACTION_INDEX_SUFFIX, walk.transactions.end_segment(end, is_cleaned=is_cleaned)
+        )
+        self._zero_tails()
+        recovered = walk.is_recovered(end + 1)
+        for path, problem in self._problems:
+            walk.index_problem(path, problem.code, problem.what, is_recovered=recovered)
+        walk.end_offset = max(walk.end_offset, end + 1)
+        walk.totals.segments += 1
+        walk.has_batches = walk.has_batches or walk.last_offset > first_last_offset
+
+    def _beside(self, suffix: str) -> str:
+        return f"{self._walk.directory}/{file_name(self._base_offset, suffix)}"
+
+    # The .log file
+
+    def _walk_batches(self) -> None:
+        start = 0
+        for attempt in range(_TAIL_ATTEMPTS):
+            scan = SegmentScan(self._file_system, self._path, checks_crc=True, start=start)
+            for batch in scan.batches():
+                self._batch(scan, batch)
+            tail = scan.tail
+            if tail is None:
+                break
+            if attempt + 1 < _TAIL_ATTEMPTS and self._is_active and tail.kind is TailKind.TORN:
+                self._walk.options.pause()
+                start = tail.position
+                continue
+            self._tail(scan)
+            break
+        self._walk.totals.size_bytes += scan.size_bytes
+        self._progress(scan.size_bytes)
+
+    def _tail(self, scan: SegmentScan) -> None:
+        tail = scan.tail
+        assert tail is not None
+        if tail.kind is TailKind.ZEROS:
+            advice = "a start after an unclean stop cuts it off; no record is lost"
+            if not self._is_active:
+                advice = f"readers may fail at the end of this segment; {advice}"
+            self._say(Severity.WARNING, "segment-zeros", tail.reason, advice, tail.position)
+            return
+        code = "batch-torn" if tail.kind is TailKind.TORN else "segment-garbage"
+        self._batch_finding(code, tail.reason, tail.position, None)
+
+    def _batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        walk = self._walk
+        header = batch.header
+        walk.totals.batches += 1
+        self._position = batch.position + header.size_bytes
+        if self._position - self._told_bytes >= _PROGRESS_BYTES:
+            self._progress(self._position)
+        if not batch.is_intact:
+            what = f"the CRC of a batch of {header.size_bytes} bytes is wrong"
+            self._batch_finding("batch-crc", what, batch.position, header.base_offset)
+            self._unknown(batch)
+            return
+        walk.totals.records += max(header.record_count, 0)
+        problems = list(header_problems(header, self._base_offset))
+        if header.base_offset <= walk.last_offset:
+            problems.append(
+                Problem(
+                    "batch-order",
+                    f"base offset {header.base_offset} follows offset {walk.last_offset}",
+                )
+            )
+        for problem in problems:
+            self._batch_finding(problem.code, problem.what, batch.position, header.base_offset)
+        if problems:
+            self._unknown(batch)
+            return
+        self._good_batch(scan, batch)
+
+    def _unknown(self, batch: ScannedBatch) -> None:
+        """A broken batch: what its header says is not built upon."""
+        walk = self._walk
+        walk.transactions.is_whole = False
+        plausible = walk.last_offset < batch.header.last_offset
+        self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
+        if plausible and batch.header.last_offset - self._base_offset < 2**31:
+            walk.last_offset = batch.header.last_offset
+
+    def _good_batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        walk = self._walk
+        header = batch.header
+        self._look_for_gap(batch)
+        self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
+        self._note(TIME_INDEX_SUFFIX, self._times.batch(batch))
+        for problem in walk.epochs.batch(header):
+            path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
+            advice = "followers may not find where their logs part; a start that recovers the log "
+            advice += "writes it anew"
+            walk.say(Finding(Severity.WARNING, problem.code, path, problem.what, advice))
+        if header.is_transactional or header.is_control:
+            self._transaction(scan, batch)
+        if walk.options.is_deep:
+            self._look_inside(scan, batch)
+        walk.last_offset = header.last_offset
+
+    def _look_for_gap(self, batch: ScannedBatch) -> None:
+        walk = self._walk
+        header = batch.header
+        if header.record_count <= header.last_offset_delta:
+            walk.was_compacted = True
+        if header.magic != MAGIC and header.compression != NONE:
+            return  # it does not tell its first offset
+        expected = walk.last_offset + 1 if walk.last_offset >= 0 else self._base_offset
+        if header.base_offset > expected:
+            walk.gaps.add(expected, header.base_offset - 1, self._path, batch.position)
+
+    def _transaction(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        walk = self._walk
+        header = batch.header
+        if not header.is_control:
+            walk.transactions.data(header)
+            return
+        try:
+            markers = [record_batch.read_control(r) for r in record_batch.records(scan.read(batch))]
+        except KafkaError as error:
+            what = f"a control batch cannot be read: {error.message}"
+            self._batch_finding("batch-control", what, batch.position, header.base_offset)
+            return
+        for marker in markers:
+            if marker is not None:
+                self._note(
+                    TRANSACTION_INDEX_SUFFIX,
+                    walk.transactions.marker(header, is_commit=marker.is_commit),
+                )
+
+    def _look_inside(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        header: BatchHeader = batch.header
+        try:
+            problems = list(record_problems(header, scan.read(batch)))
+        except KafkaError as error:
+            problems = [Problem("batch-too-large", f"was not looked into: {error.message}")]
+        for problem in problems:
+            if problem.code in _WITHOUT_ALARM:
+                advice = "readers are served all the same"
+                self._say(
+                    Severity.WARNING, problem.code, problem.what, advice, batch.position,
+                    header.base_offset,
+                )  # fmt: skip
+            else:
+                self._batch_finding(problem.code, problem.what, batch.position, header.base_offset)
+
+    def _batch_finding(self, code: str, what: str, position: int, offset: int | None) -> None:
+        """Something is wrong with records. Their end is not known: recovery is judged by what comes
+        before.
+        """
+        is_cut = self._walk.is_recovered(max(self._walk.last_offset + 1, self._base_offset))
+        self._say(Severity.ERROR, code, what, CUT if is_cut else NOT_CUT, position, offset)
+
+    def _say(
+        self,
+        severity: Severity,
+        code: str,
+        what: str,
+        advice: str,
+        position: int,
+        offset: int | None = None,
+    ) -> None:
+        self._walk.say(Finding(severity, code, self._path, what, advice, position, offset))
+
+    def _progress(self, position: int) -> None:
+        self._walk.options.progress(position - self._told_bytes)
+        self._told_bytes = position
+
+    # The files beside it
+
+    def _offset_index(self) -> OffsetIndexCheck:
+        data = self._index_bytes(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY.size)
+        return OffsetIndexCheck(data, self._base_offset)
+
+    def _time_index(self) -> TimeIndexCheck:
+        data = self._index_bytes(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY.size)
+        is_there = self._file_system.exists(self._beside(TIME_INDEX_SUFFIX))
+        return TimeIndexCheck(data, self._base_offset, is_there=is_there)
+
+    def _index_bytes(self, suffix: str, entry_size: int) -> bytes:
+        """The entries; what a start finds by itself and repairs is said here."""
+        path = self._beside(suffix)
+        if not self._file_system.exists(path):
+            self._walk.say(Finding(Severity.WARNING, "index-missing", path, "is missing", REBUILT))
+            return b""
+        self._walk.totals.files += 1
+        data = self._file_system.read_bytes(path)
+        if len(data) % entry_size:
+            what = f"{len(data)} bytes are no multiple of {entry_size}"
+            self._walk.say(Finding(Severity.WARNING, "index-size", path, what, REBUILT))
+        return data
+
+    def _transactions_begin(self) -> Iterator[Problem]:
+        path = self._beside(TRANSACTION_INDEX_SUFFIX)
+        if self._file_system.exists(path):
+            self._walk.totals.files += 1
+        try:
+            entries = TransactionIndex(self._file_system, path, self._base_offset).entries
+        except CorruptIndexError as error:
+            what = str(error).removeprefix(f"{path}: ")
+            self._walk.say(Finding(Severity.WARNING, "txnindex-unreadable", path, what, REBUILT))
+            return
+        yield from self._walk.transactions.begin_segment(entries, self._base_offset)
+
+    def _zero_tails(self) -> None:
+        if self._is_active:
+            return  # its indexes have their full size until it is closed
+        for suffix, check in (
+            (OFFSET_INDEX_SUFFIX, self._offsets),
+            (TIME_INDEX_SUFFIX, self._times),
+        ):
+            if check.has_zero_tail:
+                what = f"zeros follow its {check.entry_count} entries, though the segment is closed"
+                advice = "look-ups may begin too early; a start that recovers the segment trims it"
+                path = self._beside(suffix)
+                self._walk.say(Finding(Severity.WARNING, "index-zeros", path, what, advice))
+
+    def _note(self, suffix: str, problems: Iterator[Problem]) -> None:
+        self._problems.extend((self._beside(suffix), problem) for problem in problems)
