@@ -13,6 +13,7 @@ from errno import ENOENT, ESTALE
 from typing import Final
 
 from kbroker.log.file_system import Bytes, File, FileSystem, StorageError
+from kbroker.log.open_files import open_files_of
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
@@ -26,10 +27,19 @@ class FileRecords:
     """An append-only file of record batches; the descriptor is opened at first use.
 
     The owner alone closes it, on the thread that also sends slices: a descriptor that was asked for
-    stays this file's until the owner's next call.
+    stays this file's until the owner's next call, to this file or another one (see `open_files`).
     """
 
-    __slots__ = ("_file", "_file_system", "_is_deleted", "cuts", "path", "size_bytes")
+    __slots__ = (
+        "__weakref__",
+        "_file",
+        "_file_system",
+        "_is_deleted",
+        "_takes_appends",
+        "cuts",
+        "path",
+        "size_bytes",
+    )
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
         self.path = path
@@ -38,12 +48,12 @@ class FileRecords:
         self.cuts = 0  # how often the end was cut off: slices made before hold other bytes now
         self._file: File | None = None
         self._is_deleted = False
+        self._takes_appends = False  # something may lie behind the last batch
 
     def create(self) -> File:
         """Open the file for appends; a missing one is made."""
-        if self._file is None:
-            self._file = self._file_system.open(self.path, create=True)
-        return self._file
+        self._takes_appends = True
+        return self._file or self._open(create=True)
 
     def append(self, data: Bytes) -> int:
         """Write whole batches at the end; their position in the file."""
@@ -156,8 +166,11 @@ class FileRecords:
 
         Nothing where nobody wrote.
         """
-        if self._file is not None and self._file.size() != self.size_bytes:
-            self._file.truncate(self.size_bytes)
+        if self._takes_appends:
+            file = self.create()
+            if file.size() != self.size_bytes:
+                file.truncate(self.size_bytes)
+            self._takes_appends = False
 
     def truncate_to(self, size: int) -> int:
         """Keep the first `size` bytes; the number of bytes that went."""
@@ -179,8 +192,13 @@ class FileRecords:
     def close(self) -> None:
         """Give the descriptor back; the next use opens the file again."""
         if self._file is not None:
+            open_files_of(self._file_system).closed(self)
             self._file.close()
             self._file = None
+
+    def let_go(self) -> None:
+        """Drop the file without closing it: who reads from it on another thread goes on."""
+        self._file = None
 
     def delete(self) -> None:
         """Close and remove the file; slices of it fail, also when another one gets its name."""
@@ -188,11 +206,19 @@ class FileRecords:
         self._is_deleted = True
         self._file_system.unlink(self.path)
 
-    def _open(self) -> File:
+    def _open(self, *, create: bool = False) -> File:
         if self._is_deleted:
             raise StorageError(self.path, "read", ENOENT)
-        self._file = self._file_system.open(self.path)
-        return self._file
+        open_files = open_files_of(self._file_system)
+        try:
+            file = self._file_system.open(self.path, create=create)
+        except StorageError as error:
+            if not error.is_out_of_descriptors or not open_files.make_room():
+                raise
+            file = self._file_system.open(self.path, create=create)
+        self._file = file
+        open_files.opened(self)
+        return file
 
 
 class RecordsSlice:

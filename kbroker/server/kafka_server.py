@@ -34,6 +34,7 @@ from kbroker.errors import ConfigError
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.log.log_manager import LogManager
+from kbroker.log.open_files import open_files_of
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
 from kbroker.replication.group_commit import FlushPolicy
@@ -119,7 +120,9 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
 
     async def _start(self) -> None:
-        raise_file_limit()
+        limit = raise_file_limit()
+        if limit is not None:
+            open_files_of(self._file_system).limit = limit // 2  # the rest is for connections
         await self._open_storage()
         self._assemble()
         await self._dynamic_configs.start()

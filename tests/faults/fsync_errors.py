@@ -24,7 +24,7 @@ from random import Random
 from uuid import UUID
 
 from kbroker.config.replication_config import ReplicationConfig
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_directory import LogDirectoryError
@@ -277,8 +277,9 @@ class Round:
 def _batches(log: Log) -> dict[int, bytes]:
     found = {}
     for segment in log.segments:
-        for header, data in split(segment.records.read(0, segment.size_bytes)):
-            found[header.base_offset] = data
+        with suppress(KafkaError):  # bytes that are no batch
+            for header, data in split(segment.records.read(0, segment.size_bytes)):
+                found[header.base_offset] = data
     return found
 
 
