@@ -85,7 +85,7 @@ class GroupStore:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that keeps a group, by its Java hash code."""
-        return abs(_java_hash(group_id)) % self._partition_count()
+        return abs(java_hash(group_id)) % self._partition_count()
 
     def status(self, group_id: str) -> ErrorCode:
         """NONE when this broker answers for the group, whether or not the group exists."""
@@ -247,7 +247,7 @@ def is_group_partition(topic_partition: TopicPartition) -> bool:
     return topic_partition.topic == GROUP_METADATA_TOPIC
 
 
-def _java_hash(text: str) -> int:
+def java_hash(text: str) -> int:
     """String.hashCode, signed; over UTF-16 code units.
 
     The smallest int counts as 0, as Kafka has it.

@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from struct import Struct
-from struct import error as struct_error
 from uuid import UUID, uuid4
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.errors import ConfigError, KafkaError
+from kbroker.errors import ConfigError
 from kbroker.log.checkpoint import CheckpointError
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import LOCK_FILE, LOG_SUFFIX
+from kbroker.log.format import LOCK_FILE, parse_directory_name
 from kbroker.log.log_directory import LogDirectoryError
-from kbroker.model import TRANSACTION_STATE_TOPIC, LeaderAndIsr, ReplicaAssignment
-from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.model import (
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    LeaderAndIsr,
+    ReplicaAssignment,
+)
 from kbroker.server.adoption_gate import AdoptionNeededError, AdoptionWish
-from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, make_plan
+from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
 from kbroker.server.adoption_sentence import proposal, report
 from kbroker.server.broker_identity import new_cluster_id
+from kbroker.server.internal_log import hashed_ids, partition_count, producer_ids
 from kbroker.server.kafka_directory import FoundDirectory, look_at
 from kbroker.server.kraft_metadata import (
     METADATA_DIRECTORY,
@@ -42,7 +45,6 @@ from kbroker.zk.zk_utils import ZkUtils
 # that another broker of the cluster gave it, and Apache Kafka goes on with its own ids when it gets
 # the directory back; records under an id that is used twice pass for duplicates and are lost.
 _SPARE_PRODUCER_ID_BLOCKS = 1000
-_TRANSACTION_VALUE = Struct(">hq")  # version, producer id, in every version
 
 
 class Adoption:
@@ -77,7 +79,10 @@ class Adoption:
         return report(plan)
 
     async def _write(self, zk: ZkUtils, plan: AdoptionPlan) -> None:
-        highest_id = max(_transactional_producer_ids(self._file_system, self._paths), default=-1)
+        try:
+            highest_id = max(_transactional_producer_ids(plan, self._file_system), default=-1)
+        except StorageError as error:
+            raise LogDirectoryError(f"A data directory cannot be used: {error}") from error
         with suppress(NodeExistsError):
             await zk.tree.create(zk_paths.CLUSTER_ID.rpartition("/")[0], make_parents=True)
         cluster_id = (
@@ -98,12 +103,13 @@ class Adoption:
         """The plan; None where there is nothing to adopt."""
         try:
             found = [look_at(self._file_system, path) for path in self._paths]
+            if not any(directory.partitions for directory in found):
+                return None
+            metadata, problem = self._read_metadata(found)
+            counts = {} if metadata is not None else self._internal_counts(found)
         except (StorageError, CheckpointError) as error:
             raise LogDirectoryError(f"A data directory cannot be used: {error}") from error
-        if not any(directory.partitions for directory in found):
-            return None
-        metadata, problem = self._read_metadata(found)
-        plan = make_plan(found, metadata, problem, self._wish.config)
+        plan = make_plan(found, Recorded(metadata, problem, counts), self._wish.config)
         cluster_id = plan.meta.cluster_id if plan.meta is not None else None
         if self._wish.cluster_id and cluster_id not in (None, self._wish.cluster_id):
             raise LogDirectoryError(
@@ -126,6 +132,19 @@ class Adoption:
             return read_cluster_metadata(self._file_system, path), None
         except MetadataUnreadableError as error:
             return None, str(error)
+
+    def _internal_counts(self, found: Sequence[FoundDirectory]) -> dict[str, int]:
+        """Partitions of Kafka's own topics: ids are kept by their hash, so a number that is wrong,
+        because the last ones lay on another broker, would hide groups and transactions.
+        """
+        ids: dict[str, dict[int, set[str]]] = {}
+        for directory in found:
+            for here in directory.partitions:
+                topic, partition = here.topic_partition
+                if topic in INTERNAL_TOPICS:
+                    held = hashed_ids(self._file_system, here.path)
+                    ids.setdefault(topic, {})[partition] = held
+        return {topic: partition_count(held) for topic, held in ids.items()}
 
     def _check_unused(self) -> None:
         """A directory that a broker works on right now changes while it is looked at."""
@@ -182,31 +201,10 @@ def _producer_id_ops(plan: AdoptionPlan, broker_id: int, highest_id: int) -> Ite
     yield SetOp(zk_paths.PRODUCER_ID_BLOCK, zk_paths.encode_producer_id_block(block))
 
 
-def _transactional_producer_ids(file_system: FileSystem, paths: Sequence[str]) -> Iterator[int]:
+def _transactional_producer_ids(plan: AdoptionPlan, file_system: FileSystem) -> Iterator[int]:
     """The producer ids in `__transaction_state`: they outlive the producers' records."""
-    try:
-        for path in paths:
-            for name in file_system.list(path):
-                if not name.startswith(f"{TRANSACTION_STATE_TOPIC}-"):
-                    continue
-                for file in file_system.list(f"{path}/{name}"):
-                    if file.endswith(LOG_SUFFIX):
-                        yield from _producer_ids_in(file_system, f"{path}/{name}/{file}")
-    except StorageError as error:
-        raise LogDirectoryError(f"A data directory cannot be used: {error}") from error
-
-
-def _producer_ids_in(file_system: FileSystem, path: str) -> Iterator[int]:
-    with file_system.map(path) as data:
-        position = 0
-        while position < len(data):
-            try:
-                header = read_any_header(data, position)
-                if not is_intact(header, data, position):
-                    return
-                for record in any_records(data, position):
-                    if record.value is not None:
-                        yield _TRANSACTION_VALUE.unpack_from(record.value)[1]
-            except (KafkaError, struct_error):
-                return
-            position += header.size_bytes
+    for path in plan.paths:
+        for name in file_system.list(path):
+            topic_partition = parse_directory_name(name)
+            if topic_partition is not None and topic_partition.topic == TRANSACTION_STATE_TOPIC:
+                yield from producer_ids(file_system, f"{path}/{name}")

@@ -13,7 +13,7 @@ over is left where it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
@@ -60,17 +60,27 @@ class AdoptionPlan:
     leaving: tuple[str, ...]  # -delete directories, removed soon
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What is known beside the partitions themselves.
+
+    `metadata` is what KRaft's log says, None where there is none or, with `problem`, where it
+    cannot be read. `partition_counts`: topics that are known to have at least so many.
+    """
+
+    metadata: ClusterMetadata | None = None
+    problem: str | None = None
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+
+
 def make_plan(
-    directories: Sequence[FoundDirectory],
-    metadata: ClusterMetadata | None,
-    metadata_problem: str | None,
-    config: KafkaConfig,
+    directories: Sequence[FoundDirectory], known_facts: Recorded, config: KafkaConfig
 ) -> AdoptionPlan:
-    """The plan for these directories; `metadata` is what KRaft's log says, None where there is none
-    or, with `metadata_problem`, where it cannot be read.
+    """The plan for these directories.
 
     Raises LogDirectoryError for directories that do not belong together or to this broker.
     """
+    metadata = known_facts.metadata
     meta = _common_meta(directories, config)
     by_topic = _by_topic(directories)
     known_topics = {topic.name: topic for topic in metadata.topics.values()} if metadata else {}
@@ -85,7 +95,18 @@ def make_plan(
             continue
         recorded = None if metadata is None else metadata.topic_settings.get(name, {})
         settings, is_retention_known = _settings(name, recorded, config)
-        topics.append(_adopted(name, partitions, known, settings, is_retention_known))
+        epochs = _leader_epochs(partitions, known, known_facts.partition_counts.get(name, 0))
+        ids = [found.topic_id for found in partitions.values() if found.topic_id is not None]
+        topics.append(
+            AdoptedTopic(
+                name=name,
+                topic_id=known.topic_id if known is not None else next(iter(ids), None),
+                leader_epochs=epochs,
+                missing=tuple(p for p in range(len(epochs)) if p not in partitions),
+                settings=settings,
+                is_retention_known=is_retention_known,
+            )
+        )
         dropped.update(key for key, value in (recorded or {}).items() if not _is_usable(key, value))
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
@@ -95,7 +116,7 @@ def make_plan(
         topics=tuple(topics),
         is_clean=all(directory.is_clean or not directory.partitions for directory in directories),
         next_producer_id=metadata.next_producer_id if metadata is not None else None,
-        unknown_settings=_why_unknown(metadata, metadata_problem, meta),
+        unknown_settings=_why_unknown(known_facts, meta),
         dropped_settings=tuple(sorted(dropped)),
         refused=refused,
         left=(*_left_files(directories, moved), *_left_metadata(metadata, elsewhere)),
@@ -167,31 +188,14 @@ def _problem(
     return None
 
 
-def _adopted(
-    name: str,
-    partitions: Mapping[int, FoundPartition],
-    known: KraftTopic | None,
-    settings: Mapping[str, str],
-    is_retention_known: bool,
-) -> AdoptedTopic:
-    ids = [found.topic_id for found in partitions.values() if found.topic_id is not None]
-    recorded_epochs = known.leader_epochs if known is not None else {}
-    count = 1 + max((*partitions, *recorded_epochs))
-    epochs = []
-    for partition in range(count):
-        found = partitions.get(partition)
-        highest = max(
-            found.leader_epoch if found is not None else -1, recorded_epochs.get(partition, -1)
-        )
-        epochs.append(highest + 1)
-    return AdoptedTopic(
-        name=name,
-        topic_id=known.topic_id if known is not None else next(iter(ids), None),
-        leader_epochs=tuple(epochs),
-        missing=tuple(p for p in range(count) if p not in partitions),
-        settings=settings,
-        is_retention_known=is_retention_known,
-    )
+def _leader_epochs(
+    partitions: Mapping[int, FoundPartition], known: KraftTopic | None, at_least: int
+) -> tuple[int, ...]:
+    """The epoch each partition goes on with: above the highest that files or metadata know."""
+    recorded = known.leader_epochs if known is not None else {}
+    count = max(at_least, 1 + max((*partitions, *recorded)))
+    found = {partition: here.leader_epoch for partition, here in partitions.items()}
+    return tuple(1 + max(found.get(p, -1), recorded.get(p, -1)) for p in range(count))
 
 
 def _settings(
@@ -231,13 +235,11 @@ def _is_usable(name: str, value: str) -> bool:
     return True
 
 
-def _why_unknown(
-    metadata: ClusterMetadata | None, problem: str | None, meta: MetaProperties | None
-) -> str | None:
-    if metadata is not None:
+def _why_unknown(known_facts: Recorded, meta: MetaProperties | None) -> str | None:
+    if known_facts.metadata is not None:
         return None
-    if problem is not None:
-        return f"KRaft's metadata log cannot be read, {problem}"
+    if known_facts.problem is not None:
+        return f"KRaft's metadata log cannot be read, {known_facts.problem}"
     if meta is not None and meta.version == 1:
         return "there is no __cluster_metadata-0 here, set metadata.log.dir if it is elsewhere"
     return "they are in ZooKeeper"

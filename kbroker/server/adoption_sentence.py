@@ -37,6 +37,7 @@ def _parts(plan: AdoptionPlan, adopt: str, leave: str, remove: str) -> list[str]
         parts.append(
             f"{_count(len(missing), 'partition')} without a directory here, "
             f"{_some(map(str, missing))}, begin{'s' * (len(missing) == 1)} empty"
+            f"{_lost_groups(missing)}"
         )
     for topic, reason in plan.refused.items():
         parts.append(f"{leave} topic {topic}: {reason}")
@@ -47,6 +48,11 @@ def _parts(plan: AdoptionPlan, adopt: str, leave: str, remove: str) -> list[str]
             f"{remove} {_some(plan.leaving)} a minute after the start, as their topics were deleted"
         )
     return parts
+
+
+def _lost_groups(missing: Iterable[TopicPartition]) -> str:
+    is_offsets_missing = any(place.topic == GROUP_METADATA_TOPIC for place in missing)
+    return ", and groups that were kept there are not known" if is_offsets_missing else ""
 
 
 def _what(plan: AdoptionPlan) -> str:

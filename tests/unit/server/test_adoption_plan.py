@@ -11,7 +11,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import TopicPartition
-from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, make_plan
+from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
 from kbroker.server.adoption_sentence import proposal, report
 from kbroker.server.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.kraft_metadata import ClusterMetadata, KraftTopic
@@ -34,9 +34,10 @@ def plan(
     *directories: FoundDirectory,
     metadata: ClusterMetadata | None = None,
     problem: str | None = None,
+    counts: dict[str, int] | None = None,
     config: KafkaConfig = DEV,
 ) -> AdoptionPlan:
-    return make_plan(directories, metadata, problem, config)
+    return make_plan(directories, Recorded(metadata, problem, counts or {}), config)
 
 
 def only(made: AdoptionPlan) -> AdoptedTopic:
@@ -72,6 +73,13 @@ def test_partitions_without_a_directory_begin_empty() -> None:
     assert len(only(made).leader_epochs) == 4
     assert only(made).missing == (0, 1, 2)
     assert "3 partitions without a directory here, t-0, t-1, t-2, begin empty" in proposal(made)
+
+
+def test_a_topic_has_as_many_partitions_as_are_known_of() -> None:
+    made = plan(directory(found("__consumer_offsets", 1)), counts={"__consumer_offsets": 4})
+
+    assert only(made).leader_epochs == (0, 0, 0, 0)
+    assert only(made).missing == (0, 2, 3)
 
 
 def test_partitions_that_only_the_metadata_knows_begin_empty_above_their_epoch() -> None:

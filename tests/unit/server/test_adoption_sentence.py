@@ -69,3 +69,12 @@ def test_metadata_that_is_not_there_is_a_reason(problem: str | None, reason: str
 
     assert reason in proposal(made)
     assert "in KRaft mode (meta.properties version 1)" in proposal(made)
+
+
+def test_groups_that_were_kept_elsewhere_are_said_to_be_lost() -> None:
+    sentence = proposal(plan(directory(found("__consumer_offsets", 1))))
+
+    assert (
+        "1 partition without a directory here, __consumer_offsets-0, begins empty, and groups that "
+        "were kept there are not known; "
+    ) in sentence

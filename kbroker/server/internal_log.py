@@ -1,0 +1,91 @@
+"""What the logs of Kafka's own topics tell before any coordinator runs: producer ids of
+transactions, and over how many partitions groups and transactional ids are spread.
+
+Law: read only. Keys of both topics begin with an int16 version and the id, an int16 length and
+text, in every version; transaction values with an int16 version and the producer id. Records behind
+a batch that is not intact are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from struct import Struct
+from struct import error as struct_error
+
+from kbroker.coordinator.group_store import java_hash
+from kbroker.errors import KafkaError
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import LOG_SUFFIX
+from kbroker.record.default_record import Record
+from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+
+USUAL_PARTITIONS = 50  # Kafka's default for both topics
+_MOST_PARTITIONS = 10_000
+_RECORDS_LOOKED_AT = 1_000
+_KEY = Struct(">hh")
+_TRANSACTION_VALUE = Struct(">hq")
+
+
+def producer_ids(file_system: FileSystem, directory: str) -> Iterator[int]:
+    """Producer ids in a partition of `__transaction_state`. Raises StorageError."""
+    for record in _records(file_system, directory):
+        try:
+            _, producer_id = _TRANSACTION_VALUE.unpack_from(record.value or b"")
+        except struct_error:
+            continue  # a tombstone
+        yield int(producer_id)
+
+
+def hashed_ids(file_system: FileSystem, directory: str) -> set[str]:
+    """Ids of groups or transactions that are kept in a partition, from its first records.
+
+    Raises StorageError.
+    """
+    found = set()
+    for record in islice(_records(file_system, directory), _RECORDS_LOOKED_AT):
+        try:
+            _, length = _KEY.unpack_from(record.key or b"")
+        except struct_error:
+            continue
+        found.add((record.key or b"")[_KEY.size : _KEY.size + length].decode(errors="replace"))
+    return found
+
+
+def partition_count(ids: Mapping[int, Iterable[str]]) -> int:
+    """Over how many partitions the ids by partition are spread, as far as they tell.
+
+    Where partitions are missing, Kafka's default is more likely than any other number that the ids
+    allow; where none is, the highest partition is the last one unless the ids say otherwise.
+    """
+    places = [(partition, abs(java_hash(id_))) for partition, held in ids.items() for id_ in held]
+    at_least = max(ids, default=-1) + 1
+    likely = [at_least, USUAL_PARTITIONS]
+    if len(ids) < at_least:
+        likely.reverse()
+    for count in (*likely, *range(at_least, _MOST_PARTITIONS)):
+        if count >= at_least and all(hash_ % count == partition for partition, hash_ in places):
+            return int(count)
+    return at_least
+
+
+def _records(file_system: FileSystem, directory: str) -> Iterator[Record]:
+    for name in file_system.list(directory):
+        if not name.endswith(LOG_SUFFIX):
+            continue
+        with file_system.map(f"{directory}/{name}") as data:
+            yield from _intact_records(data)
+
+
+def _intact_records(data: memoryview) -> Iterator[Record]:
+    position = 0
+    while position < len(data):
+        try:
+            header = read_any_header(data, position)
+            if not is_intact(header, data, position):
+                return
+            if not header.is_control:
+                yield from any_records(data, position)
+        except KafkaError:
+            return
+        position += header.size_bytes
