@@ -24,7 +24,7 @@ from kbroker.log.offset_index import OffsetIndex
 from kbroker.log.time_index import TimeIndex
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.legacy_record import any_records
-from kbroker.record.record_batch import BatchHeader
+from kbroker.record.record_batch import MAGIC, BatchHeader
 
 _STRIDE_BYTES: Final = 16 * 1024
 _MAX_STRETCHES: Final = 32
@@ -192,7 +192,7 @@ class SegmentCheck:
             stretch = self._stretch_holding(position)
             is_checked = stretch is not None and position < stretch.end
             header = self._audit.header(position) if is_checked else self._audit.sound(position)
-            if header is not None and header.last_offset == entry_offset < self._end_offset:
+            if header is not None and self._is_described(position, header, entry_offset):
                 if stretch is None:
                     end = position + header.size_bytes
                     self._add(_Stretch(position, end, header.next_offset))
@@ -201,6 +201,23 @@ class SegmentCheck:
             return self._limit  # an entry of what was appended since
         self.salvage()
         return self._start_of(offset)
+
+    def _is_described(self, position: int, header: BatchHeader, entry_offset: int) -> bool:
+        """Whether an index entry fits the batch at its position.
+
+        Where several batches were appended at once, the entry tells the first one's position and
+        the last one's offset.
+        """
+        if header.last_offset == entry_offset or entry_offset >= self._end_offset:
+            return entry_offset < self._end_offset
+        expected = header.base_offset
+        for _, following in self._records.headers(position, self._limit):
+            if following.magic == MAGIC and following.base_offset != expected:
+                return False
+            if following.last_offset >= entry_offset:
+                return following.last_offset == entry_offset
+            expected = following.next_offset
+        return False
 
     def _is_witnessed(self, timestamp: int, offset: int) -> bool:
         """Whether the batch that holds `offset` has what a time index entry says of it."""

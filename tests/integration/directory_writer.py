@@ -40,6 +40,7 @@ SMALL: dict[str, Any] = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "append-time": SMALL | {"message_timestamp_type": "LogAppendTime"},
     "big": {"max_message_bytes": 2_000_000},
+    "gaps": SMALL | {"cleanup_policy": ("compact",)},
     "preallocated": SMALL | {"preallocate": True},
     "recode": SMALL | {"compression_type": "zstd"},
     "__consumer_offsets": SMALL | {"cleanup_policy": ("compact",)},

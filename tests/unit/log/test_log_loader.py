@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -343,3 +344,35 @@ def test_a_gap_that_a_cleaner_left_is_no_missing_end_whatever_the_settings_say_n
     assert found.segments.base_offsets == [0, 10, 20]
     assert found.log_end_offset == 21
     found.close()
+
+
+def test_an_index_entry_for_several_batches_appended_at_once_is_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = open_log(tmp_path, index_interval_bytes=10)
+    for first in range(0, 9, 3):  # Kafka 3 enters the last offset and where the first batch begins
+        batches = [batch(b"v", base_offset=first + index) for index in range(3)]
+        log.append_as_follower(b"".join(batches))
+    log.close()
+    index = (tmp_path / "00000000000000000000.index").read_bytes()
+
+    found = open_log(tmp_path, recovery_point=9)
+    found_values = [
+        read_values(found.read(offset, 1, FetchIsolation.LOG_END, True).records.read())
+        for offset in range(9)
+    ]
+    found.close()
+
+    assert index == struct.pack(">iiii", 5, 210, 8, 420)
+    assert found_values == [[b"v"]] * 9
+    assert (tmp_path / "00000000000000000000.index").read_bytes() == index
+    assert not caplog.records
+
+
+def test_an_epoch_of_records_that_were_lost_gives_way_to_the_batches_found(tmp_path: Path) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    (directory / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n1 2\n4 3\n")
+
+    log = open_log(directory, was_clean=False)
+
+    assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
