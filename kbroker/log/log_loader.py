@@ -10,6 +10,7 @@ with it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kbroker.config.topic_config import TopicConfig
@@ -70,6 +71,7 @@ class LoadRequest:
     log_start_offset: int = 0
     cleaned_offset: int = 0  # below it records may be gone, whatever the settings say now
     was_clean: bool = False
+    on_recovered: Callable[[int], None] = lambda _: None  # size of each batch; may raise to stop
 
 
 def load_log(request: LoadRequest, environment: LogEnvironment) -> Log:
@@ -271,12 +273,16 @@ class LogLoader:
         producers = self._producers
         if producers.map_end_offset != base_offset or not self._has_recovered:
             self._producers_at(base_offset)
-        epochs = self._epochs
+        runs: list[tuple[int, int, int]] = []  # (epoch, first and last base offset) of batches
         transaction_index = segment.transaction_index
+        on_recovered = self._request.on_recovered
 
         def on_batch(header: BatchHeader, batch: memoryview) -> None:
-            if header.partition_leader_epoch > epochs.latest_epoch:
-                epochs.assign(header.partition_leader_epoch, header.base_offset)
+            on_recovered(len(batch))
+            epoch, first_offset = header.partition_leader_epoch, header.base_offset
+            if runs and runs[-1][0] == epoch:
+                first_offset = runs.pop()[1]
+            runs.append((epoch, first_offset, header.base_offset))
             replay_batch(producers, header, batch, transaction_index)
             producers.map_end_offset = header.next_offset
 
@@ -285,11 +291,23 @@ class LogLoader:
         may_end_in_gap = not is_last or self._request.config.is_compacted
         cut_bytes = segment.recover(on_batch, may_end_in_gap=may_end_in_gap)
         self._recovered.add(base_offset)
+        for run in runs:
+            self._learn_epoch(*run)
         self._write_snapshot(producers.map_end_offset)
         # A snapshot that is read leaves expired producers out; so does one that was just made
         # again.
         producers.remove_expired(self._request.now_ms, self._expiration_ms)
         return cut_bytes
+
+    def _learn_epoch(self, epoch: int, first_offset: int, last_offset: int) -> None:
+        """Batches of `epoch` were found: entries that contradict them are of records that had
+        replaced them and were lost.
+        """
+        epochs = self._epochs
+        if epoch >= 0 and (epochs.epoch_for_offset(last_offset) or 0) > epoch:
+            epochs.truncate_from_end(next(e for e in epochs.entries if e.epoch > epoch).start_offset)
+        if epoch > epochs.latest_epoch:
+            epochs.assign(epoch, first_offset)
 
     def _producers_at(self, offset: int) -> None:
         """Producer state at the start of a segment that is to be recovered."""

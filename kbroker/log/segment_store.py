@@ -82,11 +82,15 @@ class SegmentStore:
         return added
 
     def take_out(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
-        """Rename the files of segments away; `remove_at_ms` as in `DoomedSegments.add`."""
+        """Rename the files of segments away, in this order also after a power loss: loading must
+        not find a gap between those that are back. `remove_at_ms` as in `DoomedSegments.add`.
+        """
         for swap in list(self.swaps):
             swap.cancel()
         self.unsynced.names_changed()
-        for segment in doomed:
+        for index, segment in enumerate(doomed):
+            if index:
+                self._file_system.sync_directory(self.directory)
             self.segments.remove(segment)
             self.unsynced.gone(segment)
             self.snapshots.delete(segment.base_offset)
@@ -129,7 +133,7 @@ class SegmentStore:
         """Drop the batch that holds `offset`, which no first segment may lie behind, and all after
         it; the offset at which the log ends now.
         """
-        self.take_out([s for s in self.segments if s.base_offset > offset], None)
+        self.take_out([s for s in reversed(list(self.segments)) if s.base_offset > offset], None)
         active = self.segments.active
         self.unsynced.gone(active)  # it takes appends again
         active.truncate_to(offset, now_ms)
@@ -145,6 +149,7 @@ class SegmentStore:
                 self.segments.remove(segment)
                 self.unsynced.gone(segment)
                 segment.delete()
+        self._file_system.sync_directory(self.directory)
         self.add(offset, now_ms)
 
     def begin_flush(self, offsets: tuple[int, int], epochs: int, cuts: int) -> PendingFlush:

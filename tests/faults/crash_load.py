@@ -180,7 +180,6 @@ class CrashLoad:
             promise.known.clear()
             promise.grew(*found)
             promise.promise_up_to(log.log_end_offset)
-            promise.may_lack_below = log.log_start_offset
             promise.must_lack_below = min(promise.must_lack_below, log.log_start_offset)
 
     # The things that happen
