@@ -222,9 +222,9 @@ def _rebuilt(entries: list[Record], codec: int, rules: AppendRules, place: Place
         place.now_ms if rules.stamps_append_time else None,
         place.leader_epoch,
     )
-    first = place.first_offset
     return convert(
-        (entry._replace(offset=first + index) for index, entry in enumerate(entries)), target
+        (Record(offset, *entry[1:]) for offset, entry in enumerate(entries, place.first_offset)),
+        target,
     )
 
 
