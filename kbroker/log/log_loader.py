@@ -288,8 +288,11 @@ class LogLoader:
 
         # Followers and the cleaner leave gaps; at the very end only where records are cleaned.
         is_last = segment is self._segments.active
-        may_end_in_gap = not is_last or self._request.config.is_compacted
-        cut_bytes = segment.recover(on_batch, may_end_in_gap=may_end_in_gap)
+        cut_bytes = segment.recover(
+            on_batch,
+            may_end_in_gap=not is_last or self._request.config.is_compacted,
+            end_offset=None if is_last else self._segments.after(segment).base_offset,
+        )
         self._recovered.add(base_offset)
         for run in runs:
             self._learn_epoch(*run)
@@ -305,7 +308,9 @@ class LogLoader:
         """
         epochs = self._epochs
         if epoch >= 0 and (epochs.epoch_for_offset(last_offset) or 0) > epoch:
-            epochs.truncate_from_end(next(e for e in epochs.entries if e.epoch > epoch).start_offset)
+            epochs.truncate_from_end(
+                next(e for e in epochs.entries if e.epoch > epoch).start_offset
+            )
         if epoch > epochs.latest_epoch:
             epochs.assign(epoch, first_offset)
 

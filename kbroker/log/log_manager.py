@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from errno import EACCES, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from functools import partial
 from uuid import UUID, uuid4
@@ -36,10 +35,12 @@ from kbroker.log.format import (
     parse_directory_name,
     stray_directory_name,
 )
+from kbroker.log.load_progress import LoadProgress
 from kbroker.log.log import Log
 from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_directory import LogDirectory
 from kbroker.log.log_loader import LoadRequest, load_log
+from kbroker.log.log_opening import open_logs
 from kbroker.log.log_state import LogEnvironment, PendingFlush
 from kbroker.log.write_runner import WriteRunner
 from kbroker.model import TopicPartition
@@ -107,28 +108,33 @@ class LogManager:
         self,
         cluster_id: str,
         broker_id: int,
-        executor: Executor | None = None,
+        progress: LoadProgress | None = None,
         is_known: Callable[[str], bool] = lambda _: True,
     ) -> list[TopicPartition]:
-        """Claim the directories for this broker and open every log in them, in `executor`'s threads
-        if there is one. Logs of topics that are not `is_known` to the cluster are left alone.
+        """Claim the directories for this broker and open every log in them, with
+        num.recovery.threads.per.data.dir threads each. Logs of topics that are not `is_known` to
+        the cluster are left alone.
 
-        The partitions that needed recovery come back. Raises LogDirectoryError.
+        The partitions that needed recovery come back. Raises LogDirectoryError, LoadCancelledError.
         """
         now_ms = self._clock.now_ms()
         self._directories.claim(cluster_id, broker_id, now_ms, self._required)
-        requests = [
-            (directory, request)
+        found = [
+            (directory, self._load_requests(directory, now_ms, is_known))
             for directory in self._directories.online
-            for request in self._load_requests(directory, now_ms, is_known)
         ]
-        load = partial(_load, self._environment)
-        logs = executor.map(load, requests) if executor else map(load, requests)
-        for (directory, request), log in zip(requests, logs, strict=True):
-            if isinstance(log, Log):
-                self._adopt_loaded(log, directory)
+        outcomes = open_logs(
+            [(directory.path, requests) for directory, requests in found],
+            self._environment,
+            self._config.num_recovery_threads_per_data_dir,
+            progress or LoadProgress(),
+        )
+        requests = [(directory, request) for directory, requests in found for request in requests]
+        for (directory, request), outcome in zip(requests, outcomes, strict=True):
+            if isinstance(outcome, Log):
+                self._adopt_loaded(outcome, directory)
             else:
-                self._leave_closed(request, directory, log)
+                self._leave_closed(request, directory, outcome)
         self._fail_logs_of_failed_directories()
         for directory in self._directories.online:
             directory.loaded()
@@ -252,11 +258,7 @@ class LogManager:
                 or now_ms - log.last_flush_ms >= log.config.flush_ms
             )
             up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
-            pending = log.begin_flush(up_to_offset, and_closed=True)
-            if pending is not None:
-                done = partial(self._flushed, log, pending, now_ms)
-                self._directories.run_write(pending.sync, done)
-                flushed += 1
+            flushed += self._flush(log, up_to_offset, now_ms)
         return flushed
 
     def checkpoint_recovery_points(self) -> None:
@@ -272,6 +274,10 @@ class LogManager:
             inside = log.log_start_offset > log.segments[0].base_offset
             return log.log_start_offset if inside else None
 
+        for log in self._online_logs():
+            # A log that ends before its start after a power loss would show its records again.
+            if log.log_start_offset > log.recovery_point:
+                self._flush(log, log.log_start_offset, self._clock.now_ms())
         self._checkpoint(LOG_START_OFFSET_CHECKPOINT_FILE, start)
         if on_written is not None:
             self._directories.run_write(lambda: None, lambda _: on_written())
@@ -456,6 +462,13 @@ class LogManager:
 
         self._directories.write_offsets(file, offsets_of)
 
+    def _flush(self, log: Log, up_to_offset: int, now_ms: int) -> int:
+        pending = log.begin_flush(up_to_offset, and_closed=True)
+        if pending is None:
+            return 0
+        self._directories.run_write(pending.sync, partial(self._flushed, log, pending, now_ms))
+        return 1
+
     def _flushed(
         self, log: Log, pending: PendingFlush, now_ms: int, error: StorageError | None
     ) -> None:
@@ -480,17 +493,6 @@ class LogManager:
     def release(self) -> None:
         """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""
         self._directories.release()
-
-
-def _load(
-    environment: LogEnvironment, entry: tuple[LogDirectory, LoadRequest]
-) -> Log | StorageError | CheckpointError | KafkaError:
-    """Open one log, or say why its files cannot be used."""
-    _, request = entry
-    try:
-        return load_log(request, environment)
-    except (StorageError, CheckpointError, KafkaError) as error:
-        return error
 
 
 def _as_storage_error(error: KafkaError | StorageError, log: Log) -> StorageError:

@@ -297,10 +297,17 @@ class LogSegment:
             or not 0 <= params.max_offset - self.base_offset <= MAX_RELATIVE_OFFSET
         )
 
-    def recover(self, on_batch: OnBatch | None = None, *, may_end_in_gap: bool = True) -> int:
+    def recover(
+        self,
+        on_batch: OnBatch | None = None,
+        *,
+        may_end_in_gap: bool = True,
+        end_offset: int | None = None,
+    ) -> int:
         """Walk the batches, rebuild the indexes, cut what is broken; the number of bytes that went.
 
-        Without `may_end_in_gap` a last batch that does not follow the one before it is broken.
+        Broken is also what reaches `end_offset`, where the next segment begins, and without
+        `may_end_in_gap` a last batch that does not follow the one before it.
 
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
         aborted transactions (which it appends to `transaction_index`) are the log's business.
@@ -311,7 +318,13 @@ class LogSegment:
         self.transaction_index.reset()
         self._largest = None
         self._first_batch_timestamp = None
-        valid = self._recover_batches(on_batch, may_end_in_gap)
+        batches = recoverable_batches(
+            self.records,
+            self.base_offset,
+            self.base_offset + MAX_RELATIVE_OFFSET if end_offset is None else end_offset - 1,
+            may_end_in_gap=may_end_in_gap,
+        )
+        valid = self._recover_batches(batches, on_batch)
         file_size = self._file_system.size(self.records.path)
         self.records.truncate_to(valid)
         self.time_index.maybe_append(*self._largest_entry(), closing=True)
@@ -400,16 +413,13 @@ class LogSegment:
         for part in self.parts:
             part.delete()
 
-    def _recover_batches(self, on_batch: OnBatch | None, may_end_in_gap: bool) -> int:
+    def _recover_batches(
+        self, batches: Iterator[tuple[int, BatchHeader, memoryview]], on_batch: OnBatch | None
+    ) -> int:
         """Index the good batches; the position behind the last one."""
         valid = last_entry_position = 0
         largest = (NO_TIMESTAMP, self.base_offset)
-        for position, header, view in recoverable_batches(
-            self.records,
-            self.base_offset,
-            self.base_offset + MAX_RELATIVE_OFFSET,
-            may_end_in_gap=may_end_in_gap,
-        ):
+        for position, header, view in batches:
             if header.max_timestamp > largest[0]:
                 largest = (header.max_timestamp, header.last_offset)
             if position - last_entry_position > self._index_interval_bytes:

@@ -67,6 +67,10 @@ class LogSegments:
         """Index of the last segment whose base offset is not above `offset`; -1 without one."""
         return bisect_right(self._base_offsets, offset) - 1
 
+    def after(self, segment: LogSegment) -> LogSegment:
+        """The segment behind one that is not the last."""
+        return self._segments[bisect_right(self._base_offsets, segment.base_offset)]
+
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segments that may hold `offset` or anything after it."""
         return self._segments[max(0, self.floor_index(offset)) :]

@@ -211,12 +211,15 @@ class SegmentCheck:
         if header.last_offset == entry_offset or entry_offset >= self._end_offset:
             return entry_offset < self._end_offset
         expected = header.base_offset
-        for _, following in self._records.headers(position, self._limit):
-            if following.magic == MAGIC and following.base_offset != expected:
-                return False
-            if following.last_offset >= entry_offset:
-                return following.last_offset == entry_offset
-            expected = following.next_offset
+        try:
+            for _, following in self._records.headers(position, self._limit):
+                if following.magic == MAGIC and following.base_offset != expected:
+                    return False
+                if following.last_offset >= entry_offset:
+                    return following.last_offset == entry_offset
+                expected = following.next_offset
+        except KafkaError:
+            return False  # bytes that are no batch
         return False
 
     def _is_witnessed(self, timestamp: int, offset: int) -> bool:

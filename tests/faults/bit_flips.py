@@ -237,11 +237,23 @@ def _may_be_lost(template: Template, flip: Flip) -> set[int]:
 
 
 def _has_no_witness(template: Template, flip: Flip) -> bool:
-    """The base offset of the last batch of a killed log with gaps: nothing else knows it."""
-    if template.name != "gaps-killed" or flip.path.suffix != ".log":
+    """A batch that was moved within a gap of the offsets: no other number says where it was."""
+    if not template.name.startswith("gaps") or flip.path.suffix != ".log":
         return False
-    start, _, _, last = batch_ranges(template, template.directory / flip.path)[-1]
-    return last == template.end_offset - 1 and any(start <= b // 8 < start + 8 for b in flip.bits)
+    path = template.directory / flip.path
+    data = bytearray(path.read_bytes())
+    for bit in flip.bits:
+        data[bit // 8] ^= 1 << bit % 8
+    previous_last = int(flip.path.stem) - 1
+    ranges = batch_ranges(template, path)
+    following = [base for base, _ in template.batches if base > ranges[-1][3]]
+    for index, (start, _, first, last) in enumerate(ranges):
+        moved = int.from_bytes(data[start : start + 8], signed=True)
+        behind = ranges[index + 1][2] if index + 1 < len(ranges) else min(following, default=2**62)
+        if moved != first and previous_last < moved and moved + last - first < behind:
+            return True
+        previous_last = last
+    return False
 
 
 def _draw(template: Template, rnd: random.Random) -> Flip:

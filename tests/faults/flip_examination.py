@@ -62,8 +62,7 @@ class Examination:
                 next_offset = max(next_offset, header.last_offset + 1)
                 got.update(self._take(offset, header, records, aborted))
             if next_offset == offset:
-                self.problems.append(f"{isolation.name}: nothing at {offset} of {end}")
-                return
+                break  # nothing that was acknowledged may be behind
             offset = next_offset
         wanted = {o for o in self._template.records if self._log.log_start_offset <= o < end}
         if isolation is _COMMITTED:

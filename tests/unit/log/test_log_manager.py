@@ -7,7 +7,6 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import UUID
 
@@ -127,8 +126,7 @@ def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path) -> None:
 
     again = manager(tmp_path)
     again.open_directories()
-    with ThreadPoolExecutor(2) as executor:
-        recovered = again.load("cluster", 1, executor)
+    recovered = again.load("cluster", 1)
 
     loaded = again.get_log(PARTITION)
     assert loaded is not None

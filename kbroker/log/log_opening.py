@@ -1,0 +1,80 @@
+"""Opens the logs of all data directories at start: each directory by threads of its own.
+
+Law: one log that cannot be opened costs no other; the outcomes come in the order of the requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+
+from kbroker.errors import KafkaError
+from kbroker.log.checkpoint import CheckpointError
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import LOG_SUFFIX, offset_of
+from kbroker.log.load_progress import LoadProgress
+from kbroker.log.log import Log
+from kbroker.log.log_loader import LoadRequest, load_log
+from kbroker.log.log_state import LogEnvironment
+
+Outcome = Log | StorageError | CheckpointError | KafkaError
+
+
+def open_logs(
+    by_directory: Sequence[tuple[str, Sequence[LoadRequest]]],
+    environment: LogEnvironment,
+    threads_per_directory: int,
+    progress: LoadProgress,
+) -> list[Outcome]:
+    """Open every log, or say why its files cannot be used. Raises LoadCancelledError."""
+    for path, requests in by_directory:
+        unclean = [request for request in requests if not request.was_clean]
+        size_bytes = sum(_bytes_to_recover(environment.file_system, r) for r in unclean)
+        progress.expect(path, len(requests), size_bytes)
+
+    def open_log(path: str, request: LoadRequest) -> Outcome:
+        try:
+            return load_log(replace(request, on_recovered=progress.meter(path)), environment)
+        except (StorageError, CheckpointError, KafkaError) as error:
+            return error
+        finally:
+            progress.log_done(path)
+
+    if len(by_directory) == 1 and threads_per_directory == 1:
+        return [open_log(path, r) for path, requests in by_directory for r in requests]
+    return list(_in_threads(by_directory, open_log, threads_per_directory))
+
+
+def _in_threads(
+    by_directory: Sequence[tuple[str, Sequence[LoadRequest]]],
+    open_log: Callable[[str, LoadRequest], Outcome],
+    threads_per_directory: int,
+) -> Iterator[Outcome]:
+    with ExitStack() as stack:
+        waiting: list[Future[Outcome]] = []
+        for path, requests in by_directory:
+            executor = ThreadPoolExecutor(threads_per_directory, "log-recovery")
+            stack.callback(executor.shutdown, cancel_futures=True)
+            waiting += [executor.submit(open_log, path, request) for request in requests]
+        for future in waiting:
+            yield future.result()
+
+
+def _bytes_to_recover(file_system: FileSystem, request: LoadRequest) -> int:
+    """Size of the segments from the recovery point on; 0 where they cannot be looked at."""
+    try:
+        bases = sorted(
+            base
+            for name in file_system.list(request.directory)
+            if name.endswith(LOG_SUFFIX) and (base := offset_of(name)) is not None
+        )
+        first = max((base for base in bases if base <= request.recovery_point), default=0)
+        return sum(
+            file_system.size(f"{request.directory}/{base:020d}{LOG_SUFFIX}")
+            for base in bases
+            if base >= first
+        )
+    except StorageError:
+        return 0
