@@ -14,8 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from benchmarks import loads, processes
+from benchmarks import compaction, durability, loads, processes
 from benchmarks.processes import RunningBroker
+
+# It looks inside the broker's processes.
+_OURS_ONLY = {"compaction"}
 
 Start = Callable[[], AbstractContextManager[RunningBroker]]
 
@@ -33,10 +36,12 @@ GROUPS: dict[str, list[tuple[str, loads.Load]]] = {
         ("java consumer of the same", loads.java_consumer()),
     ],
     "latency": [("end to end acks=all", loads.end_to_end_latency())],
+    "durability": durability.ROWS,
     "idle": [
         ("2,000 idle connections", loads.idle_connections()),
         ("2,000 partitions", loads.many_partitions()),
     ],
+    "compaction": [("5 M records, 100,000 keys", compaction.beside_a_producer())],
 }
 
 
@@ -56,6 +61,8 @@ def main(arguments: Sequence[str]) -> None:
     if options.versus_apache:
         starts["apache"] = processes.apache
     for group in options.groups or GROUPS:
+        if options.versus_apache and group in _OURS_ONLY:
+            continue
         _print_table(_run_group(group, starts, options.rounds), list(starts))
 
 
@@ -81,7 +88,7 @@ def _print_table(results: dict[tuple[str, str], dict[str, list[float]]], names: 
         )
         ratio = f"  ratio {medians[0] / medians[1]:.2f}" if len(medians) == 2 and medians[1] else ""
         spread = f"  (min {min(values[names[0]]):,.3f}, max {max(values[names[0]]):,.3f})"
-        print(f"{load_name:<36} {figure:<26} {cells}{ratio}{spread}", flush=True)
+        print(f"{load_name:<44} {figure:<26} {cells}{ratio}{spread}", flush=True)
 
 
 if __name__ == "__main__":

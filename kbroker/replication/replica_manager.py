@@ -251,7 +251,8 @@ class ReplicaManager:
                 pending.append(result)
         for result in results:
             if result.error_code is ErrorCode.NONE:
-                self.wake(result.topic_partition)
+                # Producers wait for followers or the disk: an append of others ends no such wait.
+                self.fetch_purgatory.check_and_complete(result.topic_partition)
         if not pending:
             return results
         check = self._check_committed if required_acks == REQUIRED_ACKS_ALL else self._check_flushed
