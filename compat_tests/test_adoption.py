@@ -55,13 +55,12 @@ def adopting(tmp_path: Path) -> Iterator[BrokerProcess]:
         broker.stop(signal.SIGKILL)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_clients_go_on_where_they_were(
-    apache: ApacheBroker, adopting: BrokerProcess, how: signal.Signals
+def test_after_a_kill_clients_go_on_where_they_were(
+    apache: ApacheBroker, adopting: BrokerProcess
 ) -> None:
     _use(apache.bootstrap)
     before = _read(apache.bootstrap)
-    apache.stop(how)
+    apache.stop(signal.SIGKILL)
 
     asked = BrokerProcess(adopting.data)
     asked.launch()
@@ -83,14 +82,14 @@ def test_clients_go_on_where_they_were(
     _check_settings(admin, apache)
 
 
-def test_the_directory_goes_back_to_apache_kafka(
+def test_after_a_clean_stop_clients_go_on_and_the_directory_goes_back(
     apache: ApacheBroker, adopting: BrokerProcess
 ) -> None:
     _use(apache.bootstrap)
     before = _read(apache.bootstrap)
     apache.stop()
     adopting.start()
-    _write(adopting.bootstrap, TOPIC, "new", PARTITIONS)
+    _check_group(adopting.bootstrap, before)
     middle = _read(adopting.bootstrap)
     assert adopting.stop() == 0
 

@@ -18,7 +18,6 @@ from tests.golden import golden_logs
 MakeBroker = Callable[..., RunningBroker]
 
 USAGE = 2
-OLD_TIMESTAMP_MS = 1_700_000_000_000  # of the records in the golden logs
 
 
 def listing(path: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -136,7 +135,7 @@ def test_an_empty_directory_is_started_and_a_tree_is_kept(make_broker: MakeBroke
 
 @pytest.fixture(scope="module")
 def adopted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    """Clean KRaft data, adopted, with a retention check every 200 ms from the start on."""
+    """Clean ZooKeeper-mode data, adopted, with a retention check every 100 ms from the start on."""
     data = golden_logs.unpack("3.9.2-clean", tmp_path_factory.mktemp("adopted") / "data")
     broker = RunningBroker(
         data,
@@ -178,9 +177,10 @@ def test_old_records_survive_retention_and_restarts_and_go_on(adopted: RunningBr
 
 def test_several_directories_are_adopted_together(make_broker: MakeBroker, tmp_path: Path) -> None:
     whole = golden_logs.unpack("4.3.1-clean", tmp_path / "whole")
+    meta = (whole / "meta.properties").read_bytes()
     second = tmp_path / "second"
     second.mkdir()
-    (second / "meta.properties").write_bytes((whole / "meta.properties").read_bytes())
+    (second / "meta.properties").write_bytes(meta)
     (second / ".kafka_cleanshutdown").write_bytes((whole / ".kafka_cleanshutdown").read_bytes())
     for name in ("plain-1", "recode-gzip-0", "__consumer_offsets-1"):
         (whole / name).rename(second / name)
@@ -192,6 +192,7 @@ def test_several_directories_are_adopted_together(make_broker: MakeBroker, tmp_p
     client.close()
     assert len(values(broker, "recode-gzip")) == len(expected_values("4.3.1-clean", "recode-gzip"))
     assert (second / "plain-1").is_dir()
+    assert (whole / "meta.properties").read_bytes() == meta
 
 
 def test_a_left_topic_stays_untouched_and_its_name_can_be_used_again(
