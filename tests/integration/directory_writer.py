@@ -74,7 +74,7 @@ class WallClock:
         return 0.0
 
 
-class Producer(NamedTuple):
+class KnownProducer(NamedTuple):
     """What a log remembers of an idempotent producer; -1 where there is nothing."""
 
     producer_id: int
@@ -98,7 +98,7 @@ class DirectoryWriter:
         self.rows: Rows = {}
         self.hidden: dict[TopicPartition, set[int]] = {}
         self.aborted: dict[TopicPartition, list[AbortedTxn]] = {}
-        self.producers: dict[TopicPartition, dict[int, Producer]] = {}
+        self.producers: dict[TopicPartition, dict[int, KnownProducer]] = {}
         self.logs = open_logs(root, self.clock)
         self._open: dict[tuple[TopicPartition, int], set[int]] = {}
 
@@ -197,7 +197,7 @@ class DirectoryWriter:
         if options.flags & TRANSACTIONAL_BIT:
             self._open.setdefault((place, producer_id), set()).update(offsets)
         before = self.producers[place].get(producer_id)
-        self.producers[place][producer_id] = Producer(
+        self.producers[place][producer_id] = KnownProducer(
             producer_id,
             options.producer_epoch,
             options.base_sequence + len(offsets) - 1,
