@@ -88,7 +88,9 @@ def test_the_offset_of_a_wrapper_may_be_anything_that_fits(wire: WireClient, off
     assert written(wire, 2, wrapped(A, B, C, offset=offset)) == (0, 0)
 
 
-@pytest.mark.parametrize("tail", [b"\0" * 5, B.to_bytes()[:-3], B.to_bytes()[:16]])
+@pytest.mark.parametrize(
+    "tail", [b"\0" * 5, B.to_bytes()[:-3], B.to_bytes()[:16]], ids=["zeros", "end", "header"]
+)
 def test_what_is_cut_off_is_left_out(wire: WireClient, tail: bytes) -> None:
     topic = wire.create_topic()
 
@@ -97,7 +99,9 @@ def test_what_is_cut_off_is_left_out(wire: WireClient, tail: bytes) -> None:
     assert wire.list_offsets(topic, -1).startswith("0 offset=1 ")
 
 
-@pytest.mark.parametrize("data", [b"", A.to_bytes()[:-3], batch(2)[:-3]])
+@pytest.mark.parametrize(
+    "data", [b"", A.to_bytes()[:-3], batch(2)[:-3]], ids=["nothing", "message", "batch"]
+)
 def test_nothing_whole_is_stored_without_an_error(wire: WireClient, data: bytes) -> None:
     assert written(wire, 2, data) == (0, -1)
 
