@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -33,6 +34,7 @@ from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.errors import ConfigError
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.load_progress import LoadProgress
 from kbroker.log.log_manager import LogManager
 from kbroker.log.open_files import open_files_of
 from kbroker.model import Broker, EndPoint, TopicPartition
@@ -53,6 +55,7 @@ from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.flush_threads import FlushThreads
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.local_channel import LocalChannel
+from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_files import TreeDirectory
 from kbroker.server.watchdog import Watchdog
@@ -241,13 +244,12 @@ class KafkaServer:
         if not self._logs.was_clean:
             self.lifecycle.transition_to(BrokerState.RECOVERING_FROM_UNCLEAN_SHUTDOWN)
         identity, topics = self._identity, frozenset(await self._zk.topics())
-        # On a thread: recovery may read gigabytes, and a signal must still be heard.
-        recovered = await asyncio.to_thread(
-            self._logs.load,
-            identity.cluster_id,
-            identity.broker_id,
-            is_known=topics.__contains__,
-        )
+
+        def load(progress: LoadProgress) -> list[TopicPartition]:
+            is_known = topics.__contains__
+            return self._logs.load(identity.cluster_id, identity.broker_id, progress, is_known)
+
+        recovered = await load_with_progress(load, sys.stderr)
         self._undo.callback(self._logs.shutdown)
         # The tree may know less than the logs: it was adopted, or its end was lost with the power.
         await self._zk.skip_producer_ids(identity.broker_id, self._logs.highest_producer_id())

@@ -1,0 +1,91 @@
+"""Tells the operator how far the opening of the logs has come.
+
+Law: nothing for what is done within a second. A terminal gets one line that is written over;
+anything else a line every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, TextIO, TypeVar
+
+from kbroker.log.load_progress import DirectoryProgress, LoadCancelledError, LoadProgress
+
+_FIRST_S: Final = 1.0
+_TERMINAL_INTERVAL_S: Final = 0.2
+_PLAIN_INTERVAL_S: Final = 5.0
+_MEBIBYTE: Final = 1024 * 1024
+
+_T = TypeVar("_T")
+
+
+async def load_with_progress(load: Callable[[LoadProgress], _T], stream: TextIO) -> _T:
+    """Run `load` on a thread, tell `stream` how far it is, and stop it when this is cancelled."""
+    progress = LoadProgress()
+    display = RecoveryDisplay(progress, stream, time.monotonic())
+    # On a thread: recovery may read gigabytes, and a signal must still be heard.
+    loading = asyncio.ensure_future(asyncio.to_thread(load, progress))
+    try:
+        while not loading.done():
+            await asyncio.wait({loading}, timeout=_TERMINAL_INTERVAL_S)
+            display.update(time.monotonic())
+    except asyncio.CancelledError:
+        progress.cancel()
+        await asyncio.wait({loading})
+        error = loading.exception()
+        if error is not None and not isinstance(error, LoadCancelledError):
+            raise error from None
+        raise
+    finally:
+        display.end()
+    return loading.result()
+
+
+class RecoveryDisplay:
+    """One line about all data directories."""
+
+    def __init__(self, progress: LoadProgress, stream: TextIO, begun_s: float) -> None:
+        self._progress = progress
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._begun_s = begun_s
+        self._next_s = begun_s + _FIRST_S
+        self._is_shown = False
+
+    def update(self, now_s: float) -> None:
+        """Show where things are, if it is time to."""
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + (_TERMINAL_INTERVAL_S if self._is_terminal else _PLAIN_INTERVAL_S)
+        elapsed_s = now_s - self._begun_s
+        directories = list(self._progress.directories.values())
+        unfinished = [d for d in directories if d.logs_done < d.logs_total]
+        if not unfinished:
+            return
+        text = "; ".join(describe(directory, elapsed_s) for directory in unfinished)
+        self._stream.write(f"\r\x1b[K{text}" if self._is_terminal else f"{text}\n")
+        self._stream.flush()
+        self._is_shown = True
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._is_shown and self._is_terminal:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+def describe(directory: DirectoryProgress, elapsed_s: float) -> str:
+    """`recovering /data: 12 of 100 logs, 120 of 1,024 MiB, 310 MB/s, 3 s left`."""
+    logs = f"{directory.logs_done:,} of {directory.logs_total:,} logs"
+    if not directory.bytes_total:
+        return f"opening {directory.path}: {logs}"
+    done = min(directory.bytes_done, directory.bytes_total)
+    text = (
+        f"recovering {directory.path}: {logs}, {done / _MEBIBYTE:,.0f} of "
+        f"{directory.bytes_total / _MEBIBYTE:,.0f} MiB, {done / 1e6 / elapsed_s:,.0f} MB/s"
+    )
+    if not done:
+        return text
+    return f"{text}, {elapsed_s * (directory.bytes_total - done) / done:,.0f} s left"
