@@ -2,8 +2,8 @@
 
 Law: without the operator's word nothing in the directory changes, not even the time of a file, and
 no lock is left. With it, all of the plan goes into the tree in one transaction together with the
-cluster's id, so that a directory is adopted whole or not at all, also when the process dies half
-way.
+cluster's id, so that a directory is adopted whole or not at all, also when the process or the power
+dies half way.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kbroker.model import (
     LeaderAndIsr,
     ReplicaAssignment,
 )
-from kbroker.server.adoption_gate import TREE_FILES, AdoptionNeededError, AdoptionWish
+from kbroker.server.adoption_gate import AdoptionNeededError, AdoptionWish
 from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
 from kbroker.server.adoption_sentence import proposal, report
 from kbroker.server.broker_identity import new_cluster_id
@@ -76,7 +76,6 @@ class Adoption:
         if not self._wish.is_agreed:  # an adoption before this one did not get to its end
             raise AdoptionNeededError(proposal(plan))
         await self._write(zk, plan)
-        self._sync_tree()
         return report(plan)
 
     async def _write(self, zk: ZkUtils, plan: AdoptionPlan) -> None:
@@ -99,16 +98,6 @@ class Adoption:
                 CreateOp(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(cluster_id)),
             ]
         )
-
-    def _sync_tree(self) -> None:
-        """From here on the adoption survives a loss of power."""
-        try:
-            for name in TREE_FILES:
-                if self._file_system.exists(f"{self._paths[0]}/{name}"):
-                    self._file_system.sync(f"{self._paths[0]}/{name}")
-            self._file_system.sync_directory(self._paths[0])
-        except StorageError as error:
-            raise LogDirectoryError(f"A data directory cannot be used: {error}") from error
 
     def _propose(self) -> AdoptionPlan | None:
         """The plan; None where there is nothing to adopt."""

@@ -47,7 +47,7 @@ def adopt(disk: RecordingFileSystem) -> str:
 
 
 def test_a_crash_leaves_all_or_nothing() -> None:
-    topics = set(r["topic"] for r in golden_logs.lines(NAME, "expected") if "topic" in r)
+    topics = {r["topic"] for r in golden_logs.lines(NAME, "expected") if "topic" in r}
     random = Random(4)
     images: list[RecordingFileSystem] = []
     disk = kafka_disk()
