@@ -14,6 +14,7 @@ from uuid import UUID
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import RealFileSystem
+from kbroker.log.format import CLEANER_OFFSET_CHECKPOINT_FILE
 from kbroker.log.log import Log
 from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
@@ -27,6 +28,7 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
+from tests.fakes.log_cleaning import clean
 
 CLUSTER_ID = "kbrokerCompareRun00000"
 BROKER_ID = 1
@@ -37,13 +39,17 @@ SMALL: dict[str, Any] = {
     "index_interval_bytes": 200,
     "segment_index_bytes": 4096,
 }
+COMPACTED = SMALL | {"cleanup_policy": ("compact",)}
 SETTINGS: dict[str, dict[str, Any]] = {
     "append-time": SMALL | {"message_timestamp_type": "LogAppendTime"},
     "big": {"max_message_bytes": 2_000_000},
-    "gaps": SMALL | {"cleanup_policy": ("compact",)},
+    "gaps": COMPACTED,
+    **dict.fromkeys(
+        ("compacted-none", "compacted-zstd", "compacted-txn", "compacted-v1"), COMPACTED
+    ),
     "preallocated": SMALL | {"preallocate": True},
     "recode": SMALL | {"compression_type": "zstd"},
-    "__consumer_offsets": SMALL | {"cleanup_policy": ("compact",)},
+    "__consumer_offsets": COMPACTED,
 }
 
 
@@ -157,6 +163,19 @@ class DirectoryWriter:
             self.hidden[place] |= offsets
             self.aborted[place].append(AbortedTxn(producer_id, min(offsets), at, stable))
 
+    def compact(self, topic: str) -> None:
+        """Clean a log once: of every key in its closed segments the last record stays."""
+        log = self.log(topic)
+        place = log.topic_partition
+        log.flush()
+        end_offset = clean(log, self.clock.ms).end_offset
+        log.remove_deleted_files(self.clock.ms + log.config.file_delete_delay_ms)
+        hidden = self.hidden[place]
+        cleaned = [r for r in self.rows[place] if r.offset < end_offset and r.offset not in hidden]
+        last = {row.key: row.offset for row in cleaned}
+        beyond = [row for row in self.rows[place] if row.offset >= end_offset]
+        self.rows[place] = [row for row in cleaned if last[row.key] == row.offset] + beyond
+
     def records(self, count: int, text: str = "value", first_offset: int = 0) -> list[Record]:
         """Records with keys, some with headers, a millisecond apart."""
         return [
@@ -189,6 +208,10 @@ class DirectoryWriter:
         self.logs.write_high_watermarks({log.topic_partition: log.high_watermark for log in logs})
         self.logs.checkpoint_recovery_points()
         self.logs.checkpoint_log_start_offsets()
+        cleaned = {log.topic_partition: log.cleaned_end_offset or 0 for log in logs}
+        self.logs.directories()[0].write_offsets(
+            CLEANER_OFFSET_CHECKPOINT_FILE, {place: end for place, end in cleaned.items() if end}
+        )
 
     def _note_producer(
         self, place: TopicPartition, offsets: set[int], options: BatchOptions

@@ -1,8 +1,8 @@
 """A data directory with everything a log can hold, and what a client has to read from it.
 
 All codecs and message formats, headers and nulls, idempotent and transactional producers, several
-leader epochs, rolled segments, DeleteRecords, LogAppendTime, preallocation, gaps between offsets, a
-record near the size limit, committed offsets of a group.
+leader epochs, rolled segments, DeleteRecords, LogAppendTime, preallocation, gaps between offsets,
+logs after cleaning, a record near the size limit, committed offsets of a group.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def write_everything(writer: DirectoryWriter) -> None:
     """Fill a data directory; see the module."""
     for fill in (
         _write_codecs, _write_old_formats, _write_odd, _write_idempotent, _write_transactions,
-        _write_epochs, _write_deleted, _write_gaps, _write_settings, _write_offsets,
+        _write_epochs, _write_deleted, _write_gaps, _write_settings, _write_compacted, _write_offsets,
     ):  # fmt: skip
         fill(writer)
 
@@ -57,7 +57,8 @@ def _append_old(
 ) -> None:
     records = writer.records(5, f"{topic} {number}", writer.log(topic).log_end_offset)
     records = [record._replace(headers=()) for record in records]
-    records[1] = records[1]._replace(key=None)
+    if not topic.startswith("compacted"):
+        records[1] = records[1]._replace(key=None)
     records[2] = records[2]._replace(value=None, key=b"")
     writer.append_at(topic, records, build_legacy(records, magic, compression), magic)
 
@@ -151,6 +152,33 @@ def _write_settings(writer: DirectoryWriter) -> None:
     for topic in ("append-time", "preallocated", "recode"):
         for _ in range(16):
             writer.append(topic, writer.records(4))
+
+
+def _write_compacted(writer: DirectoryWriter) -> None:
+    for codec in ("none", "zstd"):
+        for number in range(24):
+            records = writer.records(4, str(number))
+            records[3] = records[3]._replace(key=b"once-%d" % number)
+            if number % 5 == 0:
+                records[1] = records[1]._replace(value=None)
+            writer.append(f"compacted-{codec}", records, compression=CODEC_IDS[codec])
+        writer.compact(f"compacted-{codec}")
+    for number in range(14):
+        _append_old(writer, "compacted-v1", number, 1, CODEC_IDS["gzip" if number % 2 else "none"])
+    writer.compact("compacted-v1")
+    for number in range(20):
+        producer_id = 31 + number % 3
+        writer.append(
+            "compacted-txn",
+            writer.records(3, str(number)),
+            flags=TRANSACTIONAL_BIT,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=number // 3 * 3,
+        )
+        writer.end_transaction("compacted-txn", producer_id, commit=number % 4 > 0)
+    writer.compact("compacted-txn")
+    writer.compact("compacted-none")  # once more, over what is clean already
 
 
 def _write_offsets(writer: DirectoryWriter) -> None:
