@@ -26,6 +26,7 @@ from kbroker.model import INTERNAL_TOPICS
 from kbroker.server.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.kraft_metadata import ClusterMetadata, KraftTopic
 
+_OFFSETS_RETENTION = "offsets.retention.minutes"
 _RETENTION_SETTINGS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 
 
@@ -40,6 +41,7 @@ class AdoptedTopic:
     topic_id: UUID | None  # None where no file tells it: it gets a new one
     leader_epochs: tuple[int, ...]
     missing: tuple[int, ...]  # partitions without a directory here: they begin empty
+    behind: tuple[int, ...]  # partitions that other brokers had more of, as the metadata says
     settings: Mapping[str, str]
     is_retention_known: bool  # False: it keeps its records for good
 
@@ -54,6 +56,7 @@ class AdoptionPlan:
     is_clean: bool
     next_producer_id: int | None  # None where the metadata does not tell
     unknown_settings: str | None  # why topic settings are not known; None where they are
+    offsets_retention_minutes: int | None  # for committed offsets, None where it was set
     dropped_settings: tuple[str, ...]  # names
     refused: Mapping[str, str]  # topic: why it is left
     left: tuple[str, ...]
@@ -94,19 +97,9 @@ def make_plan(
             refused[name] = problem
             continue
         recorded = None if metadata is None else metadata.topic_settings.get(name, {})
-        settings, is_retention_known = _settings(name, recorded, config)
-        epochs = _leader_epochs(partitions, known, known_facts.partition_counts.get(name, 0))
-        ids = [found.topic_id for found in partitions.values() if found.topic_id is not None]
-        topics.append(
-            AdoptedTopic(
-                name=name,
-                topic_id=known.topic_id if known is not None else next(iter(ids), None),
-                leader_epochs=epochs,
-                missing=tuple(p for p in range(len(epochs)) if p not in partitions),
-                settings=settings,
-                is_retention_known=is_retention_known,
-            )
-        )
+        settings = _settings(name, recorded, config)
+        at_least = known_facts.partition_counts.get(name, 0)
+        topics.append(_adopted(partitions, known, settings, at_least, meta))
         dropped.update(key for key, value in (recorded or {}).items() if not _is_usable(key, value))
     elsewhere = len(known_topics.keys() - by_topic.keys())
     moved = [name for directory in directories for name in directory.moved]
@@ -117,6 +110,9 @@ def make_plan(
         is_clean=all(directory.is_clean or not directory.partitions for directory in directories),
         next_producer_id=metadata.next_producer_id if metadata is not None else None,
         unknown_settings=_why_unknown(known_facts, meta),
+        offsets_retention_minutes=(
+            None if _OFFSETS_RETENTION in config.texts else config.group.offsets_retention_minutes
+        ),
         dropped_settings=tuple(sorted(dropped)),
         refused=refused,
         left=(*_left_files(directories, moved), *_left_metadata(metadata, elsewhere)),
@@ -188,6 +184,28 @@ def _problem(
     return None
 
 
+def _adopted(
+    partitions: Mapping[int, FoundPartition],
+    known: KraftTopic | None,
+    settings: tuple[Mapping[str, str], bool],
+    at_least: int,
+    meta: MetaProperties | None,
+) -> AdoptedTopic:
+    """A topic with at least so many partitions; `settings` as from `_settings`."""
+    found = list(partitions.values())
+    ids = [here.topic_id for here in found if here.topic_id is not None]
+    epochs = _leader_epochs(partitions, known, at_least)
+    return AdoptedTopic(
+        name=found[0].topic_partition.topic,
+        topic_id=known.topic_id if known is not None else next(iter(ids), None),
+        leader_epochs=epochs,
+        missing=tuple(p for p in range(len(epochs)) if p not in partitions),
+        behind=_behind(partitions, known, meta),
+        settings=settings[0],
+        is_retention_known=settings[1],
+    )
+
+
 def _leader_epochs(
     partitions: Mapping[int, FoundPartition], known: KraftTopic | None, at_least: int
 ) -> tuple[int, ...]:
@@ -196,6 +214,16 @@ def _leader_epochs(
     count = max(at_least, 1 + max((*partitions, *recorded)))
     found = {partition: here.leader_epoch for partition, here in partitions.items()}
     return tuple(1 + max(found.get(p, -1), recorded.get(p, -1)) for p in range(count))
+
+
+def _behind(
+    partitions: Mapping[int, FoundPartition], known: KraftTopic | None, meta: MetaProperties | None
+) -> tuple[int, ...]:
+    """Partitions here of which the writing broker was not in sync."""
+    if known is None or meta is None:
+        return ()
+    in_sync = known.in_sync
+    return tuple(p for p in partitions if p in in_sync and meta.broker_id not in in_sync[p])
 
 
 def _settings(

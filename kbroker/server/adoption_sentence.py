@@ -32,6 +32,12 @@ def report(plan: AdoptionPlan) -> str:
 def _parts(plan: AdoptionPlan, adopt: str, leave: str, remove: str) -> list[str]:
     parts = [f"{adopt} {_what(plan)} from {', '.join(plan.paths)}, {_origin(plan)}"]
     parts.extend(_unknowns(plan))
+    behind = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.behind]
+    if behind:
+        parts.append(
+            f"{_count(len(behind), 'partition')}, {_some(map(str, behind))}, may lack the newest "
+            "records, which other brokers of the cluster had"
+        )
     missing = [TopicPartition(topic.name, p) for topic in plan.topics for p in topic.missing]
     if missing:
         parts.append(
@@ -93,6 +99,12 @@ def _unknowns(plan: AdoptionPlan) -> list[str]:
         parts.append(
             f"{reason}, so {_count(len(kept), 'topic')} keep{'s' * (len(kept) == 1)} all records "
             f"until `kbroker topic alter TOPIC --config retention.ms=MS` says otherwise"
+        )
+    has_offsets = any(topic.name == GROUP_METADATA_TOPIC for topic in plan.topics)
+    if has_offsets and plan.offsets_retention_minutes is not None:
+        parts.append(
+            "committed offsets of groups without members expire after "
+            f"{plan.offsets_retention_minutes} minutes (offsets.retention.minutes)"
         )
     if plan.dropped_settings:
         parts.append(

@@ -34,11 +34,12 @@ class MetadataUnreadableError(Exception):
 
 @dataclass(slots=True)
 class KraftTopic:
-    """A topic as the metadata has it: leader epochs by partition, overrides by name."""
+    """A topic as the metadata has it: leader epochs and in-sync brokers by partition."""
 
     name: str
     topic_id: UUID
     leader_epochs: dict[int, int] = field(default_factory=dict)
+    in_sync: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -91,12 +92,11 @@ def _apply(metadata: ClusterMetadata, message: Message) -> None:
     if isinstance(message, kinds.TopicRecord):
         metadata.topics[message.topic_id] = KraftTopic(message.name, message.topic_id)
     elif isinstance(message, kinds.PartitionRecord):
-        epochs = _topic(metadata, message.topic_id).leader_epochs
-        epochs[message.partition_id] = message.leader_epoch
+        topic = _topic(metadata, message.topic_id)
+        topic.leader_epochs[message.partition_id] = message.leader_epoch
+        topic.in_sync[message.partition_id] = tuple(message.isr)
     elif isinstance(message, kinds.PartitionChangeRecord):
-        epochs = _topic(metadata, message.topic_id).leader_epochs
-        if message.leader != kinds.NO_LEADER_CHANGE:
-            epochs[message.partition_id] = epochs.get(message.partition_id, -1) + 1
+        _apply_change(_topic(metadata, message.topic_id), message)
     elif isinstance(message, kinds.RemoveTopicRecord):
         topic = _topic(metadata, message.topic_id)
         del metadata.topics[message.topic_id]
@@ -107,6 +107,14 @@ def _apply(metadata: ClusterMetadata, message: Message) -> None:
         metadata.next_producer_id = message.next_producer_id
     else:
         _apply_security(metadata, message)
+
+
+def _apply_change(topic: KraftTopic, message: kinds.PartitionChangeRecord) -> None:
+    partition = message.partition_id
+    if message.leader != kinds.NO_LEADER_CHANGE:
+        topic.leader_epochs[partition] = topic.leader_epochs.get(partition, -1) + 1
+    if message.isr is not None:
+        topic.in_sync[partition] = tuple(message.isr)
 
 
 def _topic(metadata: ClusterMetadata, topic_id: UUID) -> KraftTopic:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.server.adoption_sentence import proposal, report
 from kbroker.server.kraft_metadata import KraftTopic
@@ -20,7 +21,8 @@ def test_the_sentence_says_what_whose_and_what_now() -> None:
         "offsets in the 3 partitions of __consumer_offsets from /d, written by broker 3 of cluster "
         "cluster in ZooKeeper mode (meta.properties version 0); topic settings are not known (they "
         "are in ZooKeeper), so 1 topic keeps all records until `kbroker topic alter TOPIC --config "
-        "retention.ms=MS` says otherwise; nothing was changed: add --adopt to agree"
+        "retention.ms=MS` says otherwise; committed offsets of groups without members expire after "
+        "10080 minutes (offsets.retention.minutes); nothing was changed: add --adopt to agree"
     )
 
 
@@ -78,3 +80,18 @@ def test_groups_that_were_kept_elsewhere_are_said_to_be_lost() -> None:
         "1 partition without a directory here, __consumer_offsets-0, begins empty, and groups that "
         "were kept there are not known; "
     ) in sentence
+
+
+def test_an_offsets_retention_that_was_set_is_not_said_again() -> None:
+    config = KafkaConfig.for_profile("dev", {"offsets.retention.minutes": "5"})
+
+    assert "expire" not in proposal(plan(directory(found("__consumer_offsets", 0)), config=config))
+
+
+def test_partitions_that_other_brokers_had_more_of_are_named() -> None:
+    topic = KraftTopic("t", ID, {0: 1, 1: 1}, {0: (4, 5), 1: (3, 4)})
+    here = directory(found("t", 0, topic_id=ID), found("t", 1, topic_id=ID))
+
+    sentence = proposal(plan(here, metadata=metadata_of(topic, retention_ms="1")))
+
+    assert "; 1 partition, t-0, may lack the newest records, which other brokers" in sentence

@@ -67,6 +67,7 @@ def test_only_a_named_leader_raises_the_epoch() -> None:
     metadata = replay([TOPIC, PARTITION, shrunk, elected])
 
     assert metadata.topics[ORDERS].leader_epochs == {0: 5}
+    assert metadata.topics[ORDERS].in_sync == {0: (1,)}
 
 
 def test_a_deleted_topic_takes_its_settings_along() -> None:
