@@ -6,6 +6,7 @@ from kbroker.apis.fetch import handle
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.record.legacy_record import read_any_header
 from tests.fakes.api_context import ApiCaller
 from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
 
@@ -52,6 +53,48 @@ def test_every_version_reads_and_answers(cluster, call, version):
     assert len(only(response).records) == BATCH_SIZE
     assert only(response).preferred_read_replica == -1
     assert encode(response, version)
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])
+def test_old_versions_get_old_formats(cluster, call, version, magic):
+    cluster.append(cluster.lead("t"), b"v")
+
+    response = call(handle, fetch(), version)
+
+    assert read_any_header(only(response).records).magic == magic
+    assert encode(response, version)
+
+
+@pytest.mark.parametrize(("version", "size"), [(2, 0), (3, 1)])
+def test_before_version_3_a_batch_beyond_the_limit_does_not_come(cluster, call, version, size):
+    cluster.append(cluster.lead("t"), b"v")
+    request = fetch()
+    request.topics[0].partitions[0].partition_max_bytes = 10
+
+    assert bool(only(call(handle, request, version)).records) == size
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(4, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (10, ErrorCode.NONE)]
+)
+def test_a_topic_of_zstd_is_not_for_versions_before_10(cluster, call, version, code):
+    cluster.lead("t").log.config.compression_type = "zstd"
+
+    assert only(call(handle, fetch(), version)).error_code == code
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (3, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (5, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (6, ErrorCode.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_a_failed_disk_has_a_code_that_the_client_knows(cluster, call, version, code):
+    cluster.lead("t").log.fail_with = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    assert only(call(handle, fetch(), version)).error_code == code
 
 
 @pytest.mark.parametrize(

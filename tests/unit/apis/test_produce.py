@@ -49,6 +49,39 @@ def test_every_version_appends_and_answers(cluster, call, version):
     assert encode(response, version)
 
 
+@pytest.mark.parametrize(("version", "origin"), [(0, 3), (2, 3), (3, 2), (13, 2)])
+def test_old_versions_append_as_old_clients(cluster, call, version, origin):
+    log = cluster.lead("t").log
+    seen = []
+    append = log.append_as_leader
+    log.append_as_leader = lambda *args, **values: (
+        seen.append(values["origin"]) or append(*args, **values)
+    )
+
+    response = call(handle, produce(batch()), version)
+
+    assert seen == [origin]
+    assert encode(response, version)
+
+
+@pytest.mark.parametrize(("version", "code"), [(2, 0), (3, 76), (6, 76), (7, 0)])
+def test_zstd_is_refused_between_the_versions_that_do_not_look_and_those_that_know(
+    cluster, call, version, code
+):
+    cluster.lead("t")
+
+    assert only(call(handle, produce(batch(compression=ZSTD)), version)).error_code == code
+
+
+@pytest.mark.parametrize("version", [0, 2, 7])
+def test_internal_topics_are_not_for_clients(cluster, call, version):
+    cluster.lead("__consumer_offsets")
+
+    answer = only(call(handle, produce(batch(), topic="__consumer_offsets"), version))
+
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 @pytest.mark.parametrize("acks", [2, -2, 32767])
 def test_acks_that_mean_nothing_are_refused(cluster, call, acks):
     cluster.lead("t")

@@ -298,6 +298,17 @@ def test_a_client_does_not_set_the_brokers_time(tmp_path: Path) -> None:
     assert [error.batch_index for error in refused.record_errors] == [1]
 
 
+def test_nor_in_a_new_batch(tmp_path: Path) -> None:
+    log = log_of(tmp_path, message_timestamp_type="LogAppendTime")
+    batch = build(THREE, options=BatchOptions(flags=TIMESTAMP_TYPE_BIT))
+
+    refused = refusal(log, batch, AppendOrigin.CLIENT)
+
+    assert isinstance(refused, InvalidRecordsError)
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert [error.batch_index for error in refused.record_errors] == [0, 1, 2]
+
+
 def test_elsewhere_that_bit_is_taken_off(tmp_path: Path) -> None:
     log = log_of(tmp_path, 1)
 

@@ -1,0 +1,227 @@
+"""Fetches of clients that know old formats, through a ReplicaManager over memory logs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from kbroker.errors import ErrorCode
+from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.file_system import StorageError
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.record.compression import GZIP, ZSTD
+from kbroker.record.legacy_record import any_records, read_any_header
+from kbroker.record.record_batch import BatchOptions, ControlRecord, build_marker
+from kbroker.replication import down_conversion
+from kbroker.replication.down_conversion import DownConversion
+from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from tests.fakes.replication_cluster import batch
+
+
+def params(**values) -> FetchParams:
+    given = {
+        "isolation": FetchIsolation.HIGH_WATERMARK,
+        "max_bytes": 1 << 20,
+        "max_magic": 1,
+        "knows_zstd": False,
+        **values,
+    }
+    return FetchParams(**given)
+
+
+def asked(topic="t", *, offset=0, max_bytes=1 << 20) -> FetchPartition:
+    return FetchPartition(TopicPartition(topic, 0), fetch_offset=offset, max_bytes=max_bytes)
+
+
+def fetch(cluster, *partitions, **values):
+    fetching = cluster.replicas.fetch_converted(params(**values), partitions or [asked()])
+    return cluster.loop.run_until_complete(asyncio.wait_for(fetching, 5))
+
+
+def append(cluster, partition, records) -> None:
+    cluster.replicas.append_records([(partition.topic_partition, records)], 1, 1000)
+
+
+def read(data):
+    """(format, offset, value) of each record."""
+    found = []
+    position = 0
+    while position < len(data):
+        header = read_any_header(data, position)
+        records = any_records(data, position)
+        found += [(header.magic, record.offset, record.value) for record in records]
+        position += header.size_bytes
+    return found
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_records_come_in_the_format_the_fetcher_knows(cluster, magic):
+    append(cluster, cluster.lead("t"), batch(b"a", b"b"))
+
+    (data,) = fetch(cluster, max_magic=magic)
+
+    assert (data.error_code, data.high_watermark) == (0, 2)
+    assert read(data.records) == [(magic, 0, b"a"), (magic, 1, b"b")]
+
+
+def test_compressed_records_are_converted_on_another_thread(cluster, monkeypatch):
+    append(cluster, cluster.lead("t"), batch(b"a", compression=GZIP))
+    threads = []
+    convert = down_conversion.down_convert
+
+    def convert_and_note(*args):
+        threads.append(threading.current_thread())
+        return convert(*args)
+
+    monkeypatch.setattr(down_conversion, "down_convert", convert_and_note)
+
+    (data,) = fetch(cluster)
+
+    assert read(data.records) == [(1, 0, b"a")]
+    assert threads != [threading.main_thread()]
+
+
+def test_many_bytes_are_converted_on_another_thread_and_few_at_once(cluster, monkeypatch):
+    partition = cluster.lead("t")
+    append(cluster, partition, batch(b"a"))
+    append(cluster, partition, batch(b"b" * 20_000))
+    threads = []
+    convert = down_conversion.down_convert
+
+    def convert_and_note(*args):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return convert(*args)
+
+    monkeypatch.setattr(down_conversion, "down_convert", convert_and_note)
+
+    fetch(cluster, asked(max_bytes=100))
+    fetch(cluster, asked())
+
+    assert threads == [True, False]
+
+
+def test_a_hard_limit_holds_for_the_first_batch(cluster):
+    append(cluster, cluster.lead("t"), batch(b"a"))
+
+    (held,) = fetch(cluster, asked(max_bytes=10), is_hard_limit=True)
+    (whole,) = fetch(cluster, asked(max_bytes=10))
+
+    assert (held.error_code, held.records) == (0, b"")
+    assert read(whole.records) == [(1, 0, b"a")]
+
+
+def test_one_partition_that_cannot_come_spoils_no_other(cluster):
+    append(cluster, cluster.lead("z"), batch(b"a", compression=ZSTD))
+    append(cluster, cluster.lead("t"), batch(b"b"))
+
+    refused, data = fetch(cluster, asked("z"), asked("t"))
+
+    unsupported = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert (refused.error_code, refused.high_watermark, refused.records) == (unsupported, -1, b"")
+    assert read(data.records) == [(1, 0, b"b")]
+
+
+def test_a_topic_of_zstd_is_refused_before_it_is_read(cluster):
+    cluster.lead("t").log.config.compression_type = "zstd"
+
+    (data,) = fetch(cluster, max_wait_ms=500)
+
+    assert data.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize(
+    ("stored", "replica_id", "code"),
+    [
+        (2, -1, ErrorCode.UNSUPPORTED_VERSION),
+        (1, -1, ErrorCode.NONE),
+        (2, 1, ErrorCode.NONE),
+    ],
+    ids=["consumer", "topic of that format", "follower"],
+)
+def test_a_topic_may_refuse_to_convert_for_consumers(cluster, stored, replica_id, code):
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    partition.log.config.message_downconversion_enable = False
+    partition.log.config.message_format = stored
+
+    (data,) = fetch(cluster, replica_id=replica_id)
+
+    assert data.error_code == code
+
+
+def marker(offset):
+    built = build_marker(
+        ControlRecord(True, 0), 1000, base_offset=offset, options=BatchOptions(producer_id=7)
+    )
+    return memoryview(bytearray(built))
+
+
+def test_behind_markers_the_read_goes_on(cluster):
+    partition = cluster.lead("t")
+    for records in (batch(b"a"), marker(1), marker(2), batch(b"b")):
+        append(cluster, partition, records)
+    size = len(marker(0))
+
+    (data,) = fetch(cluster, asked(offset=1, max_bytes=size))
+
+    assert read(data.records) == [(1, 3, b"b")]
+
+
+def test_behind_the_last_marker_it_waits_for_records(cluster):
+    partition = cluster.lead("t")
+    append(cluster, partition, marker(0))
+    conversion = cluster.replicas.fetch_converted(params(max_wait_ms=500), [asked()])
+    fetching = cluster.loop.create_task(conversion)
+    for _ in range(5):
+        cluster.run_callbacks()
+    waited = not fetching.done()
+
+    append(cluster, partition, batch(b"b"))
+
+    (data,) = cluster.loop.run_until_complete(asyncio.wait_for(fetching, 5))
+    assert waited
+    assert read(data.records) == [(1, 1, b"b")]
+
+
+def test_a_segment_that_went_away_meanwhile_is_an_error_of_its_partition(cluster):
+    class Gone:
+        def __len__(self):
+            return 100
+
+        def read(self):
+            raise StorageError("/data/t-0/0.log", "read", 2)
+
+    def fetch_gone(_params, _asked):
+        return [FetchResponse.PartitionData(records=Gone())]
+
+    fetching = DownConversion(fetch_gone).fetch(params(), [asked()])
+    (data,) = cluster.loop.run_until_complete(fetching)
+
+    assert (data.error_code, data.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+
+
+def test_conversions_go_one_after_the_other(cluster, monkeypatch):
+    running = []
+    together = []
+
+    def slowly(*args):
+        running.append(1)
+        together.append(len(running))
+        threading.Event().wait(0.01)
+        running.pop()
+        return SimpleNamespace(records=b"x", next_offset=1)
+
+    monkeypatch.setattr(down_conversion, "down_convert", slowly)
+    for topic in ("a", "b", "c"):
+        append(cluster, cluster.lead(topic), batch(b"v", compression=GZIP))
+
+    async def all_at_once():
+        fetch_converted = cluster.replicas.fetch_converted
+        await asyncio.gather(*(fetch_converted(params(), [asked(topic)]) for topic in "abc"))
+
+    cluster.loop.run_until_complete(asyncio.wait_for(all_at_once(), 5))
+
+    assert together == [1, 1, 1]
