@@ -49,6 +49,7 @@ class LogDirectory:
     missing_bytes: int = 0  # the most that did not fit while it is full
     may_be_clean: bool = True  # False: its logs are not all whole, so no stop is a clean one
     unopened: set[TopicPartition] = field(default_factory=set)
+    gone: set[TopicPartition] = field(default_factory=set)  # checkpoints may still name them
     _kept: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     @classmethod

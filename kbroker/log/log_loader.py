@@ -12,6 +12,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import UUID
+from functools import partial
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
@@ -90,6 +92,8 @@ class LogLoader:
         self._expiration_ms = environment.producer_id_expiration_ms
         self._was_clean = request.was_clean
         self._recovery_point = request.recovery_point
+        # No method of this object: the log keeps it, and would keep all that was read for loading.
+        self._store_epochs = partial(write_leader_epochs, self._file_system, self._directory)
         self._snapshots = ProducerSnapshots(self._file_system, self._directory)
         self._producers = ProducerStateManager(request.topic_partition)
         self._segments = LogSegments()
@@ -98,13 +102,12 @@ class LogLoader:
         self._has_recovered = False
         self._recovered: set[int] = set()  # base offsets
         self._epochs: LeaderEpochCache
+        self._stored_epochs: list[EpochEntry] = []
 
     def load(self) -> LogState:
         """The log's state. Raises StorageError."""
         self._names = self._file_system.list(self._directory)
-        topic_id = None
-        if PARTITION_METADATA_FILE in self._names:
-            topic_id = read_partition_metadata(self._file_system, self._directory)
+        topic_id = self._read_topic_id()
         self._clear_leftovers()
         self._epochs = self._load_epochs()
         self._load_segments()
@@ -132,6 +135,20 @@ class LogLoader:
             last_snapshot_offset=self._last_snapshot_offset,
             topic_id=topic_id,
         )
+
+    def _read_topic_id(self) -> UUID | None:
+        """None where there is none, or where a power loss has spoiled a file that was new: the
+        controller knows the id. Raises CheckpointError after a clean stop.
+        """
+        if PARTITION_METADATA_FILE not in self._names:
+            return None
+        try:
+            return read_partition_metadata(self._file_system, self._directory)
+        except CheckpointError as error:
+            if self._was_clean:
+                raise
+            _log.warning("Taking the topic id of %s from the cluster: %s", self._directory, error)
+            return None
 
     def _clear_leftovers(self) -> None:
         """Finish or undo what was going on: .deleted and .cleaned go, .swap takes the place of what
@@ -189,25 +206,30 @@ class LogLoader:
                 entries = read_leader_epochs(self._file_system, self._directory)
                 if not are_rising(entries):
                     raise CheckpointError(f"Leader epochs out of order in {self._directory}")
+                if not entries and not self._was_clean:
+                    # Empty is what a power loss leaves of a file that was replaced just before.
+                    raise CheckpointError(f"No leader epochs in {self._directory}")
             except CheckpointError as error:
                 entries = []
                 _log.warning("Reading the whole log for its leader epochs: %s", error)
                 self._was_clean = False
                 self._recovery_point = 0
-        return LeaderEpochCache(entries, self._store_epochs)
+        self._stored_epochs = entries
+        # Written when all are found: half of them would be believed after another power loss.
+        return LeaderEpochCache(entries, lambda _: None)
 
     def _bounded_epochs(self, start_offset: int, end_offset: int) -> LeaderEpochCache:
         """The epochs within the log.
 
-        The file stays as it is: the next change writes it, and loading would cut again.
+        A file that only says too much stays as it is: the next change writes it, and loading would
+        cut again.
         """
+        if self._epochs.entries != self._stored_epochs:
+            self._store_epochs(self._epochs.entries)
         bounded = LeaderEpochCache(self._epochs.entries, lambda _: None)
         bounded.truncate_from_end(end_offset)
         bounded.truncate_from_start(start_offset)
         return LeaderEpochCache(bounded.entries, self._store_epochs)
-
-    def _store_epochs(self, entries: list[EpochEntry]) -> None:
-        write_leader_epochs(self._file_system, self._directory, entries)
 
     def _load_segments(self) -> None:
         """Open all segments; rebuild indexes that are missing or cannot be right."""
@@ -362,8 +384,7 @@ class LogLoader:
             for _, header in segment.sound_headers():
                 if header.partition_leader_epoch > found.latest_epoch:
                     found.assign(header.partition_leader_epoch, header.base_offset)
-        self._store_epochs(found.entries)
-        self._epochs = LeaderEpochCache(found.entries, self._store_epochs)
+        self._epochs = found
 
     def _distrust(self, end_offset: int) -> None:
         """Let what was not recovered be checked when it is read."""

@@ -32,8 +32,6 @@ from kbroker.log.format import (
     REPLICATION_OFFSET_CHECKPOINT_FILE,
     delete_directory_name,
     log_directory_name,
-    parse_directory_name,
-    stray_directory_name,
 )
 from kbroker.log.load_progress import LoadProgress
 from kbroker.log.log import Log
@@ -42,6 +40,7 @@ from kbroker.log.log_directory import LogDirectory
 from kbroker.log.log_loader import LoadRequest, load_log
 from kbroker.log.log_opening import open_logs
 from kbroker.log.log_state import LogEnvironment, PendingFlush
+from kbroker.log.stray_directories import StrayDirectories
 from kbroker.log.write_runner import WriteRunner
 from kbroker.model import TopicPartition
 
@@ -80,7 +79,7 @@ class LogManager:
         self._homes: dict[TopicPartition, LogDirectory] = {}
         self._unopened: dict[TopicPartition, str] = {}  # why each of them stays closed
         self._doomed_directories = DoomedDirectories(file_system)
-        self._strays: dict[str, list[str]] = {}  # paths, by a topic that the cluster does not have
+        self._strays = StrayDirectories(file_system)
         self._was_clean = True
         self._required: str | None = None
         self._on_offline: OnOffline = lambda _, __, ___: None
@@ -215,6 +214,7 @@ class LogManager:
             self._directories.fail(log.directory, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         log.is_deleted = True
+        home.gone.add(topic_partition)
         log.move_to(target)
         self._doomed_directories.add(target, self._clock.now_ms() + delay_ms)
         return True
@@ -271,13 +271,13 @@ class LogManager:
         """
 
         def start(log: Log) -> int | None:
-            inside = log.log_start_offset > log.segments[0].base_offset
-            return log.log_start_offset if inside else None
-
-        for log in self._online_logs():
+            if log.log_start_offset <= log.segments[0].base_offset:
+                return None
             # A log that ends before its start after a power loss would show its records again.
             if log.log_start_offset > log.recovery_point:
                 self._flush(log, log.log_start_offset, self._clock.now_ms())
+            return log.log_start_offset
+
         self._checkpoint(LOG_START_OFFSET_CHECKPOINT_FILE, start)
         if on_written is not None:
             self._directories.run_write(lambda: None, lambda _: on_written())
@@ -291,11 +291,9 @@ class LogManager:
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write high watermarks, each in the directory of its log; those without a log stay out."""
-
-        def high_watermark(log: Log) -> int | None:
-            return high_watermarks.get(log.topic_partition)
-
-        self._checkpoint(REPLICATION_OFFSET_CHECKPOINT_FILE, high_watermark)
+        self._checkpoint(
+            REPLICATION_OFFSET_CHECKPOINT_FILE, lambda log: high_watermarks.get(log.topic_partition)
+        )
 
     def fail_directory(self, path: str, error: StorageError) -> None:
         """Something else than a log found out that the disk of a data directory fails."""
@@ -332,7 +330,7 @@ class LogManager:
         for path in content.doomed:
             self._doomed_directories.add(path)
         for topic, path in content.strays:
-            self._strays.setdefault(topic, []).append(path)
+            self._strays.add(topic, path)
         return content.requests
 
     def _fail_logs_of_failed_directories(self) -> None:
@@ -405,7 +403,7 @@ class LogManager:
             was_clean=True,
         )
         try:
-            self._set_strays_aside(topic_partition.topic)
+            self._strays.set_aside(topic_partition.topic)
             self._file_system.make_directory(path)
             log = load_log(request, self._environment)
             active = log.segments.active
@@ -417,6 +415,10 @@ class LogManager:
             self._give_up(path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._adopt(log, directory)
+        if topic_partition in directory.gone:  # the checkpoints speak of an earlier log
+            directory.gone.discard(topic_partition)
+            self.checkpoint_recovery_points()
+            self.checkpoint_log_start_offsets()
         return log
 
     def _give_up(self, path: str, error: StorageError) -> None:
@@ -428,16 +430,6 @@ class LogManager:
             except StorageError as second:
                 error = second
         self._directories.fail(path, error)
-
-    def _set_strays_aside(self, topic: str) -> None:
-        """Rename what was left alone of an earlier topic of this name: nothing may mix with it."""
-        for path in self._strays.pop(topic, ()):
-            home, _, name = path.rpartition("/")
-            topic_partition = parse_directory_name(name)
-            assert topic_partition is not None, name
-            self._file_system.rename(
-                path, f"{home}/{stray_directory_name(topic_partition, uuid4())}"
-            )
 
     def _emptiest(self) -> LogDirectory:
         online = self._directories.online

@@ -358,10 +358,12 @@ class CrashLoad:
         topic_id = UUID(int=self.random.getrandbits(128), version=4)
         for index in range(partitions):
             self.promises.partitions[TopicPartition(name, index)] = PartitionPromise(topic_id)
+        self._write_all()  # a deletion before has taken far longer than a write in the background
         self.storage.create_topic(name, topic_id, partitions)
         self.promises.topics[name] = topic_id
         for index in range(partitions):
             self._lead(TopicPartition(name, index), topic_id)
+        self._write_all()  # nor can a client be this quick
 
     def _delete_topic(self) -> None:
         topics = self.storage.topics()
@@ -399,6 +401,10 @@ class CrashLoad:
             _do_now(work, done)
 
         self._writes.append(write)
+
+    def _write_all(self) -> None:
+        while self._writes:
+            self._in_thread(self._writes.pop(0))
 
     def _do_thread_work(self) -> None:
         if self._writes and (not self._flushes or self.random.random() < 0.3):

@@ -6,6 +6,7 @@ import shutil
 import struct
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -374,5 +375,26 @@ def test_an_epoch_of_records_that_were_lost_gives_way_to_the_batches_found(tmp_p
     (directory / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n1 2\n4 3\n")
 
     log = open_log(directory, was_clean=False)
+
+    assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
+
+
+@pytest.mark.parametrize("left", [b"", bytes(43), b"version: 0\ntopic_id: Av"])
+def test_a_topic_id_spoiled_by_a_power_loss_is_learned_anew(tmp_path: Path, left: bytes) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    (directory / "partition.metadata").write_bytes(left)
+
+    log = open_log(directory, was_clean=False)
+    log.assign_topic_id(UUID(int=5))
+
+    assert values(log) == ALL
+    assert open_log(directory, was_clean=False).topic_id == UUID(int=5)
+
+
+def test_an_epoch_file_emptied_by_a_power_loss_is_made_anew(tmp_path: Path) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    (directory / "leader-epoch-checkpoint").write_bytes(b"")
+
+    log = open_log(directory, was_clean=False, recovery_point=4)
 
     assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
