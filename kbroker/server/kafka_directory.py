@@ -128,7 +128,8 @@ def _look_at_partition(
     try:
         topic_id = read_partition_metadata(file_system, directory)
     except CheckpointError as error:
-        problem = str(error)
+        # A power loss spoils a file that was new; the topic's other partitions may know the id.
+        problem = str(error) if is_clean else None
     return FoundPartition(
         topic_partition=topic_partition,
         path=directory,

@@ -75,7 +75,16 @@ def test_without_a_checkpoint_the_batches_tell_the_epoch(tmp_path: Path, text: s
     assert only(look(tmp_path)).leader_epoch == 3
 
 
+def test_a_topic_id_that_a_power_loss_spoiled_is_as_good_as_none(tmp_path: Path) -> None:
+    (partition(tmp_path) / "partition.metadata").touch()
+
+    found = only(look(tmp_path))
+
+    assert (found.topic_id, found.problem) == (None, None)
+
+
 def test_a_topic_id_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / ".kafka_cleanshutdown").touch()
     directory = partition(tmp_path)
     (directory / "partition.metadata").write_text("version: 7\ntopic_id: AAAAAAAAAAAAAAAAAAAABQ")
 
