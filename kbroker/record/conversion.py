@@ -99,12 +99,8 @@ def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> 
             out += _whole_messages(converted, max_bytes - len(out))
             break
         out += converted
-    if (
-        not out
-        and len(view) - position > _MAGIC_POSITION
-        and view[position + _MAGIC_POSITION] <= magic
-    ):
-        return DownConverted(bytes(view[position:]), next_offset)
+    if not position and len(view) > _MAGIC_POSITION and view[_MAGIC_POSITION] <= magic:
+        return DownConverted(bytes(view), next_offset)
     return DownConverted(bytes(out), next_offset)
 
 

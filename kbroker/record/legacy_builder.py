@@ -13,12 +13,13 @@ import zlib
 from collections.abc import Iterable
 from itertools import chain
 from struct import Struct
+from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.compression import LZ4, NONE, ZSTD, compress
-from kbroker.record.default_record import Bytes, Record
+from kbroker.record.default_record import Bytes, Record, invalid
 from kbroker.record.lz4_checksum import with_format_0_checksum
 from kbroker.record.record_batch import TIMESTAMP_TYPE_BIT, BatchHeader
 
@@ -44,7 +45,8 @@ def build_legacy(
     Without compression one message per record, with it one message that wraps them all. With
     `append_time_ms` all carry that time and the LogAppendTime bit; format 0 has neither. `level` is
     the codec's, None for its default. Times below -1 become -1, which is all that a message can
-    say of them. KafkaError: UNSUPPORTED_COMPRESSION_TYPE for zstd and ids that name no codec.
+    say of them. KafkaError: UNSUPPORTED_COMPRESSION_TYPE for zstd and ids that name no codec,
+    INVALID_RECORD for offsets and times that 64 bits do not hold.
     """
     assert magic in (0, 1), magic
     given = iter(records)
@@ -110,16 +112,19 @@ def _messages(
     out = bytearray()
     largest = NO_TIMESTAMP
     offset = base_offset
-    for offset, timestamp, key, value, _headers in records:
-        largest = max(largest, timestamp)
-        key_length = -1 if key is None else len(key)
-        if magic:
-            body = _FORMAT_1.pack(1, attributes, max(timestamp, NO_TIMESTAMP), key_length)
-        else:
-            body = _FORMAT_0.pack(0, attributes, key_length)
-        if key:
-            body += key
-        body += _NULL if value is None else _LENGTH.pack(len(value)) + value
-        out += _HEAD.pack(offset - base_offset, len(body) + _CRC_BYTES, zlib.crc32(body))
-        out += body
+    try:
+        for offset, timestamp, key, value, _headers in records:
+            largest = max(largest, timestamp)
+            key_length = -1 if key is None else len(key)
+            if magic:
+                body = _FORMAT_1.pack(1, attributes, max(timestamp, NO_TIMESTAMP), key_length)
+            else:
+                body = _FORMAT_0.pack(0, attributes, key_length)
+            if key:
+                body += key
+            body += _NULL if value is None else _LENGTH.pack(len(value)) + value
+            out += _HEAD.pack(offset - base_offset, len(body) + _CRC_BYTES, zlib.crc32(body))
+            out += body
+    except struct_error:  # a batch may add up to times that no 64 bits hold
+        invalid("record with an offset or a time that is out of range")
     return _MessageSet(out, offset, largest)

@@ -261,3 +261,9 @@ def test_a_wrapper_that_moves_can_get_the_brokers_time() -> None:
 
     assert {entry.timestamp for entry in read(placed)} == {NOW_MS + 9}
     assert read_any_header(placed).timestamp_type == LOG_APPEND_TIME
+
+
+def test_an_old_message_that_is_cut_off_behind_a_marker_is_left_for_the_next_read() -> None:
+    message = build_legacy([record(3)], 1)
+
+    assert down_convert(marker(2) + message[:-3], 1, 2, PLENTY) == (b"", 3)
