@@ -26,6 +26,19 @@ class Problem(NamedTuple):
     what: str
 
 
+def is_plain(header: BatchHeader, segment_base_offset: int) -> bool:
+    """True where `header_problems` has nothing to say: most batches, in one expression."""
+    base_offset, delta, count = header.base_offset, header.last_offset_delta, header.record_count
+    return (
+        base_offset >= segment_base_offset
+        and 0 <= count <= delta + 1
+        and delta >= 0
+        and base_offset + delta - segment_base_offset <= MAX_RELATIVE_OFFSET
+        and header.attributes & 0x07 in CODEC_NAMES
+        and not header.attributes & ~_KNOWN_ATTRIBUTES
+    )
+
+
 def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[Problem]:
     """What a header says that cannot be, its CRC being right or wrong."""
     if header.base_offset < segment_base_offset:

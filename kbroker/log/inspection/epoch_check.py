@@ -10,6 +10,7 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.record.record_batch import BatchHeader
 
 _NO_EPOCH = -1
+_NEVER = 2**63
 
 
 class EpochCheck:
@@ -20,6 +21,8 @@ class EpochCheck:
         self._entries = entries or []
         self._starts = [entry.start_offset for entry in self._entries]
         self._is_missing_told = False
+        self._fine_epoch = _NO_EPOCH
+        self._fine_until = -1  # exclusive
         self._is_told = entries is not None
         self._is_sorted = all(
             a.epoch < b.epoch and a.start_offset < b.start_offset
@@ -33,13 +36,21 @@ class EpochCheck:
         if any(entry.epoch < 0 or entry.start_offset < 0 for entry in self._entries):
             yield Problem("epochs-order", "an epoch or a start offset is negative")
 
+    def is_expected(self, epoch: int, last_offset: int) -> bool:
+        """True where the batch lies in the same entry as one that was fine before."""
+        return epoch == self._fine_epoch and last_offset < self._fine_until
+
     def batch(self, header: BatchHeader) -> Iterator[Problem]:
         """Look whether the file gives the batch the epoch that it carries."""
         epoch = header.partition_leader_epoch
         if epoch == _NO_EPOCH or not self._is_sorted or header.last_offset < self._log_start_offset:
             return
         slot = bisect_right(self._starts, header.last_offset) - 1
-        if slot >= 0 and self._entries[slot].epoch != epoch:
+        if slot >= 0 and self._entries[slot].epoch == epoch:
+            self._fine_epoch = epoch
+            is_last = slot + 1 == len(self._starts)
+            self._fine_until = _NEVER if is_last else self._starts[slot + 1]
+        elif slot >= 0:
             found = self._entries[slot].epoch
             yield Problem(
                 "epochs-wrong",

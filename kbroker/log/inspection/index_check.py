@@ -15,6 +15,8 @@ from kbroker.log.inspection.batch_check import Problem
 from kbroker.log.inspection.segment_scan import ScannedBatch
 from kbroker.model import NO_TIMESTAMP
 
+_NEVER = 2**63
+
 
 def used_entries(data: bytes, entry: Struct) -> int:
     """How many entries come before the zeros of an index that has its full size.
@@ -40,6 +42,12 @@ class OffsetIndexCheck:
         self._next = next(self._entries, None)
         self._awaited: int | None = None  # offset of an entry whose batches came in one append
         self._previous = (-1, -1)
+        self.due_position = self._due()  # batches that begin before it need no look
+
+    def _due(self) -> int:
+        if self._awaited is not None:
+            return -1
+        return self._next[1] if self._next is not None else _NEVER
 
     def batch(self, batch: ScannedBatch, previous_last_offset: int) -> Iterator[Problem]:
         """Look at the entries for this batch; `previous_last_offset` is that of the one before."""
@@ -71,6 +79,7 @@ class OffsetIndexCheck:
             elif offset > last_offset:
                 self._awaited = offset
             self._next = next(self._entries, None)
+        self.due_position = self._due()
 
     def end(self, position: int, last_offset: int) -> Iterator[Problem]:
         """The walk has ended at `position`, after the batch with `last_offset`."""
@@ -108,13 +117,17 @@ class TimeIndexCheck:
         )
         self._next = next(self._entries, None)
         self._previous = (NO_TIMESTAMP, -1)
-        self._newest = NO_TIMESTAMP  # of the batches so far
+        self.newest = NO_TIMESTAMP  # of the batches so far
+        self.due_offset = self._due()  # batches that end before it only move `newest`
+
+    def _due(self) -> int:
+        return self._base_offset + self._next[1] if self._next is not None else _NEVER
 
     def batch(self, batch: ScannedBatch) -> Iterator[Problem]:
         """Look at the entries whose offset is reached with this batch."""
         header = batch.header
-        before = self._newest
-        self._newest = max(before, header.max_timestamp)
+        before = self.newest
+        self.newest = max(before, header.max_timestamp)
         while self._next is not None and self._base_offset + self._next[1] <= header.last_offset:
             timestamp, relative_offset = self._next
             yield from self._order(timestamp, relative_offset)
@@ -122,7 +135,7 @@ class TimeIndexCheck:
             if offset < header.base_offset:
                 newest, exact = before, False
             else:
-                newest, exact = self._newest, True
+                newest, exact = self.newest, True
             if timestamp < newest or (exact and timestamp > newest):
                 yield Problem(
                     "timeindex-entry",
@@ -130,6 +143,7 @@ class TimeIndexCheck:
                     f"{timestamp}, it is {newest}",
                 )
             self._next = next(self._entries, None)
+        self.due_offset = self._due()
 
     def end(self, last_offset: int, *, is_closed: bool) -> Iterator[Problem]:
         """The walk has ended; the index of a closed segment names its newest timestamp."""
@@ -141,11 +155,11 @@ class TimeIndexCheck:
                 f"the entry {timestamp}, {self._base_offset + relative_offset} lies after the last "
                 f"offset, {last_offset}",
             )
-        if is_closed and not left and self._previous[0] < self._newest:
+        if is_closed and not left and self._previous[0] < self.newest:
             yield Problem(
                 "timeindex-short",
                 f"the last entry is {self._previous[0]}, the newest timestamp of the segment "
-                f"{self._newest}",
+                f"{self.newest}",
             )
 
     def _order(self, timestamp: int, relative_offset: int) -> Iterator[Problem]:

@@ -4,6 +4,7 @@ directory says of it.
 
 from __future__ import annotations
 
+from errno import ENOENT
 from uuid import UUID
 
 from kbroker.log.checkpoint import CheckpointError, read_leader_epochs, read_partition_metadata
@@ -25,6 +26,7 @@ from kbroker.log.inspection.segment_check import SegmentCheck
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
 
+_GOING = "a running broker removes what retention lets go"
 _REPLAYED = "it is deleted at the next start and the log is replayed instead"
 
 
@@ -83,6 +85,11 @@ class PartitionCheck:
                 walk.totals.files += 1
                 check.run()
             except StorageError as error:
+                if error.errno == ENOENT:
+                    what = "went while it was looked at"
+                    self._say(Severity.INFO, "gone", error.path.rpartition("/")[2], what, _GOING)
+                    walk.transactions.is_whole = False
+                    continue
                 self._say(
                     Severity.ERROR,
                     "file-unreadable",

@@ -17,18 +17,24 @@ from kbroker.log.format import (
     file_name,
 )
 from kbroker.log.index_file import CorruptIndexError
-from kbroker.log.inspection.batch_check import Problem, header_problems, record_problems
+from kbroker.log.inspection.batch_check import (
+    Problem,
+    header_problems,
+    is_plain,
+    record_problems,
+)
 from kbroker.log.inspection.finding import Finding, Severity
 from kbroker.log.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.log.inspection.log_walk import CUT, NOT_CUT, REBUILT, LogWalk
 from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
-from kbroker.log.transaction_index import TransactionIndex
+from kbroker.log.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.record import record_batch
 from kbroker.record.compression import NONE
-from kbroker.record.record_batch import MAGIC, BatchHeader
+from kbroker.record.record_batch import CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BatchHeader
 
 _TAIL_ATTEMPTS = 4  # a running broker may be in the middle of a write
 _WITHOUT_ALARM = frozenset({"batch-timestamp", "batch-too-large"})
+_TRANSACTION_BITS = TRANSACTIONAL_BIT | CONTROL_BIT
 _PROGRESS_BYTES = 4 * 1024 * 1024
 
 
@@ -64,6 +70,9 @@ class SegmentCheck:
         self._note(OFFSET_INDEX_SUFFIX, self._offsets.end(self._position, end))
         is_closed = not self._is_active and self._times.is_there
         self._note(TIME_INDEX_SUFFIX, self._times.end(end, is_closed=is_closed))
+        if self._is_active and walk.transactions.lacks_entries:
+            walk.options.pause()
+            walk.transactions.came_later(self._transaction_entries())
         is_cleaned = walk.was_compacted or walk.view.cleaner_offset is not None
         self._note(
             TRANSACTION_INDEX_SUFFIX, walk.transactions.end_segment(end, is_cleaned=is_cleaned)
@@ -124,6 +133,9 @@ class SegmentCheck:
             self._unknown(batch)
             return
         walk.totals.records += max(header.record_count, 0)
+        if header.base_offset > walk.last_offset and is_plain(header, self._base_offset):
+            self._good_batch(scan, batch)
+            return
         problems = list(header_problems(header, self._base_offset))
         if header.base_offset <= walk.last_offset:
             problems.append(
@@ -134,10 +146,7 @@ class SegmentCheck:
             )
         for problem in problems:
             self._batch_finding(problem.code, problem.what, batch.position, header.base_offset)
-        if problems:
-            self._unknown(batch)
-            return
-        self._good_batch(scan, batch)
+        self._unknown(batch)
 
     def _unknown(self, batch: ScannedBatch) -> None:
         """A broken batch: what its header says is not built upon."""
@@ -149,31 +158,46 @@ class SegmentCheck:
             walk.last_offset = batch.header.last_offset
 
     def _good_batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        """The look at an index or the epochs is left out where nothing is due: most batches are
+        small.
+        """
         walk = self._walk
         header = batch.header
+        last_offset = header.base_offset + header.last_offset_delta
         self._look_for_gap(batch)
-        self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
-        self._note(TIME_INDEX_SUFFIX, self._times.batch(batch))
+        if batch.position >= self._offsets.due_position:
+            self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
+        times = self._times
+        if last_offset >= times.due_offset:
+            self._note(TIME_INDEX_SUFFIX, times.batch(batch))
+        elif header.max_timestamp > times.newest:
+            times.newest = header.max_timestamp
+        if not walk.epochs.is_expected(header.partition_leader_epoch, last_offset):
+            self._look_at_epoch(header)
+        if header.attributes & _TRANSACTION_BITS:
+            self._transaction(scan, batch)
+        if walk.options.is_deep:
+            self._look_inside(scan, batch)
+        walk.last_offset = last_offset
+
+    def _look_at_epoch(self, header: BatchHeader) -> None:
+        walk = self._walk
         for problem in walk.epochs.batch(header):
             path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
             advice = "followers may not find where their logs part; a start that recovers the log "
             advice += "writes it anew"
             walk.say(Finding(Severity.WARNING, problem.code, path, problem.what, advice))
-        if header.is_transactional or header.is_control:
-            self._transaction(scan, batch)
-        if walk.options.is_deep:
-            self._look_inside(scan, batch)
-        walk.last_offset = header.last_offset
 
     def _look_for_gap(self, batch: ScannedBatch) -> None:
         walk = self._walk
         header = batch.header
         if header.record_count <= header.last_offset_delta:
             walk.was_compacted = True
-        if header.magic != MAGIC and header.compression != NONE:
-            return  # it does not tell its first offset
         expected = walk.last_offset + 1 if walk.last_offset >= 0 else self._base_offset
-        if header.base_offset > expected:
+        if header.base_offset == expected:
+            return
+        tells_first_offset = header.magic == MAGIC or header.compression == NONE
+        if tells_first_offset and header.base_offset > expected:
             walk.gaps.add(expected, header.base_offset - 1, self._path, batch.position)
 
     def _transaction(self, scan: SegmentScan, batch: ScannedBatch) -> None:
@@ -261,13 +285,17 @@ class SegmentCheck:
         path = self._beside(TRANSACTION_INDEX_SUFFIX)
         if self._file_system.exists(path):
             self._walk.totals.files += 1
+        entries = self._transaction_entries()
+        yield from self._walk.transactions.begin_segment(entries, self._base_offset)
+
+    def _transaction_entries(self) -> list[AbortedTxn]:
+        path = self._beside(TRANSACTION_INDEX_SUFFIX)
         try:
-            entries = TransactionIndex(self._file_system, path, self._base_offset).entries
+            return TransactionIndex(self._file_system, path, self._base_offset).entries
         except CorruptIndexError as error:
             what = str(error).removeprefix(f"{path}: ")
             self._walk.say(Finding(Severity.WARNING, "txnindex-unreadable", path, what, REBUILT))
-            return
-        yield from self._walk.transactions.begin_segment(entries, self._base_offset)
+            return []
 
     def _zero_tails(self) -> None:
         if self._is_active:

@@ -20,11 +20,13 @@ class TransactionCheck:
     def __init__(self) -> None:
         self._open: dict[int, int] = {}  # producer id -> first offset
         self._expected: dict[int, AbortedTxn] = {}  # entries of this segment by last offset
+        self._missing: dict[int, Problem] = {}  # by last offset
         self.is_whole = True  # every batch of the log was seen from its first offset on
 
     def begin_segment(self, entries: list[AbortedTxn], base_offset: int) -> Iterator[Problem]:
         """Take the entries of the next segment."""
         self._expected = {}
+        self._missing = {}
         before = -1
         for entry in entries:
             if not before < entry.last_offset or not base_offset <= entry.last_offset:
@@ -52,7 +54,7 @@ class TransactionCheck:
         entry = self._expected.pop(header.last_offset, None)
         if entry is None:
             if first_offset is not None and not is_commit:
-                yield Problem(
+                self._missing[header.last_offset] = Problem(
                     "txnindex-missing",
                     f"no entry for the aborted transaction of producer {header.producer_id}, "
                     f"offsets {first_offset} to {header.last_offset}",
@@ -79,8 +81,21 @@ class TransactionCheck:
                 f"{entry.last_stable_offset}, it was {stable}",
             )
 
+    @property
+    def lacks_entries(self) -> bool:
+        """True where this segment has aborted transactions without an entry."""
+        return bool(self._missing)
+
+    def came_later(self, entries: list[AbortedTxn]) -> None:
+        """The entries as they are after the walk: a running broker writes them after the batch."""
+        for entry in entries:
+            self._missing.pop(entry.last_offset, None)
+
     def end_segment(self, last_offset: int, *, is_cleaned: bool) -> Iterator[Problem]:
-        """Entries for which no marker came; the cleaner may have removed that."""
+        """Markers for which there is no entry, and entries for which no marker came; the cleaner
+        may have removed those.
+        """
+        yield from self._missing.values()
         for entry in self._expected.values():
             if entry.last_offset > last_offset:
                 yield Problem(

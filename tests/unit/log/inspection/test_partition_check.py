@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from errno import EIO, ENOENT
+from pathlib import Path
+
+import pytest
+
+from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.inspection.finding import Finding, Findings, Severity
+from kbroker.log.inspection.log_directory_view import PartitionView
+from kbroker.log.inspection.log_walk import CUT, NOT_CUT, CheckOptions
+from kbroker.log.inspection.partition_check import PartitionCheck
+from tests.unit.log.inspection.test_segment_scan import batch
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two segments: offsets 0 to 3, and 4 to 5."""
+    for base_offset, offsets in ((0, range(4)), (4, range(4, 6))):
+        stem = tmp_path / f"{base_offset:020d}"
+        stem.with_suffix(".log").write_bytes(b"".join(batch(offset) for offset in offsets))
+        stem.with_suffix(".index").write_bytes(b"")
+        time_entry = (1000).to_bytes(8, "big") + bytes(4)
+        stem.with_suffix(".timeindex").write_bytes(time_entry)
+    empty_snapshot = b"\x00\x01\x48\x67\x4b\xc7\x00\x00\x00\x00"
+    (tmp_path / f"{4:020d}.snapshot").write_bytes(empty_snapshot)
+    return tmp_path
+
+
+PLAIN = CheckOptions()
+
+
+def check(directory: Path, options: CheckOptions = PLAIN, **view) -> list[Finding]:
+    findings = Findings()
+    view = PartitionView(**view)
+    PartitionCheck(RealFileSystem(), str(directory), view, options, findings).run()
+    return findings.all()
+
+
+def test_a_sound_partition_has_no_findings(directory: Path) -> None:
+    assert check(directory) == []
+
+
+def test_a_batch_that_is_being_written_is_waited_for(directory: Path) -> None:
+    active = directory / f"{4:020d}.log"
+    whole = active.read_bytes() + batch(6, value=b"x" * 500)
+    active.write_bytes(whole[:-200])
+    pauses = []
+
+    def finish_the_write() -> None:
+        pauses.append(1)
+        active.write_bytes(whole)
+
+    assert check(directory, CheckOptions(pause=finish_the_write)) == []
+    assert pauses == [1]
+
+
+def test_a_torn_batch_stays_torn_after_some_pauses(directory: Path) -> None:
+    active = directory / f"{4:020d}.log"
+    active.write_bytes(active.read_bytes() + batch(6)[:-1])
+    pauses = []
+
+    (finding,) = check(directory, CheckOptions(pause=lambda: pauses.append(1)))
+
+    assert (finding.code, finding.severity) == ("batch-torn", Severity.ERROR)
+    assert 1 <= len(pauses) <= 10
+
+
+@pytest.mark.parametrize(
+    ("errno", "severity", "code"),
+    [(ENOENT, Severity.INFO, "gone"), (EIO, Severity.ERROR, "file-unreadable")],
+)
+def test_a_segment_that_cannot_be_opened_does_not_end_the_check(
+    directory: Path, monkeypatch, errno: int, severity: Severity, code: str
+) -> None:
+    plain = RealFileSystem.open
+
+    def refuse(self, path, **how):
+        if path.endswith(f"{0:020d}.log"):
+            raise StorageError(path, "open", errno)
+        return plain(self, path, **how)
+
+    monkeypatch.setattr(RealFileSystem, "open", refuse)
+
+    found = {finding.code: finding.severity for finding in check(directory)}
+
+    assert found.pop(code) is severity
+    assert "batch-order" not in found
+
+
+@pytest.mark.parametrize(
+    ("view", "advice"),
+    [
+        ({}, CUT),
+        ({"was_clean": True}, NOT_CUT),
+        ({"recovery_point": 3}, CUT),
+        ({"recovery_point": 6}, NOT_CUT),
+    ],
+)
+def test_whether_the_log_will_be_cut_follows_the_recovery_point(
+    directory: Path, view: dict, advice: str
+) -> None:
+    first = directory / f"{0:020d}.log"
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1
+    first.write_bytes(data)
+
+    (finding,) = [f for f in check(directory, **view) if f.code == "batch-crc"]
+
+    assert (finding.advice, finding.offset, finding.position) == (advice, 3, 3 * len(batch(0)))
+
+
+def test_a_hole_is_an_error_unless_the_log_was_compacted(directory: Path) -> None:
+    active = directory / f"{4:020d}.log"
+    active.write_bytes(batch(5))
+
+    (lost,) = check(directory)
+    (compacted,) = check(directory, cleaner_offset=4)
+
+    assert (lost.code, lost.severity, lost.offset) == ("gap", Severity.ERROR, 4)
+    assert (compacted.code, compacted.severity) == ("gap", Severity.INFO)
+
+
+def test_segments_that_overlap_are_found(directory: Path) -> None:
+    active = directory / f"{4:020d}.log"
+    active.rename(directory / f"{2:020d}.log")
+
+    codes = {finding.code for finding in check(directory)}
+
+    assert "segment-overlap" in codes
+
+
+def test_many_findings_of_a_kind_are_counted(directory: Path) -> None:
+    data = b"".join(bytes(bytearray(batch(offset)[:-1]) + b"\xff") for offset in range(4))
+    (directory / f"{0:020d}.log").write_bytes(data)
+
+    wrong = [finding for finding in check(directory) if finding.code == "batch-crc"]
+
+    assert len(wrong) == 4
+    assert wrong[-1].what.startswith("1 more of the same kind")
