@@ -82,7 +82,7 @@ class RawClient:
             position += received
 
 
-_FLEXIBLE_FROM = {0: 9, 1: 12, 3: 9, 19: 5}
+_FLEXIBLE_FROM = {0: 9, 1: 12, 3: 9, 19: 5, 44: 1}
 
 
 def is_flexible(key: int, version: int) -> bool:
