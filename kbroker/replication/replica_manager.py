@@ -212,6 +212,7 @@ class ReplicaManager:
                 for topic_partition, _ in entries
             ]
         now_ms = self._clock.now_ms()
+        is_client = origin is not AppendOrigin.COORDINATOR
         commit = self._group_commit
         may_flush = commit is not None and commit.applies_to(required_acks)
         results = []
@@ -219,14 +220,8 @@ class ReplicaManager:
         for topic_partition, records in entries:
             try:
                 partition = self._hosted.find(topic_partition) or self._hosted.get(topic_partition)
-                if (
-                    origin is not AppendOrigin.COORDINATOR
-                    and topic_partition.topic in INTERNAL_TOPICS
-                ):
-                    raise KafkaError(
-                        ErrorCode.INVALID_TOPIC_EXCEPTION,
-                        f"Cannot append to internal topic {topic_partition.topic}",
-                    )
+                if is_client and topic_partition.topic in INTERNAL_TOPICS:
+                    raise _internal_topic(topic_partition)
                 info = partition.append_records_to_leader(records, required_acks, now_ms, origin)
             except KafkaError as error:
                 results.append(self._refused(topic_partition, error))
@@ -400,3 +395,10 @@ class ReplicaManager:
         self.produce_purgatory.shutdown()
         self._deletions.shutdown()
         self.checkpoint_high_watermarks()
+
+
+def _internal_topic(topic_partition: TopicPartition) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        f"Cannot append to internal topic {topic_partition.topic}",
+    )
