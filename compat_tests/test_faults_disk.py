@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from confluent_kafka import KafkaError as ClientError
 
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
+from compat_tests.fill_rounds import FillRounds, MountError, mount, small_disk
 
 RECORD_BYTES = 50_000
 RECORDS = 160
@@ -23,19 +22,13 @@ Place = tuple[int, int]  # partition, offset
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def disk(tmp_path: Path) -> Iterator[Path]:
     """A volume of 3 MB."""
-    path = tmp_path / "small"
-    path.mkdir()
-    if sys.platform != "linux" or os.geteuid() != 0 or mount(path, "size=3m") != 0:
-        pytest.skip("a volume of limited size needs Linux and the right to mount")
-    yield path
-    subprocess.run(["umount", "-l", str(path)], check=False)
-
-
-def mount(path: Path, options: str) -> int:
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(path)]
-    return subprocess.run(command, check=False, capture_output=True).returncode
+    try:
+        with small_disk(tmp_path / "small", megabytes=3) as path:
+            yield path
+    except MountError as error:
+        pytest.skip(str(error))
 
 
 def write(bootstrap: str, topic: str) -> tuple[dict[Place, int], list[int]]:
@@ -74,35 +67,58 @@ def read(bootstrap: str, topic: str, count: int) -> dict[Place, int]:
     return found
 
 
-def test_after_space_was_freed_and_a_restart_every_acknowledged_record_is_there(
-    own_broker: Callable[..., BrokerProcess], small_disk: Path, topic: str
+def test_after_space_was_freed_writes_go_on_and_every_acknowledged_record_is_there(
+    own_broker: Callable[..., BrokerProcess], disk: Path, topic: str
 ) -> None:
-    broker = own_broker("--override", f"log.dirs={small_disk}/data")
+    broker = own_broker("--override", f"log.dirs={disk}/data", "--log-level", "info")
     create_topic(broker.bootstrap, topic, PARTITIONS)
 
     acknowledged, refused = write(broker.bootstrap, topic)
 
     assert refused
-    assert broker.process is not None
-    assert broker.process.poll() is None
-    assert "No space left on device" in broker.log_text()
+    assert read(broker.bootstrap, topic, len(acknowledged)) == acknowledged
+    said = broker.log_text()
+    assert said.count("is full: what does not fit is refused") == 1
+    assert "No space left on device" in said
+    mount(disk, "remount,size=64m")
+    later, refused = write(broker.bootstrap, topic)
+    assert refused == []
+    everything = acknowledged | later
+    assert len(everything) == len(acknowledged) + len(later)
+    assert read(broker.bootstrap, topic, len(everything)) == everything
     assert broker.stop() == 0
-    mount(small_disk, "remount,size=64m")
     broker.start()
-    found = read(broker.bootstrap, topic, len(acknowledged))
-    assert {place: found.get(place) for place in acknowledged} == acknowledged
+    assert read(broker.bootstrap, topic, len(everything)) == everything
+    assert "offline" not in broker.log_text()
     assert "Traceback" not in broker.log_text()
 
 
+def test_a_disk_that_is_filled_and_freed_again_and_again_loses_nothing(tmp_path: Path) -> None:
+    try:
+        with small_disk(tmp_path / "small") as path:
+            rounds = FillRounds(path)
+            try:
+                rounds.run(4)
+            finally:
+                if rounds.broker.process is not None and rounds.broker.process.poll() is None:
+                    rounds.broker.process.kill()
+    except MountError as error:
+        pytest.skip(str(error))
+
+    assert rounds.refused > 10
+    assert rounds.restarts == 2
+    assert len(rounds.acknowledged) > 30
+
+
 def test_a_full_data_directory_leaves_the_others_at_work(
-    own_broker: Callable[..., BrokerProcess], small_disk: Path, tmp_path: Path, topic: str
+    own_broker: Callable[..., BrokerProcess], disk: Path, tmp_path: Path, topic: str
 ) -> None:
-    dirs = f"{tmp_path}/large,{small_disk}/data"
+    dirs = f"{tmp_path}/large,{disk}/data"
     broker = own_broker("--override", f"log.dirs={dirs}")
     create_topic(broker.bootstrap, topic, PARTITIONS)
     (lost,) = [
         partition for partition in range(PARTITIONS)
-        if (small_disk / "data" / f"{topic}-{partition}").exists()
+        if (disk / "data" / f"{topic}-{partition}").exists()
     ]  # fmt: skip
 
     acknowledged, refused = write(broker.bootstrap, topic)

@@ -2,9 +2,8 @@
 
 Law: offsets only rise; nothing is read beyond the bound of its isolation level; the high watermark
 moves back only when the log is cut below it. After the disk has refused a write the log takes no
-more of them: a half-written tail must not be followed by whole batches. A full disk and a lack of
-descriptors pass: what does not fit is refused and cut off, and the next append finds the log as it
-was.
+more of them: a half-written tail must not be followed by whole batches. A full disk passes: what
+does not fit is refused and cut off, and the next append finds the log as it was.
 
 Owned by the event loop and synchronous throughout. Only `PendingFlush.sync` and the slices that
 reads hand out may be used on worker threads.
@@ -274,13 +273,12 @@ class Log:
     def flush(self, up_to_offset: int | None = None, *, and_closed: bool = False) -> None:
         """Sync all below `up_to_offset` (None: the log end). KafkaError(KAFKA_STORAGE_ERROR)."""
         pending = self.begin_flush(up_to_offset, and_closed=and_closed)
-        if pending is None:
-            return
-        try:
-            pending.sync()
-        except StorageError as error:
-            raise self._failed(error) from error
-        self.complete_flush(pending)
+        if pending is not None:
+            try:
+                pending.sync()
+            except StorageError as error:
+                raise self._failed(error) from error
+            self.complete_flush(pending)
 
     def delete_old_segments(self, now_ms: int) -> int:
         """Take out segments beyond retention or below the log start; how many went."""
@@ -288,7 +286,8 @@ class Log:
 
         def age_ms(segment: LogSegment) -> int:
             newest = segment.largest_timestamp
-            return now_ms - (newest if newest >= 0 else self._modified_ms(segment))
+            path = segment.records.path
+            return now_ms - (newest if newest >= 0 else self._file_system.modified_ms(path))
 
         try:
             count = deletable_segments(list(self.segments), self.config, bounds, age_ms)
@@ -349,9 +348,8 @@ class Log:
         """Write the producer state down, if the log has grown since the last time."""
         end_offset = self.producer_state.map_end_offset
         if end_offset > self._last_snapshot_offset:
-            path = self.snapshots.write(
-                end_offset, self.producer_state.producers.values(), sync=False
-            )
+            entries = self.producer_state.producers.values()
+            path = self.snapshots.write(end_offset, entries, sync=False)
             self.files.unsynced.snapshot = path
             self._last_snapshot_offset = end_offset
 
@@ -431,6 +429,16 @@ class Log:
             raise self._failed(error) from error
         self.log_end_offset = last_offset + 1
 
+    def begin_leader_epoch(self, leader_epoch: int) -> None:
+        """Note that this epoch writes from the log end on; where that does not fit, its first
+        append does. KafkaError(KAFKA_STORAGE_ERROR).
+        """
+        try:
+            self._assign_epoch(leader_epoch, self.log_end_offset)
+        except KafkaError:
+            if self.failure is not None:
+                raise
+
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         try:
             self.leader_epoch_cache.assign(leader_epoch, start_offset)
@@ -448,12 +456,11 @@ class Log:
     def _rolled_for_retention(self, now_ms: int) -> bool:
         """Start an empty segment, so that the last one with records may go; False: no room."""
         try:
-            self._roll(now_ms, self.log_end_offset)
+            return bool(self._roll(now_ms, self.log_end_offset))
         except StorageError as error:
             if not error.is_passing:
                 raise
             return False
-        return True
 
     def _set_recovery_point(self, offset: int) -> None:
         self.recovery_point = offset
@@ -473,19 +480,12 @@ class Log:
         self.leader_epoch_cache.truncate_from_end(end_offset)
         self.snapshots.delete_outside(0, end_offset)
         state = self.producer_state
-        load_snapshot(
-            state,
-            self.snapshots,
-            (self.log_start_offset, end_offset),
-            now_ms,
-            self._environment.producer_id_expiration_ms,
-        )
+        bounds = (self.log_start_offset, end_offset)
+        expiration_ms = self._environment.producer_id_expiration_ms
+        load_snapshot(state, self.snapshots, bounds, now_ms, expiration_ms)
         self._last_snapshot_offset = state.map_end_offset
         replay_segments(state, self.segments.from_offset(state.map_end_offset), end_offset)
         state.on_high_watermark(self.high_watermark)
-
-    def _modified_ms(self, segment: LogSegment) -> int:
-        return self._file_system.modified_ms(segment.records.path)
 
     def disk_failed(self, error: StorageError) -> None:
         """The disk refused what another part did with this log's files."""

@@ -435,6 +435,7 @@ class LogManager:
         online = self._directories.online
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is online")
+        online = [directory for directory in online if not directory.is_full] or online
         if len(online) == 1:
             return online[0]
         counts = dict.fromkeys((d.path for d in online), 0)

@@ -98,7 +98,7 @@ class Partition:
         self._set_state(before.as_leader(change, assignment, controller_epoch, end_offset, now_ms))
         is_new = not before.is_leader or before.leader_epoch != change.leader_epoch
         if is_new:
-            log.leader_epoch_cache.assign(change.leader_epoch, end_offset)
+            log.begin_leader_epoch(change.leader_epoch)
         self.maybe_increment_high_watermark(now_ms)
         return is_new
 

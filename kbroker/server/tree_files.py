@@ -38,7 +38,8 @@ class TreeDirectory:
                     self.refuse(failure)
                     self.on_failure(failure)
         if error is not None:
-            raise OSError(error.errno, str(error)) from error
+            hint = ": free some space" if error.is_out_of_space else ""
+            raise OSError(error.errno, f"{error}{hint}") from error
 
     def read(self, name: str) -> bytes | None:
         """The whole file, or None when there is none."""

@@ -89,6 +89,9 @@ class MemoryLog:
         aborted = self.aborted if isolation is FetchIsolation.TXN_COMMITTED else None
         return FetchDataInfo(offset, b"".join(chosen)[:max_bytes], aborted)
 
+    def begin_leader_epoch(self, leader_epoch):
+        self.leader_epoch_cache.assign(leader_epoch, self.log_end_offset)
+
     def update_high_watermark(self, offset):
         self.high_watermark = max(self.high_watermark, min(offset, self.log_end_offset))
         return self.high_watermark
