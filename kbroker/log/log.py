@@ -351,6 +351,7 @@ class Log:
             entries = self.producer_state.producers.values()
             path = self.snapshots.write(end_offset, entries, sync=False)
             self.files.unsynced.snapshot = path
+            self.files.unsynced.names_changed()
             self._last_snapshot_offset = end_offset
 
     def close(self) -> None:

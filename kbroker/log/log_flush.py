@@ -50,5 +50,6 @@ def may_begin_again(log: FlushableLog, flush: PendingFlush, error: StorageError)
         return False
     if error.errno == ENOENT:
         now = begin(log, flush.end_offset, and_closed=True)
-        return now is not None and (now.files, now.directories) != (flush.files, flush.directories)
+        # None: retention has taken the files, and nothing waits for a sync any more.
+        return now is None or (now.files, now.directories) != (flush.files, flush.directories)
     return error.is_out_of_descriptors

@@ -88,13 +88,12 @@ class SegmentStore:
         for swap in list(self.swaps):
             swap.cancel()
         self.unsynced.names_changed()
-        for index, segment in enumerate(doomed):
-            if index:
-                self._file_system.sync_directory(self.directory)
+        for segment in doomed:
             self.segments.remove(segment)
             self.unsynced.gone(segment)
             self.snapshots.delete(segment.base_offset)
             self._doomed.add(segment, remove_at_ms)
+            self._file_system.sync_directory(self.directory)
 
     def begin_swap(self, base_offset: int, source_offsets: Sequence[int]) -> SegmentSwap | None:
         """The swap of the `.cleaned` segment at `base_offset` for the segments at these offsets;
@@ -149,7 +148,7 @@ class SegmentStore:
                 self.segments.remove(segment)
                 self.unsynced.gone(segment)
                 segment.delete()
-        self._file_system.sync_directory(self.directory)
+                self._file_system.sync_directory(self.directory)
         self.add(offset, now_ms)
 
     def begin_flush(self, offsets: tuple[int, int], epochs: int, cuts: int) -> PendingFlush:
