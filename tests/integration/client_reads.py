@@ -10,19 +10,23 @@ from collections.abc import Collection
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
-    ConsumerGroupTopicPartitions,
     KafkaError,
+    KafkaException,
     Message,
 )
 from confluent_kafka import (
     TopicPartition as ClientPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from kbroker.model import TopicPartition
 from tests.integration.directory_writer import Row, Rows
 
 _LIMIT_S = 60
+_NOT_YET = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 
 def read_rows(bootstrap: str, places: Collection[TopicPartition], isolation: str) -> Rows:
@@ -56,12 +60,25 @@ def read_rows(bootstrap: str, places: Collection[TopicPartition], isolation: str
     return rows
 
 
-def read_committed_offsets(bootstrap: str, group: str) -> dict[TopicPartition, int]:
-    """The offsets that a group has committed."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    found = asked[group].result(_LIMIT_S).topic_partitions
-    return {TopicPartition(each.topic, each.partition): each.offset for each in found}
+def read_committed_offsets(
+    bootstrap: str, group: str, places: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """The offsets that a group has committed, of those partitions that it has one for. A
+    coordinator that has just started is asked again.
+    """
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    asked = [ClientPartition(*place) for place in places]
+    deadline = time.monotonic() + _LIMIT_S
+    while True:
+        try:
+            found = consumer.committed(asked, timeout=_LIMIT_S)
+            break
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+    consumer.close()
+    return {TopicPartition(f.topic, f.partition): f.offset for f in found if f.offset >= 0}
 
 
 def _row(message: Message) -> Row:

@@ -127,7 +127,7 @@ def read_from(
         return (
             read_rows(broker.bootstrap, written.rows, "read_uncommitted"),
             read_rows(broker.bootstrap, written.rows, "read_committed"),
-            read_committed_offsets(broker.bootstrap, GROUP),
+            read_committed_offsets(broker.bootstrap, GROUP, written.rows),
         )
     finally:
         broker.stop()
@@ -196,10 +196,6 @@ def test_apache_leaves_the_bytes_that_a_restart_here_leaves(
 
 
 def is_decided_elsewhere(opened: Opened, name: str) -> bool:
-    """Kafka's cleaner writes its checkpoint, empty, at its start. With KRaft leader epochs are those
-    of the cluster, and the marker names the broker's epoch.
-    """
+    """With KRaft leader epochs are those of the cluster, and the marker names the broker's epoch."""
     of_kraft = (".kafka_cleanshutdown", "leader-epoch-checkpoint", "bootstrap.checkpoint")
-    return name == "cleaner-offset-checkpoint" or (
-        opened.version == NEWEST and name.endswith(of_kraft)
-    )
+    return opened.version == NEWEST and name.endswith(of_kraft)
