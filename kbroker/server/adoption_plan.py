@@ -295,4 +295,4 @@ def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int) -> list[str
         (len(metadata.quotas), "quotas"),
         (len(metadata.other_settings), "dynamic settings of brokers, clients and groups"),
     )
-    return [f"{count} {what}" for count, what in counts if count]
+    return [f"{what} ({count})" for count, what in counts if count]

@@ -25,6 +25,7 @@ from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
+from tests.golden import golden_logs
 
 FILES = RealFileSystem()
 TOPIC_ID = UUID(int=5)
@@ -180,8 +181,6 @@ def test_producer_ids_begin_far_above_those_of_transactions(tmp_path: Path) -> N
 
 
 def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_path: Path) -> None:
-    from tests.golden import golden_logs
-
     golden_logs.unpack("4.3.1-clean", tmp_path)
 
     _, first_id = carry_out(adoption(tmp_path), next_producer_id)

@@ -233,3 +233,16 @@ def test_a_broker_id_that_was_set_must_be_the_directorys() -> None:
 def test_a_partition_in_two_directories_is_refused() -> None:
     with pytest.raises(LogDirectoryError, match="t-0 lies in /d/t-0 and in /e/t-0"):
         plan(directory(found("t", 0)), directory(found("t", 0, home="/e"), path="/e"))
+
+
+# ---- what is left
+
+
+def test_what_the_metadata_has_beyond_topics_is_counted() -> None:
+    metadata = metadata_of(KraftTopic("t", ID, {0: 1}), retention_ms="1")
+    metadata.acls.update((ID, OTHER_ID))
+    metadata.topics[OTHER_ID] = KraftTopic("elsewhere", OTHER_ID)
+
+    made = plan(directory(found("t", 0, topic_id=ID), foreign=("photos",)), metadata=metadata)
+
+    assert made.left == ("photos", "topics of which nothing is here (1)", "ACLs (2)")
