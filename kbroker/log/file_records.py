@@ -14,6 +14,7 @@ from typing import Final
 
 from kbroker.log.file_system import Bytes, File, FileSystem, StorageError
 from kbroker.log.open_files import open_files_of
+from kbroker.log.segment_part import SegmentPart
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
@@ -23,7 +24,7 @@ _HEADER_WINDOW_BYTES: Final = 4096
 _BATCH_WINDOW_BYTES: Final = 128 * 1024
 
 
-class FileRecords:
+class FileRecords(SegmentPart):
     """An append-only file of record batches; the descriptor is opened at first use.
 
     The owner alone closes it, on the thread that also sends slices: a descriptor that was asked for
@@ -37,13 +38,12 @@ class FileRecords:
         "_is_deleted",
         "_takes_appends",
         "cuts",
-        "path",
         "size_bytes",
     )
 
     def __init__(self, file_system: FileSystem, path: str) -> None:
-        self.path = path
-        self.size_bytes = file_system.size(path) if file_system.exists(path) else 0
+        super().__init__(path)
+        self.size_bytes = _size_of(file_system, path)
         self._file_system = file_system
         self.cuts = 0  # how often the end was cut off: slices made before hold other bytes now
         self._file: File | None = None
@@ -219,6 +219,16 @@ class FileRecords:
         self._file = file
         open_files.opened(self)
         return file
+
+
+def _size_of(file_system: FileSystem, path: str) -> int:
+    """0 where there is no such file."""
+    try:
+        return file_system.size(path)
+    except StorageError as error:
+        if error.errno != ENOENT:
+            raise
+        return 0
 
 
 class RecordsSlice:

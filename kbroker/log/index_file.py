@@ -13,14 +13,19 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from functools import cache
 from struct import Struct
 from typing import Final
 
 from kbroker.log.file_system import Bytes, FileSystem, StorageError
+from kbroker.log.segment_part import SegmentPart
 
 _WRITE_OUT_ENTRIES: Final = 1024  # unwritten entries that are still kept in memory
 _KEEP_ENTRIES: Final = 512  # newest entries that stay in memory after they were written
 _PAGE_ENTRIES: Final = 256  # written entries that a search reads at once
+# What an index that nobody used holds, never written to: most of thousands of them are idle.
+_NO_TAIL: Final = bytearray()
+_NO_PAGES: Final = array("q")
 
 
 class CorruptIndexError(Exception):
@@ -41,7 +46,13 @@ def floor_slot(buffer: Bytes, entry: Struct, count: int, field: int, target: int
     return low - 1
 
 
-class IndexFile:
+@cache
+def _entries_within(max_size_bytes: int, entry_size: int) -> int:
+    """Asked for by all indexes of a topic, so they share the number."""
+    return max_size_bytes // entry_size
+
+
+class IndexFile(SegmentPart):
     """Entries in a file, the newest of them in memory too. Loaded at first use."""
 
     __slots__ = (
@@ -57,7 +68,6 @@ class IndexFile:
         "base_offset",
         "max_entries",
         "max_size_bytes",
-        "path",
     )
 
     def __init__(
@@ -68,16 +78,16 @@ class IndexFile:
         base_offset: int,
         max_size_bytes: int,
     ) -> None:
-        self.path = path
+        super().__init__(path)
         self.base_offset = base_offset
         self.max_size_bytes = max_size_bytes
-        self.max_entries = max_size_bytes // entry.size
+        self.max_entries = _entries_within(max_size_bytes, entry.size)
         self._file_system = file_system
         self._entry = entry
         self._loaded = False
         self._count = self._written = self._tail_first = 0
-        self._tail = bytearray()
-        self._page_starts = array("q")
+        self._tail = _NO_TAIL
+        self._page_starts = _NO_PAGES
         self._last: tuple[int, ...] = ()
 
     @property
@@ -144,6 +154,8 @@ class IndexFile:
         self._file_system.unlink(self.path)
 
     def _append(self, *values: int) -> None:
+        if self._tail is _NO_TAIL:
+            self._tail = bytearray()
         self._tail += self._entry.pack(*values)
         self._last = values
         self._count += 1
@@ -182,6 +194,8 @@ class IndexFile:
         known = self._page_starts
         missing = range(len(known) * _PAGE_ENTRIES, self._tail_first, _PAGE_ENTRIES)
         if missing:
+            if known is _NO_PAGES:
+                known = self._page_starts = array("q")
             unpack, size = self._entry.unpack_from, self._entry.size
             with self._file_system.map(self.path) as buffer:
                 known.extend([unpack(buffer, slot * size)[0] for slot in missing])
@@ -221,9 +235,9 @@ class IndexFile:
 
     def _forget(self) -> None:
         self._count = self._written = self._tail_first = 0
-        self._tail = bytearray()
+        self._tail = _NO_TAIL
         self._last = ()
-        del self._page_starts[:]
+        self._page_starts = _NO_PAGES
 
     def _load(self) -> None:
         self._loaded = True

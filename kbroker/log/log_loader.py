@@ -12,8 +12,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import UUID
 from functools import partial
+from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError

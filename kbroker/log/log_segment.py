@@ -128,6 +128,8 @@ class LogSegment:
         self.transaction_index = TransactionIndex(
             file_system, stem + TRANSACTION_INDEX_SUFFIX + suffix, base_offset
         )
+        for part in self.parts:
+            part.share_stem(stem)
 
     @property
     def parts(self) -> tuple[FileRecords, OffsetIndex, TimeIndex, TransactionIndex]:

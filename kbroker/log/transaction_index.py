@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import TRANSACTION_INDEX_ENTRY, TRANSACTION_INDEX_VERSION
 from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.segment_part import SegmentPart
 
 
 class AbortedTxn(NamedTuple):
@@ -23,16 +24,16 @@ class AbortedTxn(NamedTuple):
     last_stable_offset: int
 
 
-class TransactionIndex:
+class TransactionIndex(SegmentPart):
     """The `.txnindex` file of a segment.
 
     Loaded whole at first use; owned by the event loop, except `sync`.
     """
 
-    __slots__ = ("_entries", "_file_system", "_written", "base_offset", "path")
+    __slots__ = ("_entries", "_file_system", "_written", "base_offset")
 
     def __init__(self, file_system: FileSystem, path: str, base_offset: int) -> None:
-        self.path = path
+        super().__init__(path)
         self.base_offset = base_offset
         self._file_system = file_system
         self._entries: list[AbortedTxn] | None = None
