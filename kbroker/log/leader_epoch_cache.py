@@ -43,7 +43,7 @@ class LeaderEpochCache:
 
     `store` is called with all entries after each change. It may skip the fsync: recovery assigns
     the epochs of all batches past the recovery point again, and the log syncs the file before that
-    point moves.
+    point moves. While `is_kept` is False no epoch is noted: old message formats do not have them.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class LeaderEpochCache:
         self._entries: list[EpochEntry] = []
         self._store = store
         self.latest_epoch = UNDEFINED_EPOCH  # read per append, so it is a plain attribute
+        self.is_kept = True
         self.changes = 0  # how often the file was written: a flush syncs it only then
         for entry in entries:
             self._add(entry)
@@ -69,6 +70,8 @@ class LeaderEpochCache:
         """
         assert epoch >= 0, epoch
         assert start_offset >= 0, start_offset
+        if not self.is_kept:
+            return
         before = list(self._entries), self.latest_epoch
         if self._add(EpochEntry(epoch, start_offset)):
             try:

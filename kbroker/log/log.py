@@ -17,8 +17,7 @@ from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log import log_flush, log_read
-from kbroker.log import message_set_append as message_set
+from kbroker.log import log_flush, log_read, message_set_append
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
@@ -89,6 +88,7 @@ class Log:
         """Use new topic settings from the next append on."""
         self.config = config
         self._rules = AppendRules.of(config, walks_records=self._environment.walks_records)
+        self.leader_epoch_cache.is_kept = self._rules.magic == MAGIC
         self._segment_ms = config.segment_ms_effective()
         self.files.update_config(config)
         self._set_recovery_point(self.recovery_point)
@@ -113,12 +113,11 @@ class Log:
 
         A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes
         back with its old offsets and `duplicate`. Raises KafkaError: see `log_append`,
-        `message_set_append`, `ProducerStateManager.validate`, RECORD_LIST_TOO_LARGE,
-        KAFKA_STORAGE_ERROR.
+        `message_set_append`, `ProducerStateManager.validate`, and KAFKA_STORAGE_ERROR.
         """
         if origin != AppendOrigin.CLIENT:
-            records = message_set.whole_messages(records)
-            if origin != AppendOrigin.OLD_CLIENT or not message_set.holds_batch(records):
+            records = message_set_append.whole_messages(records)
+            if origin != AppendOrigin.OLD_CLIENT or not message_set_append.holds_batch(records):
                 return self._append_several(records, leader_epoch, now_ms, origin)
         rules = self._rules
         header = check_produced_batch(records, self.topic_partition, rules)
@@ -382,8 +381,10 @@ class Log:
         self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin
     ) -> LogAppendInfo:
         """What is not one batch of the topic's own format."""
-        place = message_set.Place(self.topic_partition, self.log_end_offset, leader_epoch, now_ms)
-        batches = message_set.placed_batches(records, origin, self._rules, place)
+        place = message_set_append.Place(
+            self.topic_partition, self.log_end_offset, leader_epoch, now_ms
+        )
+        batches = message_set_append.placed_batches(records, origin, self._rules, place)
         if batches.headers and leader_epoch != self.leader_epoch_cache.latest_epoch:
             self._assign_epoch(leader_epoch, place.first_offset)
         return self._append_trusted(batches, origin, now_ms)
