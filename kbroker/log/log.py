@@ -381,12 +381,12 @@ class Log:
         self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin
     ) -> LogAppendInfo:
         """What is not one batch of the topic's own format."""
-        place = message_set_append.Place(
+        at = message_set_append.Place(
             self.topic_partition, self.log_end_offset, leader_epoch, now_ms
         )
-        batches = message_set_append.placed_batches(records, origin, self._rules, place)
+        batches = message_set_append.placed_batches(records, origin, self._rules, at)
         if batches.headers and leader_epoch != self.leader_epoch_cache.latest_epoch:
-            self._assign_epoch(leader_epoch, place.first_offset)
+            self._assign_epoch(leader_epoch, at.first_offset)
         return self._append_trusted(batches, origin, now_ms)
 
     def _append_trusted(
