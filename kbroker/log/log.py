@@ -17,7 +17,7 @@ from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log import log_flush, log_read, message_set_append
+from kbroker.log import log_flush, log_read
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
@@ -31,6 +31,7 @@ from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_retention import RetentionBounds, deletable_segments
 from kbroker.log.log_segment import LogSegment, RollParams
 from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
+from kbroker.log.message_set_append import Place, holds_batch, placed_batches, whole_messages
 from kbroker.log.producer_replay import load_snapshot, replay_segments
 from kbroker.log.producer_state import duplicate_append_info
 from kbroker.log.segment_store import SegmentStore
@@ -116,8 +117,8 @@ class Log:
         `message_set_append`, `ProducerStateManager.validate`, and KAFKA_STORAGE_ERROR.
         """
         if origin != AppendOrigin.CLIENT:
-            records = message_set_append.whole_messages(records)
-            if origin != AppendOrigin.OLD_CLIENT or not message_set_append.holds_batch(records):
+            records = whole_messages(records)
+            if origin != AppendOrigin.OLD_CLIENT or not holds_batch(records):
                 return self._append_several(records, leader_epoch, now_ms, origin)
         rules = self._rules
         header = check_produced_batch(records, self.topic_partition, rules)
@@ -381,12 +382,10 @@ class Log:
         self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin
     ) -> LogAppendInfo:
         """What is not one batch of the topic's own format."""
-        at = message_set_append.Place(
-            self.topic_partition, self.log_end_offset, leader_epoch, now_ms
-        )
-        batches = message_set_append.placed_batches(records, origin, self._rules, at)
+        place = Place(self.topic_partition, self.log_end_offset, leader_epoch, now_ms)
+        batches = placed_batches(records, origin, self._rules, place)
         if batches.headers and leader_epoch != self.leader_epoch_cache.latest_epoch:
-            self._assign_epoch(leader_epoch, at.first_offset)
+            self._assign_epoch(leader_epoch, place.first_offset)
         return self._append_trusted(batches, origin, now_ms)
 
     def _append_trusted(
