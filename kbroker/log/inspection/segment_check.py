@@ -68,8 +68,10 @@ class SegmentCheck:
         self._walk_batches()
         end = max(walk.last_offset, self._base_offset - 1)
         self._note(OFFSET_INDEX_SUFFIX, self._offsets.end(self._position, end))
-        is_closed = not self._is_active and self._times.is_there
-        self._note(TIME_INDEX_SUFFIX, self._times.end(end, is_closed=is_closed))
+        is_closed = walk.view.was_clean or not self._is_active
+        self._note(
+            TIME_INDEX_SUFFIX, self._times.end(end, is_closed=is_closed and self._times.is_there)
+        )
         if self._is_active and walk.transactions.lacks_entries:
             walk.options.pause()
             walk.transactions.came_later(self._transaction_entries())
