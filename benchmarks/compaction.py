@@ -23,7 +23,7 @@ from kbroker.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from kbroker.record.legacy_record import any_records, read_any_header
-from kbroker.record.record_batch import BatchHeader, join_batch
+from kbroker.record.record_batch import BatchHeader, Record, build, join_batch
 
 _TOPIC = "keyed"
 _BATCH_RECORDS = 1000
@@ -32,6 +32,7 @@ _CODECS = (0, 1, 2, 3, 4)
 _PACE_S = 0.002
 _TOPIC_KIND = 2  # resource types
 _BROKER = 4
+_LAST_KEY = b"end"
 
 
 def beside_a_producer(records: int = 5_000_000, keys: int = 100_000) -> Load:
@@ -46,6 +47,7 @@ def beside_a_producer(records: int = 5_000_000, keys: int = 100_000) -> Load:
         settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"}
         _set(broker, _TOPIC_KIND, _TOPIC, settings | {"segment.bytes": str(16 << 20)})
         fill_s = _fill(broker, records, keys)
+        _close_segment(broker, records)
         producer = _PacedProducer(broker)
         without = producer.run(lambda elapsed_s: elapsed_s > 10)
         watch = _CleanerWatch(broker.process.pid)
@@ -189,9 +191,24 @@ def _fill(broker: RunningBroker, records: int, keys: int) -> float:
     return time.perf_counter() - begun
 
 
+def _close_segment(broker: RunningBroker, records: int) -> None:
+    """Let a record of another key start a segment: the active one is never cleaned."""
+    _set(broker, _TOPIC_KIND, _TOPIC, {"segment.ms": "1"})
+    time.sleep(0.01)
+    value = b"v%099d" % records
+    record = Record(0, time.time_ns() // 1_000_000, _LAST_KEY, value)
+    client = raw_client.RawClient(broker.address)
+    client.send(raw_client.produce_frame(_TOPIC, build([record]), acks=1))
+    raw_client.produced(client.receive())
+    client.close()
+
+
 def _check(broker: RunningBroker, records: int, keys: int) -> None:
     """Every record lies at the offset it was written at; the last one of every key is there."""
-    last = {b"k%011d" % (number * 7919 % keys): number for number in range(records - keys, records)}
+    last: dict[bytes | None, int] = {_LAST_KEY: records}
+    last |= {
+        b"k%011d" % (number * 7919 % keys): number for number in range(records - keys, records)
+    }
     found: dict[bytes | None, int] = {}
     count = 0
     for offset, key, value in _stored(broker):
@@ -200,8 +217,8 @@ def _check(broker: RunningBroker, records: int, keys: int) -> None:
             raise RuntimeError(f"record {number} lies at offset {offset}")
         found[key] = number
         count += 1
-    if found != last:
-        raise RuntimeError(f"{len(found)} keys are left, not {len(last)}, or other values of them")
+    if found != last or count != len(last):
+        raise RuntimeError(f"{count} records of {len(found)} keys are left, not {len(last)}")
     print(f"  {count:,} of {records:,} records are left, for {len(found):,} keys")
 
 

@@ -488,10 +488,6 @@ class Log:
         replay_segments(state, self.segments.from_offset(state.map_end_offset), end_offset)
         state.on_high_watermark(self.high_watermark)
 
-    def disk_failed(self, error: StorageError) -> None:
-        """The disk refused what another part did with this log's files."""
-        self._failed(error)
-
     def _failed(self, error: StorageError) -> KafkaError:
         if self.failure is None and not error.is_passing:
             self.failure = error

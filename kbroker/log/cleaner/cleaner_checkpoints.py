@@ -58,11 +58,11 @@ class CleanerCheckpoints:
                 continue
             self._saved[directory.path] = offsets
             write = partial(directory.write_offsets, CLEANER_OFFSET_CHECKPOINT_FILE, offsets)
-            self._run_write(write, partial(self._written, logs))
+            self._run_write(write, partial(self._written, directory.path))
 
-    def _written(self, logs: list[Log], error: StorageError | None) -> None:
-        if error is not None and logs:
-            logs[0].disk_failed(error)
+    def _written(self, path: str, error: StorageError | None) -> None:
+        if error is not None:
+            self._logs.fail_directory(path, error)
 
     def _online(self) -> list[LogDirectory]:
         return [d for d in self._logs.directories() if d.failure is None]

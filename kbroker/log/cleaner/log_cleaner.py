@@ -296,7 +296,7 @@ class LogCleaner:
         if error.is_passing:
             _log.warning("Cleaning of log %s is tried again: %s", log.topic_partition, error)
         elif error.errno != ENOENT or self._logs.get_log(log.topic_partition) is log:
-            log.disk_failed(error)
+            self._logs.fail_directory(log.directory, error)
 
     def _mark_uncleanable(self, log: Log, reason: str) -> None:
         self._uncleanable.add(log)

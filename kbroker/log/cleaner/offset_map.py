@@ -2,8 +2,8 @@
 
 Law: keys are not kept, only 16 bytes of their BLAKE2b hash; a key is never forgotten and an offset
 never moves back. Everything lies in three flat tables and a table of 4-byte slots that point into
-them: 36 bytes a key at the highest load, where Kafka's SkimpyOffsetMap has 27 and a dict of digests
-170. Memory that no key has used is not taken from the system.
+them: 38 bytes a key at the highest load, where Kafka's SkimpyOffsetMap has 27 and a dict of digests
+170. The tables grow with the keys.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 from hashlib import blake2b
-from mmap import mmap
 from struct import Struct
 
 _HASH_BYTES = 16
-_ENTRY_BYTES = 24  # two halves of the hash, offset
+_ENTRY_BYTES = 26  # two halves of the hash, offset; arrays grow by a sixteenth more than they need
 _SLOT_BYTES = 4
 _FIRST_SLOTS = 1 << 10
 _halves = Struct("=qq").unpack
@@ -31,9 +30,9 @@ class OffsetMap:
         # Above three quarters, probing would cost more than another round of cleaning.
         bound = min(room, self._slot_limit * 3 // 4)
         self.max_entries = max(0, int(bound * min(load_factor, 1.0)))
-        self._first: memoryview
-        self._second: memoryview
-        self._offsets: memoryview
+        self._first = array("q")
+        self._second = array("q")
+        self._offsets = array("q")
         self._slots = array("I")
         self._empty_hash = blake2b(digest_size=_HASH_BYTES)
         self.clear()
@@ -53,9 +52,8 @@ class OffsetMap:
 
     def clear(self) -> None:
         """Forget all keys and give their memory back."""
-        self._first, self._second, self._offsets = (
-            self._table(self.max_entries + 1) for _ in range(3)
-        )
+        # Entry 0 is nobody's: a slot with 0 is free.
+        self._first, self._second, self._offsets = (array("q", [0]) for _ in range(3))
         self._slots = _new_slots(min(_FIRST_SLOTS, self._slot_limit))
         self._count = 0
         self.latest_offset = -1  # the log has been taken into account up to here, inclusive
@@ -85,8 +83,11 @@ class OffsetMap:
                     mask, grow_at = len(slots) - 1, self._grow_at(len(slots))
                     probe = self._free_slot(high, mask)
                 count += 1
-                slots[probe] = entry = count
-                first[entry], second[entry] = high, low
+                slots[probe] = count
+                first.append(high)
+                second.append(low)
+                offsets.append(offset)
+                continue
             offsets[entry] = offset
         self._count = count
         return True
@@ -127,11 +128,6 @@ class OffsetMap:
         while slots[probe]:
             probe = probe + 1 & mask
         return probe
-
-    @staticmethod
-    def _table(entries: int) -> memoryview:
-        """Room for 8-byte numbers; the system gives a page of it when it is first written to."""
-        return memoryview(mmap(-1, entries * 8)).cast("q")
 
 
 def _slots_within(memory_bytes: int) -> int:
