@@ -300,7 +300,7 @@ class SegmentCheck:
             return []
 
     def _zero_tails(self) -> None:
-        if self._is_active:
+        if self._is_active and not self._walk.view.was_clean:
             return  # its indexes have their full size until it is closed
         for suffix, check in (
             (OFFSET_INDEX_SUFFIX, self._offsets),
