@@ -122,6 +122,8 @@ class LogLoader:
             start_offset, end_offset = self._start_anew(start_offset, end_offset)
         if not len(self._segments):
             self._segments.add(self._segment(start_offset))
+            if start_offset:  # its name keeps the offset, should nothing be appended
+                self._segments.active.records.create()
         self._load_producers(start_offset, end_offset)
         for segment in self._segments:
             segment.records.close()  # an idle log holds no descriptor
@@ -148,6 +150,7 @@ class LogLoader:
             if self._was_clean:
                 raise
             _log.warning("Taking the topic id of %s from the cluster: %s", self._directory, error)
+            self._file_system.unlink(f"{self._directory}/{PARTITION_METADATA_FILE}")
             return None
 
     def _clear_leftovers(self) -> None:

@@ -159,7 +159,8 @@ class GroupCommit:
         else:
             self._wanted.pop(topic_partition, None)
             self._flushing.discard(topic_partition)
-            self._on_failure([topic_partition])
+            if not partition.log.is_deleted:  # else a new topic of that name would be refused
+                self._on_failure([topic_partition])
             return
         # Those who are woken and still wait ask again, all of them before the next flush begins.
         self._on_flushed(topic_partition)

@@ -24,6 +24,7 @@ class MemoryLog:
     """Keeps whole batches in a list; `fail_with` is raised by the next access."""
 
     def __init__(self, topic_partition: TopicPartition, topic_id: UUID) -> None:
+        self.is_deleted = False
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = SimpleNamespace(

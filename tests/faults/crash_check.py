@@ -312,7 +312,11 @@ class ImageCheck:
         for topic_partition, expected in before.items():
             log = again.logs.get_log(topic_partition)
             if log is None or (log.log_start_offset, _read(log)) != expected:
-                self.report("wrong restart", f"{topic_partition} differs")
+                self.report(
+                    "wrong restart",
+                    f"{topic_partition}: {log and (log.log_start_offset, log.log_end_offset)}, "
+                    f"{expected[0]} and {len(expected[1])} batches before",
+                )
 
 
 def _read(log: Log) -> Found:

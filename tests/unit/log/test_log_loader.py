@@ -384,11 +384,20 @@ def test_a_topic_id_spoiled_by_a_power_loss_is_learned_anew(tmp_path: Path, left
     directory = crashed(tmp_path / "a", tmp_path / "b")
     (directory / "partition.metadata").write_bytes(left)
 
-    log = open_log(directory, was_clean=False)
+    open_log(directory, was_clean=False).close()
+    log = open_log(directory)
     log.assign_topic_id(UUID(int=5))
 
     assert values(log) == ALL
     assert open_log(directory, was_clean=False).topic_id == UUID(int=5)
+
+
+def test_an_empty_log_keeps_its_start_over_a_clean_restart(tmp_path: Path) -> None:
+    open_log(tmp_path, was_clean=False, start=37).close()
+
+    log = open_log(tmp_path)
+
+    assert (log.log_start_offset, log.log_end_offset) == (37, 37)
 
 
 def test_an_epoch_file_emptied_by_a_power_loss_is_made_anew(tmp_path: Path) -> None:
