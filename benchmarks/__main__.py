@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from benchmarks import compaction, durability, loads, processes
+from benchmarks import compaction, durability, loads, processes, storage
 from benchmarks.processes import RunningBroker
 
 # It looks inside the broker's processes.
-_OURS_ONLY = {"compaction"}
+_OURS_ONLY = {"compaction", "storage"}
 
 Start = Callable[[], AbstractContextManager[RunningBroker]]
 
@@ -41,6 +41,7 @@ GROUPS: dict[str, list[tuple[str, loads.Load]]] = {
         ("2,000 idle connections", loads.idle_connections()),
         ("2,000 partitions", loads.many_partitions()),
     ],
+    "storage": storage.ROWS,
     "compaction": [("5 M records, 100,000 keys", compaction.beside_a_producer())],
 }
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
@@ -23,7 +22,7 @@ from kbroker.log.checkpoint import (
     read_partition_metadata,
     write_leader_epochs,
 )
-from kbroker.log.file_system import StorageError
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -82,6 +81,20 @@ def load_log(request: LoadRequest, environment: LogEnvironment) -> Log:
     return Log(request.topic_partition, request.directory, request.config, environment, state)
 
 
+class _EpochFile:
+    """Where a log keeps its leader epochs."""
+
+    __slots__ = ("_directory", "_file_system")
+
+    def __init__(self, file_system: FileSystem, directory: str) -> None:
+        self._file_system = file_system
+        self._directory = directory
+
+    def store(self, entries: list[EpochEntry]) -> None:
+        """Replace what the file holds."""
+        write_leader_epochs(self._file_system, self._directory, entries)
+
+
 class LogLoader:
     """Loads one log; used once."""
 
@@ -93,7 +106,7 @@ class LogLoader:
         self._was_clean = request.was_clean
         self._recovery_point = request.recovery_point
         # No method of this object: the log keeps it, and would keep all that was read for loading.
-        self._store_epochs = partial(write_leader_epochs, self._file_system, self._directory)
+        self._store_epochs = _EpochFile(self._file_system, self._directory).store
         self._snapshots = ProducerSnapshots(self._file_system, self._directory)
         self._producers = ProducerStateManager(request.topic_partition)
         self._segments = LogSegments()
