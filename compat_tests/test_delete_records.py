@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Partition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import OffsetOutOfRangeError, PolicyViolationError
+from kafka.errors import KafkaStorageError, OffsetOutOfRangeError, PolicyViolationError
 
 from compat_tests import apache_kafka
 from compat_tests.clients import create_topic, samples
@@ -135,6 +135,27 @@ def test_kafka_python_describes_directories(bootstrap: str, topic: str) -> None:
     assert (directory["error_code"], described["name"]) == (0, topic)
     assert partition["partition_size"] > 1000
     assert directory["total_bytes"] > directory["usable_bytes"] > 0
+
+
+def test_a_directory_that_cannot_be_used_is_described_with_its_error(
+    own_broker: Callable[..., BrokerProcess], topic: str, tmp_path: Path
+) -> None:
+    """The other directory is served: of two, one is a file."""
+    (tmp_path / "broken").write_text("no directory")
+    directories = f"{tmp_path}/broker-0/data,{tmp_path}/broken"
+    broker = own_broker("--override", f"log.dirs={directories}")
+    fill(broker.bootstrap, topic)
+    admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
+
+    (answer,) = admin.describe_log_dirs()
+    admin.close()
+
+    described = {entry["log_dir"]: entry for entry in answer["log_dirs"]}
+    offline = described[f"{tmp_path}/broken"]
+    online = described[f"{tmp_path}/broker-0/data"]
+    assert (offline["error_code"], offline["topics"]) == (KafkaStorageError.errno, [])
+    assert (offline["total_bytes"], offline["usable_bytes"]) == (-1, -1)
+    assert (online["error_code"], [t["name"] for t in online["topics"]]) == (0, [topic])
 
 
 def test_what_was_deleted_stays_so_after_a_kill(
