@@ -20,6 +20,7 @@ from kbroker.protocol.codec import decode, encode_pieces
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.protocol.schema import Message, response_class
+from kbroker.zk.tree import TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -142,6 +143,9 @@ class KafkaApis:
         """The answer of a request that a KafkaError or a bug ended."""
         if isinstance(error, KafkaError):
             code, text = error.code, error.message
+        elif isinstance(error, TreeUnavailableError):
+            code = ErrorCode.KAFKA_STORAGE_ERROR
+            text = f"The cluster's metadata cannot be changed now: {error}"
         else:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, None
             self.errors += 1

@@ -107,6 +107,9 @@ class TopicAdmin:
                 await self._create(topic, result, validate_only)
             except KafkaError as error:
                 result.error, result.message = error.code, error.message
+            except TreeUnavailableError as error:
+                result.error = ErrorCode.KAFKA_STORAGE_ERROR
+                result.message = f"The topic cannot be written down now: {error}"
         if not validate_only:
             await self._wait(results, self._is_led, timeout_ms)
         return results
@@ -264,8 +267,8 @@ class TopicAdmin:
                     return error.code
                 if await self._zk.is_marked_for_deletion(name):
                     return ErrorCode.LEADER_NOT_AVAILABLE
-            except TreeUnavailableError:
-                log.exception("topic %s cannot be created now", name)
+            except TreeUnavailableError as error:
+                log.warning("topic %s cannot be created now: %s", name, error)
                 return ErrorCode.LEADER_NOT_AVAILABLE  # clients ask again
         elif self._is_led(result):
             return ErrorCode.NONE
