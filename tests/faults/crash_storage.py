@@ -4,13 +4,16 @@ in the order in which KafkaServer opens them.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any, TypeVar
+from unittest.mock import patch
 from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log import log_opening
 from kbroker.log.file_system import FileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
@@ -44,6 +47,21 @@ def finish(coroutine: Coroutine[Any, Any, _T]) -> _T:
             return stop.value  # type: ignore[no-any-return]
 
 
+class InlineExecutor(Executor):
+    """Does everything at once, so that a seed decides all."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(work(*args, **named))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
 class CrashStorage:
     """Opens at once; `close` is the clean stop."""
 
@@ -56,7 +74,8 @@ class CrashStorage:
         self.zk = ZkUtils(self.tree.session(), time)
         finish(self.zk.create_persistent_paths())
         _, self._epoch_version = finish(self.zk.controller_epoch())
-        self.recovered = self.logs.load("cluster", BROKER_ID, None, self.topics().__contains__)
+        with patch.object(log_opening, "ThreadPoolExecutor", InlineExecutor):
+            self.recovered = self.logs.load("cluster", BROKER_ID, None, self.topics().__contains__)
 
     def close(self) -> None:
         self.logs.shutdown()
