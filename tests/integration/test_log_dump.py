@@ -10,6 +10,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from errno import EACCES
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kbroker.cli.log import log
+from kbroker.log.file_system import RealFileSystem, StorageError
 from tests.golden import golden_logs
 
 DUMPED = (*golden_logs.CLEAN, golden_logs.COMPACTED[1])
@@ -378,3 +380,20 @@ def test_findings_are_sentences_or_rows(unpacked) -> None:
     assert "info: " not in text.stdout
     assert {row["severity"] for row in rows} == {"error", "warning", "info"}
     assert {row["code"] for row in rows} >= {"batch-torn", "batch-crc", "snapshot-missing"}
+
+
+@pytest.mark.parametrize("command", ["dump", "verify", "stats"])
+def test_a_directory_that_may_not_be_read_is_said(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t-0").mkdir()
+
+    def refuse(_self: RealFileSystem, path: str) -> list[str]:
+        raise StorageError(path, "list", EACCES)
+
+    monkeypatch.setattr(RealFileSystem, "list", refuse)
+
+    result = run(command, tmp_path / "t-0")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"cannot list {tmp_path}/t-0: Permission denied" in result.stderr
