@@ -48,7 +48,7 @@ def read_rows(bootstrap: str, places: Collection[TopicPartition], isolation: str
     deadline = time.monotonic() + _LIMIT_S
     while unfinished:
         assert time.monotonic() < deadline, f"no end of {unfinished}"
-        for message in consumer.consume(1000, timeout=0.2):
+        for message in consumer.consume(1000, timeout=0.05):
             place = TopicPartition(message.topic(), message.partition())
             error = message.error()
             if error is None:
