@@ -53,7 +53,7 @@ class LogDirectories:
         """True when the last broker stopped cleanly, or there was none."""
         return all(d.was_clean or d.meta is None for d in self.online)
 
-    def open(self, required: str | None) -> MetaProperties | None:
+    def lock_all(self, required: str | None) -> MetaProperties | None:
         """Lock and read all directories; whose they are, None while nobody has used them.
 
         One that cannot be used is offline. Raises LogDirectoryError where that is the `required`
@@ -80,7 +80,7 @@ class LogDirectories:
     ) -> None:
         """Take the clean-shutdown markers back and make the directories this broker's.
 
-        Raises LogDirectoryError as `open`.
+        Raises LogDirectoryError as `lock_all`.
         """
         for directory in self.online:
             try:

@@ -99,7 +99,7 @@ class LogManager:
         one, or where no other is left.
         """
         self._required = required
-        meta = self._directories.open(required)
+        meta = self._directories.lock_all(required)
         self._was_clean = self._directories.were_clean
         return meta
 
