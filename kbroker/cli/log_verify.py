@@ -15,6 +15,7 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.log.inspection.directory_check import (
     check_data_directory,
     check_partition_directory,
+    check_together,
 )
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals
@@ -43,6 +44,7 @@ def verify(directories: Sequence[str], deep: bool, strict: bool, quiet: bool, ou
     options = CheckOptions(
         is_deep=deep, pause=lambda: time.sleep(_WRITE_PAUSE_S), progress=progress.add
     )
+    check_together([path.view for path in paths if isinstance(path, DataDirectory)], findings)
     with storage_errors():
         for path in paths:
             totals.add(_check(file_system, path, options, findings, progress))

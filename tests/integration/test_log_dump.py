@@ -397,3 +397,20 @@ def test_a_directory_that_may_not_be_read_is_said(
 
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"cannot list {tmp_path}/t-0: Permission denied" in result.stderr
+
+
+@pytest.mark.parametrize(("is_same_broker", "expected"), [(True, ["partition-twice"]), (False, [])])
+def test_directories_of_one_broker_are_held_against_each_other(
+    is_same_broker: bool, expected: list[str], unpacked, tmp_path: Path
+) -> None:
+    first, second = unpacked(CLEAN), tmp_path / "second"
+    (second / "plain-0").mkdir(parents=True)
+    (second / "plain-0" / f"{0:020d}.log").write_bytes(b"")
+    owner = (first / "meta.properties").read_text()
+    if not is_same_broker:
+        owner = owner.replace("broker.id=0", "broker.id=3")
+    (second / "meta.properties").write_text(owner)
+
+    rows = json.loads(run("verify", first, second, "--output", "json").stdout)
+
+    assert [row["code"] for row in rows if row["severity"] == "error"] == expected

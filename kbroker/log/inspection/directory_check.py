@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from kbroker.log.file_system import FileSystem, StorageError
@@ -81,6 +81,22 @@ def check_partition_directory(
         around = view_log_directory(file_system, parent or ("/" if path[:1] == "/" else "."))
         view = around.of(topic_partition)
     return PartitionCheck(file_system, path, view, options, findings).run()
+
+
+def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> None:
+    """What is wrong with data directories only because one broker has them all; which those are,
+    their meta.properties says.
+    """
+    homes: dict[tuple[object, ...], str] = {}
+    for view in views:
+        owner = (view.meta.cluster_id, view.meta.broker_id) if view.meta is not None else ()
+        for name in view.partitions:
+            other = homes.setdefault((*owner, name), view.path)
+            if other != view.path:
+                what = f"lies in {other} too"
+                advice = "no broker starts with both: remove the older one"
+                path = f"{view.path}/{name}"
+                findings.add(Finding(Severity.ERROR, "partition-twice", path, what, advice))
 
 
 def _names(view: LogDirectoryView, findings: Findings) -> None:
