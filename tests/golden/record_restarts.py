@@ -15,7 +15,7 @@ from pathlib import Path
 from compat_tests.apache_directories import ApacheBroker, zookeeper
 from compat_tests.apache_kafka import NEWEST
 from tests.golden import golden_logs
-from tests.integration.apache_kraft import placed, take_back
+from tests.integration.apache_kraft import KraftCluster
 from tests.integration.apache_tree import partitions_by_topic, write_tree
 
 TOPIC = {"retention.ms": "-1", "index.interval.bytes": "200"}
@@ -40,11 +40,11 @@ def restarted_with_zookeeper(root: Path, connect: str) -> ApacheBroker:
 def restarted_with_kraft(root: Path) -> ApacheBroker:
     """The same with 4.3.1, in a new cluster."""
     overrides = {topic: TOPIC for topic in partitions_by_topic(root) if not topic.startswith("__")}
-    home = root.parent / f"{root.name}-kraft"
-    broker = placed(root, home, overrides)
-    run(broker)
-    take_back(home, root)
-    return broker
+    cluster = KraftCluster(root, root.parent / f"{root.name}-kraft", overrides)
+    cluster.place(root)
+    run(cluster.broker)
+    cluster.take_back(root)
+    return cluster.broker
 
 
 def run(broker: ApacheBroker) -> None:

@@ -18,29 +18,37 @@ from tests.integration.apache_tree import Overrides, partitions_by_topic
 _OWN = ("meta.properties", "partition.metadata", "__cluster_metadata-0", ".lock")
 
 
-def placed(root: Path, home: Path, overrides: Overrides) -> ApacheBroker:
-    """A stopped broker over `home`, a directory of its own, with the partitions of `root` in it."""
-    broker = ApacheBroker(home)
-    broker.start()
-    try:
-        create_topics(broker.bootstrap, partitions_by_topic(root), overrides)
-    finally:
-        broker.stop()
-    own = {path.relative_to(home): path.read_bytes() for path in _own_files(home)}
-    shutil.rmtree(home)
-    shutil.copytree(root, home, ignore=shutil.ignore_patterns(*_OWN))
-    for path, content in own.items():
-        if (home / path).parent.exists():
-            (home / path).write_bytes(content)
-    return broker
+class KraftCluster:
+    """A cluster of one broker, stopped, with the topics of a data directory; `place` and
+    `take_back` may follow each other any number of times.
+    """
 
+    def __init__(self, root: Path, home: Path, overrides: Overrides) -> None:
+        self.broker = ApacheBroker(home)
+        self.broker.start()
+        try:
+            create_topics(self.broker.bootstrap, partitions_by_topic(root), overrides)
+        finally:
+            self.broker.stop()
+        self._own = {path.relative_to(home): path.read_bytes() for path in _own_files(home)}
+        shutil.rmtree(home)
 
-def take_back(home: Path, root: Path) -> None:
-    """Give the files that `placed` kept from `root` back: `home` becomes `root`."""
-    for path in _own_files(root):
-        shutil.copy(path, home / path.relative_to(root))
-    shutil.rmtree(root)
-    home.rename(root)
+    def place(self, root: Path) -> None:
+        """Put the partitions of `root` where the broker looks."""
+        home = self.broker.data
+        shutil.copytree(root, home, ignore=shutil.ignore_patterns(*_OWN))
+        for path, content in self._own.items():
+            if (home / path).parent.exists():
+                (home / path).write_bytes(content)
+
+    def take_back(self, root: Path) -> None:
+        """Make `root` what the broker made of it; topic ids and identity are those from before."""
+        home = self.broker.data
+        for path in _own_files(root):
+            if (home / path.relative_to(root)).parent.exists():
+                shutil.copy(path, home / path.relative_to(root))
+        shutil.rmtree(root)
+        home.rename(root)
 
 
 def create_topics(

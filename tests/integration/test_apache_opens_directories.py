@@ -23,7 +23,7 @@ from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import BatchHeader
 from tests.golden import golden_logs
-from tests.integration.apache_kraft import placed, take_back
+from tests.integration.apache_kraft import KraftCluster
 from tests.integration.apache_tree import latest_epoch, partitions_by_topic, write_tree
 from tests.integration.client_reads import read_committed_offsets, read_rows
 from tests.integration.directory_writer import (
@@ -93,6 +93,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return Written(directories, writer.rows, committed, writer)
 
 
+@pytest.fixture(scope="module")
+def kraft(written: Written, tmp_path_factory: pytest.TempPathFactory) -> KraftCluster:
+    root = written.directories["clean"]
+    settings = overrides(partitions_by_topic(root), without=_NOT_IN_4)
+    return KraftCluster(root, tmp_path_factory.mktemp("kraft") / "data", settings)
+
+
 @pytest.fixture(scope="module", params=RUNS, ids="-".join)
 def opened(
     request: pytest.FixtureRequest, written: Written, tmp_path_factory: pytest.TempPathFactory
@@ -105,15 +112,15 @@ def opened(
         pytest.skip(str(error))
     directory = tmp_path_factory.mktemp("apache") / "data"
     shutil.copytree(written.directories[state], directory)
-    topics = partitions_by_topic(directory)
     if version == NEWEST:
-        home = directory.parent / "kraft"
-        broker = placed(directory, home, overrides(topics, without=_NOT_IN_4))
+        cluster: KraftCluster = request.getfixturevalue("kraft")
+        cluster.place(directory)
+        broker = cluster.broker
         seen = read_from(broker, written)
-        take_back(home, directory)
+        cluster.take_back(directory)
     else:
         with zookeeper() as connect:
-            write_tree(connect, directory, overrides(topics))
+            write_tree(connect, directory, overrides(partitions_by_topic(directory)))
             broker = ApacheBroker(directory, connect)
             seen = read_from(broker, written)
     return Opened(version, state, directory, *seen, broker.complaints())
