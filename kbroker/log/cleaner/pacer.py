@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 _LONGEST_PAUSE_S = 0.1
+_SHORTEST_PAUSE_S = 0.001  # less is owed, not waited for
 _BURST_S = 0.3  # Kafka looks at the rate this often
 
 
@@ -36,11 +37,9 @@ class Pacer:
         """Wait until `size_bytes` more may be read or written. Raises CleaningAborted."""
         if self._is_stopped():
             raise CleaningAborted
-        if size_bytes / self._bytes_per_s == 0:
-            return
         now_s = self._now_s()
         self._free_at_s = max(self._free_at_s, now_s - _BURST_S) + size_bytes / self._bytes_per_s
-        while (left_s := self._free_at_s - self._now_s()) > 0:
+        while (left_s := self._free_at_s - self._now_s()) > _SHORTEST_PAUSE_S:
             self._pause(min(left_s, _LONGEST_PAUSE_S))
             if self._is_stopped():
                 raise CleaningAborted

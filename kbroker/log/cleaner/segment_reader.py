@@ -33,19 +33,23 @@ def read_batches(
     file = file_system.open(segment.path, read_only=True)
     try:
         position, window, at = 0, memoryview(b""), 0
+        last_offset = -1
         while position < segment.size_bytes:
             header = _header(segment, window, at, position)
             if header is None or at + header.size_bytes > len(window):
-                wanted = max(read_bytes, 0 if header is None else header.size_bytes)
-                window, at = _read(file.pread, segment, position, wanted, before_read), 0
+                at, wanted = 0, read_bytes
+                window = _read(file.pread, segment, position, wanted, before_read)
                 header = _header(segment, window, 0, position)
-            if header is None or at + header.size_bytes > len(window):
-                if header is None or window.nbytes >= segment.size_bytes - position:
+                if header is not None and len(window) < header.size_bytes > wanted:
+                    window = _read(file.pread, segment, position, header.size_bytes, before_read)
+                if header is None or header.size_bytes > len(window):
                     raise _damaged(segment, position, "a batch is cut off")
-                continue  # its size is known now
             batch = window[at : at + header.size_bytes]
             if not is_intact(header, batch):
                 raise _damaged(segment, position, "a batch has a wrong checksum")
+            if header.base_offset <= last_offset:  # the checksum does not cover offsets
+                raise _damaged(segment, position, "offsets go back")
+            last_offset = header.last_offset
             yield header, batch
             at += header.size_bytes
             position += header.size_bytes
