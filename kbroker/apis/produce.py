@@ -14,7 +14,6 @@ from collections.abc import Awaitable
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.registry import api
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import NoResponse
 from kbroker.replication.produce_request import ProduceWork
@@ -23,8 +22,6 @@ from kbroker.replication.produce_result import PartitionProduceResult
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10
 
-CLIENT, OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
-
 Answer = ProduceResponse | NoResponse
 
 
@@ -32,8 +29,10 @@ Answer = ProduceResponse | NoResponse
 def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[Answer]:
     """Append; answered at once unless followers have to store the records first."""
     work = ProduceWork(request, ctx.api_version, ctx.metadata.topic_name)
-    origin = CLIENT if ctx.api_version >= FIRST_VERSION_WITH_BATCHES else OLD_CLIENT
-    results = ctx.replicas.append_records(work.entries, request.acks, request.timeout_ms, origin)
+    if ctx.api_version >= FIRST_VERSION_WITH_BATCHES:
+        results = ctx.replicas.append_records(work.entries, request.acks, request.timeout_ms)
+    else:
+        results = ctx.replicas.append_old_sets(work.entries, request.acks, request.timeout_ms)
     if isinstance(results, list):
         return _answer(ctx, request.acks, work, results)
     return _answer_later(ctx, request.acks, work, results)

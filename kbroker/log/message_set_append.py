@@ -121,6 +121,21 @@ def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) 
     return TrustedBatches(memoryview(stored), headers, stamp)
 
 
+def as_one_batch(data: memoryview | bytearray, rules: AppendRules, place: Place) -> bytearray:
+    """What an old client sent for a topic of format 2, checked, as the one batch that a new client
+    would send; `place` has no offset and no epoch. May run on a worker thread.
+
+    Raises KafkaError as `prepare_set`.
+    """
+    whole = whole_messages(data)
+    if not len(whole):
+        return bytearray()
+    messages = _checked_messages(whole, rules, place)
+    entries = _checked_records(messages, rules, place)
+    codec = messages[0][0].compression if rules.compression is None else rules.compression
+    return bytearray(_rebuilt(entries, codec, rules._replace(stamps_append_time=False), place))
+
+
 def _checked_messages(view: memoryview, rules: AppendRules, place: Place) -> list[Message]:
     """Headers and bytes of all messages: sizes, checksums, one format, one compressed message."""
     messages: list[Message] = []

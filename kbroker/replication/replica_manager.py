@@ -42,6 +42,7 @@ from kbroker.replication.leadership import Leadership, LeadershipChange
 from kbroker.replication.log_dirs import LogDirs
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.offset_lookup import OffsetLookup
+from kbroker.replication.old_produce import OldProduce
 from kbroker.replication.partition import IsrChange, Partition
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL, PartitionProduceResult
 from kbroker.replication.purgatory import DelayedOperationPurgatory
@@ -85,6 +86,7 @@ class ReplicaManager:
         )
         self._reader = FetchReader(self._hosted)
         self.fetch_converted = DownConversion(self.fetch).fetch
+        self.append_old_sets = OldProduce(self._hosted, clock, self.append_records).append_records
         self._offsets = OffsetLookup(self._hosted)
         self.list_offsets = self._offsets.list_offsets
         self.list_offsets_before = self._offsets.list_offsets_before
