@@ -237,6 +237,12 @@ class KafkaConfig:
             )
         if not self.log.data_directories():
             raise invalid_value("log.dirs", self.log.log_dirs, "at least one directory is needed")
+        if not self.log.has_room_to_clean():
+            raise invalid_value(
+                "log.cleaner.dedupe.buffer.size",
+                self.log.log_cleaner_dedupe_buffer_size,
+                "it must be above 1 MiB for each of log.cleaner.threads",
+            )
 
     def warnings(self) -> list[str]:
         """One line for each name that was set but is unknown or without effect."""

@@ -11,6 +11,7 @@ from kbroker.config.config_values import MAX_DOUBLE, MAX_LONG, ConfigType
 
 MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 3_600_000
+MIN_DEDUPE_BYTES = 1024 * 1024
 
 
 @config_group
@@ -326,6 +327,11 @@ class LogConfig(ConfigGroup):
         importance="low",
         internal=True,
     )
+
+    def has_room_to_clean(self) -> bool:
+        """Whether each cleaner thread gets as much memory as it must have."""
+        threads = max(1, self.log_cleaner_threads)
+        return self.log_cleaner_dedupe_buffer_size // threads > MIN_DEDUPE_BYTES
 
     def data_directories(self) -> tuple[str, ...]:
         """The directories of log.dirs, or of log.dir; each once, in order."""

@@ -102,6 +102,11 @@ BAD = [
         {"log.dirs": " , "},
         "Invalid value , for configuration log.dirs: at least one directory is needed",
     ),
+    (
+        {"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194304"},
+        "Invalid value 4194304 for configuration log.cleaner.dedupe.buffer.size: "
+        "it must be above 1 MiB for each of log.cleaner.threads",
+    ),
 ]
 
 
