@@ -333,3 +333,24 @@ def test_findings_can_be_written_as_json(tmp_path: Path) -> None:
     findings, _ = check(golden_logs.unpack(golden_logs.DAMAGED[0], tmp_path))
 
     assert json.dumps([(f.severity.name, f.code, f.path, f.what, f.advice) for f in findings])
+
+
+@pytest.mark.parametrize(
+    ("emptied", "expected"),
+    [
+        (["recovery-point"], Severity.WARNING),
+        (["replication"], Severity.WARNING),
+        (["cleaner"], Severity.INFO),
+        (["recovery-point", "replication", "log-start", "cleaner"], Severity.INFO),
+    ],
+)
+def test_checkpoints_without_content_are_those_of_a_new_broker_or_emptied(
+    emptied: list[str], expected: Severity, tmp_path: Path
+) -> None:
+    directory = unpack_part(CLEAN, tmp_path, "plain-")
+    for name in emptied:
+        (directory / f"{name}-offset-checkpoint").write_bytes(b"")
+
+    told = [f.severity for f in check(directory)[0] if f.code == "checkpoint-empty"]
+
+    assert told == [expected] * len(emptied)

@@ -42,8 +42,11 @@ _WITHOUT = {
     LOG_START_OFFSET_CHECKPOINT_FILE: "records that were deleted within a segment are back",
     CLEANER_OFFSET_CHECKPOINT_FILE: "the cleaner begins anew",
 }
-# Apache Kafka makes these with no content, and some brokers never have any.
-_MAY_BE_EMPTY = frozenset({LOG_START_OFFSET_CHECKPOINT_FILE, CLEANER_OFFSET_CHECKPOINT_FILE})
+# Once the second file has content, so has the first.
+_WRITTEN_BEFORE = {
+    RECOVERY_POINT_CHECKPOINT_FILE: LOG_START_OFFSET_CHECKPOINT_FILE,
+    REPLICATION_OFFSET_CHECKPOINT_FILE: RECOVERY_POINT_CHECKPOINT_FILE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ class LogDirectoryView:
     partitions: list[str] = field(default_factory=list)
     moved: list[str] = field(default_factory=list)
     others: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)  # checkpoint files of no bytes
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -107,6 +111,7 @@ def view_log_directory(file_system: FileSystem, path: str) -> LogDirectoryView:
     for file in CHECKPOINT_FILES:
         if file in names:
             _read_offsets(file_system, view, file)
+    _tell_empty(view)
     return view
 
 
@@ -143,8 +148,19 @@ def _read_offsets(file_system: FileSystem, view: LogDirectoryView, file: str) ->
             )
         )
         return
-    if is_empty and view.partitions:
+    if is_empty:
+        view.empty.append(file)
+
+
+def _tell_empty(view: LogDirectoryView) -> None:
+    """Apache Kafka makes these files with no content and fills them within a minute."""
+    for file in view.empty:
+        path = f"{view.path}/{file}"
         what = "the file is empty, without even a version"
-        advice = f"it is taken as saying nothing and written anew: {_WITHOUT[file]}"
-        severity = Severity.INFO if file in _MAY_BE_EMPTY else Severity.WARNING
-        view.findings.append(Finding(severity, "checkpoint-empty", path, what, advice))
+        witness = _WRITTEN_BEFORE.get(file)
+        if witness is not None and witness in view.offsets and witness not in view.empty:
+            advice = f"it was emptied, and is written anew: {_WITHOUT[file]}"
+            view.findings.append(Finding(Severity.WARNING, "checkpoint-empty", path, what, advice))
+        elif view.partitions:
+            advice = "that is so on a new broker"
+            view.findings.append(Finding(Severity.INFO, "checkpoint-empty", path, what, advice))
