@@ -92,6 +92,15 @@ class LogDirectories:
                 directory.set_aside(str(error))
                 _log.error("%s. Its partitions are offline, the others are served", error)
 
+    def check(self, required: str | None) -> None:
+        """Raise LogDirectoryError where none is left, or the `required` one is not."""
+        for directory in self._directories:
+            if directory.failure is not None and (directory.path == required or not self.online):
+                raise LogDirectoryError(
+                    f"Data directory {directory.path} cannot be used: {directory.failure}. "
+                    "Repair the disk and start again"
+                )
+
     def fail(self, path: str, error: StorageError) -> None:
         """Take the directory that holds `path` offline; a shortage that passes does nothing."""
         directory = self.of(path)

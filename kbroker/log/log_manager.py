@@ -134,6 +134,7 @@ class LogManager:
                 self._adopt_loaded(outcome, directory)
             else:
                 self._leave_closed(request, directory, outcome)
+        self._directories.check(self._required)
         self._fail_logs_of_failed_directories()
         for directory in self._directories.online:
             directory.loaded()

@@ -215,7 +215,20 @@ def test_a_disk_that_refuses_at_load_costs_the_directory_and_one_file_its_partit
     assert disk.exists("/b/.kafka_cleanshutdown") is (number == errno.EACCES)
 
 
-@pytest.mark.parametrize("operation", ["list", "open", "remove"])
+def test_a_disk_that_fails_at_load_under_the_first_directory_ends_the_start() -> None:
+    disk = FailingFileSystem(MemoryFileSystem())
+    logs = memory_manager(disk)
+    logs.get_or_create_log(A0)
+    logs.shutdown()
+    disk.fail("list", "/a/a-0")
+
+    with pytest.raises(LogDirectoryError, match="/a cannot be used: list /a/a-0: Input/output err"):
+        memory_manager(disk)
+
+    assert not disk.exists("/a/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("operation", ["list", "open", "remove", "lock"])
 def test_the_disk_of_one_directory_may_fail_at_any_step_of_the_start(operation: str) -> None:
     disk = FailingFileSystem(MemoryFileSystem())
     memory_manager(disk).shutdown()
