@@ -178,7 +178,9 @@ class BatchAudit:
         if end >= self._limit:
             return True
         follower = self.header(end)
-        if follower is not None and follower.base_offset > header.last_offset:
+        if follower is None or follower.magic != MAGIC:
+            follower = self.sound(end)  # an old header alone may not tell its first offset
+        if follower is None or follower.base_offset > header.last_offset:
             return True
         follower = self.sound(end)
         return follower is None or follower.base_offset < expected

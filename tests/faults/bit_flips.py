@@ -30,6 +30,7 @@ from tests.faults.flip_examination import Examination
 from tests.faults.flip_templates import (
     CLUSTER_ID,
     PARTITION,
+    TOPIC_ID,
     Template,
     batch_ranges,
     make_templates,
@@ -144,6 +145,11 @@ def _live_through(template: Template, flip: Flip, case: Path, outcome: Outcome) 
                 outcome.verdict = "refused"
                 if flip.path.name not in _MAY_REFUSE:
                     outcome.problems.append("the log was not opened")
+                return
+            if log.topic_id != TOPIC_ID:
+                outcome.verdict = "refused"  # the controller names another id
+                if flip.path.name not in _MAY_REFUSE:
+                    outcome.problems.append(f"topic id {log.topic_id}")
                 return
             if flip.path.name in _MAY_HIDE:
                 lost = lost | {o for o in template.records if o < log.log_start_offset}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
@@ -33,6 +34,7 @@ from tests.fakes.log_maker import NOW_MS, FixedClock
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 PARTITION = TopicPartition("t", 0)
+TOPIC_ID = UUID(int=0x5EED << 96 | 0xF1195)
 _SETTINGS: dict[str, Any] = {"segment_bytes": 3000, "index_interval_bytes": 300}
 
 
@@ -92,7 +94,7 @@ def _make(
     manager = open_manager(living, settings)
     manager.open_directories()
     manager.load(CLUSTER_ID, 0)
-    log = manager.get_or_create_log(PARTITION)
+    log = manager.get_or_create_log(PARTITION, TOPIC_ID)
     template = Template(directory.name, directory, is_clean, settings)
     template.aborted = write(log, random.Random(seed))
     log.update_high_watermark(log.log_end_offset)
