@@ -1,0 +1,175 @@
+"""A real broker that cleans: committed offsets over a cleaned log, a stop and a kill while a log is
+being cleaned.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka.admin import KafkaAdminClient, NewTopic
+
+from tests.faults.running_broker import RunningBroker
+
+SETTINGS = (
+    "log.cleaner.backoff.ms=50",
+    "log.cleaner.min.cleanable.ratio=0.01",
+    "offsets.topic.num.partitions=1",
+    "offsets.topic.segment.bytes=20000",
+)
+
+
+def options(*more: str) -> list[str]:
+    return [part for setting in (*SETTINGS, *more) for part in ("--override", setting)]
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[list[RunningBroker]]:
+    started: list[RunningBroker] = []
+    yield started
+    for broker in started:
+        broker.end()
+
+
+def bootstrap(broker: RunningBroker) -> str:
+    return f"127.0.0.1:{broker.port}"
+
+
+def segment_bytes(broker: RunningBroker, partition: str) -> int:
+    directory = broker.data / partition
+    return sum(path.stat().st_size for path in directory.glob("*.log"))
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def wait_for(condition: object, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.02)
+
+
+def commit(broker: RunningBroker, offsets: range) -> None:
+    partition = TopicPartition("orders", 0)
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap(broker), group_id="billing", enable_auto_commit=False
+    )
+    consumer.assign([partition])
+    for offset in offsets:
+        consumer.commit({partition: OffsetAndMetadata(offset, "m" * 50, -1)})
+    consumer.close()
+
+
+def committed(broker: RunningBroker) -> int | None:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap(broker), group_id="billing")
+    found = consumer.committed(TopicPartition("orders", 0))
+    consumer.close()
+    return int(found) if found is not None else None
+
+
+def test_committed_offsets_survive_their_cleaning_and_a_restart(
+    tmp_path: Path, brokers: list[RunningBroker]
+) -> None:
+    broker = RunningBroker(tmp_path / "data", *options()).start()
+    brokers.append(broker)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
+    admin.create_topics([NewTopic("orders", 1, 1)])
+    commit(broker, range(1, 600))
+    wait_for(lambda: segment_bytes(broker, "__consumer_offsets-0") < 40_000)
+    assert committed(broker) == 599
+    broker.stop()
+
+    again = RunningBroker(tmp_path / "data", *options()).start()
+    brokers.append(again)
+    assert committed(again) == 599
+    assert "is not cleaned any more" not in again.said() + broker.said()
+
+
+def cleaning_broker(tmp_path: Path, brokers: list[RunningBroker]) -> RunningBroker:
+    """A broker in the middle of a cleaning that would take minutes."""
+    throttle = "log.cleaner.io.max.bytes.per.second=20000"
+    broker = RunningBroker(tmp_path / "data", *options(throttle)).start()
+    brokers.append(broker)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
+    settings = {"cleanup.policy": "compact", "segment.bytes": "40000"}
+    admin.create_topics([NewTopic("keyed", 1, 1, topic_configs=settings)])
+    producer = KafkaProducer(bootstrap_servers=bootstrap(broker))
+    for number in range(4_000):
+        producer.send("keyed", key=b"%d" % (number % 100), value=b"%090d" % number)
+    producer.flush()
+    producer.close()
+    assert broker.process is not None
+    pid = broker.process.pid
+    wait_for(lambda: children(pid))
+    return broker
+
+
+def last_numbers(broker: RunningBroker) -> dict[bytes, int]:
+    consumer = KafkaConsumer(
+        "keyed",
+        bootstrap_servers=bootstrap(broker),
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=1500,
+    )
+    found = {record.key: int(record.value) for record in consumer}
+    consumer.close()
+    return found
+
+
+EXPECTED = {b"%d" % (number % 100): number for number in range(3_900, 4_000)}
+
+
+def test_a_stop_during_a_cleaning_is_quick_and_leaves_nothing_behind(
+    tmp_path: Path, brokers: list[RunningBroker]
+) -> None:
+    broker = cleaning_broker(tmp_path, brokers)
+    assert broker.process is not None
+    (child,) = children(broker.process.pid)
+    begun = time.monotonic()
+    assert broker.stop() == 0
+    elapsed_s = time.monotonic() - begun
+    print(f"stopped in {elapsed_s:.2f} s")
+    assert elapsed_s < 5
+    assert not is_alive(child)
+    assert not list((tmp_path / "data" / "keyed-0").glob("*.cleaned"))
+    again = RunningBroker(tmp_path / "data", *options()).start()
+    brokers.append(again)
+    wait_for(lambda: segment_bytes(again, "keyed-0") < 80_000)
+    assert last_numbers(again) == EXPECTED
+
+
+def test_a_killed_broker_takes_its_cleaner_along_and_the_next_one_cleans(
+    tmp_path: Path, brokers: list[RunningBroker]
+) -> None:
+    broker = cleaning_broker(tmp_path, brokers)
+    assert broker.process is not None
+    (child,) = children(broker.process.pid)
+    broker.kill()
+    wait_for(lambda: not is_alive(child))
+    again = RunningBroker(tmp_path / "data", *options()).start()
+    brokers.append(again)
+    assert last_numbers(again) == EXPECTED
+    wait_for(lambda: segment_bytes(again, "keyed-0") < 80_000)
+    assert last_numbers(again) == EXPECTED
