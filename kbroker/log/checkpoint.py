@@ -181,6 +181,8 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
     """The fields of each entry. A file of no bytes has no entries. Raises CheckpointError."""
     if not text:
         return []
+    if not text.endswith("\n"):
+        raise CheckpointError(f"The checkpoint file {path} ends inside a line: it was cut")
     lines = text.splitlines()
     if lines[0].strip() != str(CHECKPOINT_VERSION):
         raise CheckpointError(

@@ -177,7 +177,6 @@ class CrashLoad:
             promise.current.clear()
             promise.promised.clear()
             promise.promised_up_to = 0
-            promise.known.clear()
             promise.grew(*found)
             promise.promise_up_to(log.log_end_offset)
             promise.must_lack_below = min(promise.must_lack_below, log.log_start_offset)

@@ -1,0 +1,234 @@
+"""Known mistakes of brokers, each a context manager that makes this one commit it.
+
+The crash images must find every one of them: otherwise that they find nothing means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from kbroker.log import checkpoint, log_directory, log_loader
+from kbroker.log.checkpoint import format_checkpoint
+from kbroker.log.index_file import IndexFile
+from kbroker.log.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.log import Log
+from kbroker.log.log_loader import LogLoader
+from kbroker.log.log_manager import LogManager
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_state import PendingFlush
+from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.transaction_index import TransactionIndex
+from kbroker.log.unsynced_files import UnsyncedFiles
+from kbroker.replication.group_commit import GroupCommit
+from kbroker.zk.tree_journal import TreeJournal
+from tests.fakes.recording_file_system import RecordingFileSystem
+
+Mistake = Callable[[], AbstractContextManager[Any]]
+
+
+def ack_before_fsync() -> AbstractContextManager[Any]:
+    """acks=all is answered while the records are in the page cache."""
+    return patch.object(GroupCommit, "must_flush", lambda *_: False)
+
+
+def no_fsync_at_all() -> AbstractContextManager[Any]:
+    """The flush says that it has synced."""
+    return patch.object(PendingFlush, "sync", lambda _: None)
+
+
+def no_directory_fsync() -> AbstractContextManager[Any]:
+    """Files are synced, their names are not (KAFKA-3968)."""
+
+    def sync(flush: PendingFlush) -> None:
+        for path in flush.files:
+            flush.file_system.sync(path)
+
+    return patch.object(PendingFlush, "sync", sync)
+
+
+def no_fsync_of_the_partitions_name() -> AbstractContextManager[Any]:
+    """The directory of a new partition is synced, its name in the data directory is not."""
+
+    def place_changed(_files: UnsyncedFiles) -> None:
+        pass
+
+    def init(files: UnsyncedFiles, *arguments: Any) -> None:
+        original(files, *arguments)
+        files._synced = files._synced._replace(place=files._place)
+
+    original = UnsyncedFiles.__init__
+    return patch.multiple(UnsyncedFiles, __init__=init, place_changed=place_changed)
+
+
+def rename_without_fsync_of_the_content() -> AbstractContextManager[Any]:
+    """Checkpoints are renamed into place before they are on the disk."""
+
+    def write(file_system: Any, path: str, content: str, *, sync: bool = True) -> None:
+        file_system.write_bytes(f"{path}.tmp", content.encode())
+        file_system.rename(f"{path}.tmp", path)
+        file_system.sync_directory(path.rpartition("/")[0])
+
+    return patch.object(checkpoint, "write_atomically", write)
+
+
+@contextmanager
+def stale_clean_marker() -> Iterator[None]:
+    """The word that all is whole stays while the broker writes (redpanda #9711)."""
+    with (
+        patch.object(checkpoint, "remove_clean_shutdown", lambda *_: None),
+        patch.object(log_directory.checkpoint, "remove_clean_shutdown", lambda *_: None),
+    ):
+        yield
+
+
+def forgotten_producers() -> AbstractContextManager[Any]:
+    """Recovery does not replay the producers."""
+    return patch.object(log_loader, "replay_batch", lambda *_: None)
+
+
+def recovery_point_ahead_of_fsync() -> AbstractContextManager[Any]:
+    """The log end is checkpointed as the recovery point."""
+
+    def checkpoint_all(logs: LogManager) -> None:
+        logs._checkpoint("recovery-point-offset-checkpoint", lambda log: log.log_end_offset)
+
+    return patch.object(LogManager, "checkpoint_recovery_points", checkpoint_all)
+
+
+def torn_tail_not_cut() -> AbstractContextManager[Any]:
+    """Recovery notices where the batches end and leaves what follows."""
+    original = LogSegment.recover
+
+    def recover(segment: LogSegment, *arguments: Any, **named: Any) -> int:
+        size = segment.records.size_bytes
+        with patch.object(type(segment.records), "truncate_to", lambda *_: 0):
+            original(segment, *arguments, **named)
+        segment.records.size_bytes = size
+        return 0
+
+    return patch.object(LogSegment, "recover", recover)
+
+
+def later_segments_kept() -> AbstractContextManager[Any]:
+    """What follows a segment that had to be cut stays."""
+    original = LogLoader._recover
+
+    def recover(loader: LogLoader, segment: LogSegment) -> int:
+        original(loader, segment)
+        return 0
+
+    return patch.multiple(LogLoader, _recover=recover, _misses_records_before=lambda *_: False)
+
+
+def index_not_trimmed() -> AbstractContextManager[Any]:
+    """Index entries beyond the cut stay, and recovery believes them."""
+    return patch.multiple(
+        IndexFile, reset=lambda index: index.entry_count and None, _truncate_entries=lambda *_: None
+    )
+
+
+def epochs_not_cut() -> AbstractContextManager[Any]:
+    """Truncation leaves the leader epochs of what it cut."""
+    return patch.object(LeaderEpochCache, "truncate_from_end", lambda *_: None)
+
+
+def log_start_forgotten() -> AbstractContextManager[Any]:
+    """DeleteRecords is answered and not written down."""
+
+    def checkpoint_starts(_: LogManager, on_written: Callable[[], None] | None = None) -> None:
+        if on_written is not None:
+            on_written()
+
+    return patch.object(LogManager, "checkpoint_log_start_offsets", checkpoint_starts)
+
+
+def aborted_transactions_not_indexed() -> AbstractContextManager[Any]:
+    """Recovery makes no transaction index, so readers see aborted records."""
+    return patch.object(TransactionIndex, "append", lambda *_: None)
+
+
+def truncate_to_the_high_watermark() -> AbstractContextManager[Any]:
+    """Recovery cuts to the checkpointed high watermark, as before KIP-101."""
+    original = LogManager.load
+
+    def load(logs: LogManager, *arguments: Any) -> Any:
+        recovered = original(logs, *arguments)
+        marks = logs.read_high_watermarks()
+        for topic_partition in recovered:
+            log = logs.get_log(topic_partition)
+            if log is not None:
+                log.truncate_to(max(log.log_start_offset, marks.get(topic_partition, 0)))
+        return recovered
+
+    return patch.object(LogManager, "load", load)
+
+
+def topics_not_synced() -> AbstractContextManager[Any]:
+    """The tree's journal is never synced."""
+    return patch.object(TreeJournal, "_sync", lambda *_: None)
+
+
+def deleted_partition_comes_back() -> AbstractContextManager[Any]:
+    """The rename of a deleted partition is not synced."""
+    original = LogManager.delete_log
+
+    def delete(logs: LogManager, *arguments: Any) -> bool:
+        with patch.object(RecordingFileSystem, "sync_directory", lambda *_: None):
+            return original(logs, *arguments)
+
+    return patch.object(LogManager, "delete_log", delete)
+
+
+def ack_before_append() -> AbstractContextManager[Any]:
+    """The offset is given out, and the batch is written with the next one."""
+    original = LogSegment.append
+    held: dict[int, tuple[Any, ...]] = {}
+
+    def append(segment: LogSegment, *arguments: Any) -> int:
+        before = held.pop(id(segment), None)
+        if before is not None:
+            original(segment, *before)
+        *others, data = arguments
+        held[id(segment)] = (*others, bytes(data))
+        return segment.size_bytes
+
+    return patch.object(LogSegment, "append", append)
+
+
+def old_producers_snapshot() -> AbstractContextManager[Any]:
+    """Snapshots are written empty."""
+    original = Log.take_snapshot
+
+    def take(log: Log) -> None:
+        with patch.object(ProducerStateManager, "producers", {}, create=True):
+            original(log)
+
+    return patch.object(Log, "take_snapshot", take)
+
+
+assert format_checkpoint  # the checkpoint files of the mistakes above have Kafka's form
+
+# Each with the kinds of violation by which it is found.
+PLANTED: dict[Mistake, frozenset[str]] = {
+    ack_before_append: frozenset({"lost record", "hole", "wrong bytes", "broker failed"}),
+    ack_before_fsync: frozenset({"lost record"}),
+    no_fsync_at_all: frozenset({"lost record", "lost log"}),
+    no_directory_fsync: frozenset({"lost record", "lost log"}),
+    no_fsync_of_the_partitions_name: frozenset({"lost log", "wrong topic id"}),
+    rename_without_fsync_of_the_content: frozenset({"start failure", "lost log", "lost record"}),
+    stale_clean_marker: frozenset({"wrong bytes", "wrong read", "lost record", "hole"}),
+    forgotten_producers: frozenset({"wrong producer state", "wrong transactions"}),
+    recovery_point_ahead_of_fsync: frozenset({"wrong bytes", "wrong read", "hole", "lost record"}),
+    torn_tail_not_cut: frozenset({"wrong bytes", "wrong read", "hole"}),
+    later_segments_kept: frozenset({"hole", "wrong read"}),
+    index_not_trimmed: frozenset({"wrong read", "start failure", "wrong transactions", "hole"}),
+    epochs_not_cut: frozenset({"wrong epoch"}),
+    log_start_forgotten: frozenset({"record is back"}),
+    aborted_transactions_not_indexed: frozenset({"wrong transactions"}),
+    truncate_to_the_high_watermark: frozenset({"lost record"}),
+    topics_not_synced: frozenset({"lost topic", "topic is back", "lost log"}),
+    deleted_partition_comes_back: frozenset({"wrong topic id", "lost log", "topic is back"}),
+}
