@@ -1,0 +1,177 @@
+"""Injured directories recovered twice, by Apache Kafka 3.9.2 and here, and compared byte for byte:
+`python -m tests.integration.recovery_hunt --rounds N --seed S`.
+
+Each round writes a directory with everything a log can hold, kills it, and injures most partitions:
+the end of the last segment cut, garbage or zeros behind it, a bit of its last batches flipped, an
+index or a snapshot deleted or cut. Left out is where the two differ on purpose, see `draw_injury`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from compat_tests.apache_directories import ApacheBroker, zookeeper
+from tests.golden import golden_logs
+from tests.integration.apache_tree import latest_epoch, partitions_by_topic, write_tree
+from tests.integration.directory_writer import (
+    DirectoryWriter,
+    WallClock,
+    open_logs,
+    overrides,
+)
+from tests.integration.written_directory import write_everything
+
+Injury = Callable[[Path, random.Random], None]
+_LIMIT_S = 60
+_LAST_BYTES = 600  # so much of a segment's end is cut or flipped at most
+
+
+def cut(partition: Path, draw: random.Random) -> None:
+    log = max(partition.glob("*.log"))
+    size = log.stat().st_size
+    if size:
+        _resize(log, size - draw.randint(1, min(size, _LAST_BYTES)))
+
+
+def garbage(partition: Path, draw: random.Random) -> None:
+    with max(partition.glob("*.log")).open("ab") as file:
+        file.write(draw.randbytes(draw.randint(1, 300)))
+
+
+def zeros(partition: Path, draw: random.Random) -> None:
+    with max(partition.glob("*.log")).open("ab") as file:
+        file.write(bytes(draw.randint(1, 300)))
+
+
+def flip(partition: Path, draw: random.Random) -> None:
+    log = max(partition.glob("*.log"))
+    content = bytearray(log.read_bytes())
+    if content:
+        position = draw.randrange(max(0, len(content) - _LAST_BYTES), len(content))
+        content[position] ^= 1 << draw.randrange(8)
+        log.write_bytes(content)
+
+
+def lose_index(partition: Path, draw: random.Random) -> None:
+    kind = draw.choice(("index", "timeindex", "txnindex", "snapshot"))
+    files = sorted(partition.glob(f"*.{kind}"))
+    if files:
+        draw.choice(files).unlink()
+
+
+def cut_index(partition: Path, draw: random.Random) -> None:
+    files = sorted([*partition.glob("*index"), *partition.glob("*.snapshot")])
+    file = draw.choice(files)
+    _resize(file, draw.randint(0, file.stat().st_size))
+
+
+def nothing(_partition: Path, _draw: random.Random) -> None:
+    """Only killed."""
+
+
+INJURIES: tuple[Injury, ...] = (cut, garbage, zeros, flip, lose_index, cut_index, nothing)
+
+
+def draw_injury(partition: str, draw: random.Random) -> Injury:
+    """An injury after which nothing may differ.
+
+    A log that ends before its noted start is thrown away by Kafka; here its records stay, as the
+    number may be what is wrong. And below the recovery point, which only cleaned logs have moved,
+    Kafka believes every offset and time index; here they are checked and made anew.
+    """
+    injury = draw.choice(INJURIES)
+    if partition.startswith("all-deleted") and injury in {cut, flip}:
+        return nothing
+    if partition.startswith("compacted") and injury in {lose_index, cut_index}:
+        return nothing
+    return injury
+
+
+def injured(root: Path, draw: random.Random) -> dict[str, str]:
+    """Injure a directory; what was done, by partition."""
+    done = {}
+    for partition in sorted(root.glob("*-*/")):
+        injury = draw_injury(partition.name, draw)
+        injury(partition, draw)
+        done[partition.name] = injury.__name__
+    return done
+
+
+def differences(root: Path, connect: str, clock: WallClock) -> dict[str, tuple[str, str]]:
+    """Digest here and there of every file that the two recoveries leave differently."""
+    there = Path(shutil.copytree(root, root.parent / "there"))
+    write_tree(connect, there, overrides(partitions_by_topic(there)))
+    apache = ApacheBroker(there, connect)
+    apache.start()
+    partitions = sum(map(len, partitions_by_topic(there).values()))
+    _wait(lambda: apache.log_text().count(" starts at leader epoch ") >= partitions)
+    apache.stop()
+    recover_here(root, clock)
+    ours, theirs = golden_logs.digests(root), golden_logs.digests(there)
+    return {
+        name: (ours.get(name, "-"), theirs.get(name, "-"))
+        for name in sorted(ours | theirs)
+        if ours.get(name) != theirs.get(name)
+    }
+
+
+def recover_here(root: Path, clock: WallClock) -> None:
+    """Open and close a directory as the broker does."""
+    epochs = {path.name: latest_epoch(path) for path in root.glob("*-*/")}
+    logs = open_logs(root, clock)
+    for log in logs.all_logs():  # what becoming leader and the replica manager's stop do
+        log.leader_epoch_cache.assign(epochs[Path(log.directory).name], log.log_end_offset)
+    logs.write_high_watermarks({log.topic_partition: log.high_watermark for log in logs.all_logs()})
+    logs.shutdown()
+
+
+def play_round(seed: int, home: Path, connect: str) -> list[str]:
+    """One round; a line for every difference."""
+    writer = DirectoryWriter(home / "data")
+    write_everything(writer)
+    writer.checkpoint()
+    root = Path(shutil.copytree(home / "data", home / "injured"))
+    writer.close()
+    done = injured(root, random.Random(seed))
+    return [
+        f"{seed} {name} after {done.get(name.partition('/')[0])}: here {ours}, there {theirs}"
+        for name, (ours, theirs) in differences(root, connect, writer.clock).items()
+    ]
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _resize(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    logging.disable(logging.WARNING)
+    with zookeeper() as address:
+        for seed in range(given.seed, given.seed + given.rounds):
+            with tempfile.TemporaryDirectory() as home:
+                found = play_round(seed, Path(home), f"{address}/{seed}")
+            sys.stdout.write("".join(f"{line}\n" for line in [*found, f"{seed}: {len(found)}"]))
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
