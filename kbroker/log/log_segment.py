@@ -230,9 +230,7 @@ class LogSegment:
         return found[0] if found is not None else self.size_bytes
 
     def sound_headers(self, start_offset: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of all batches from the one that holds `start_offset` or comes next
-        on; damaged ones are left out.
-        """
+        """(position, header) of the sound batches from `start_offset` on."""
         position = self.position_of(start_offset) if start_offset > self.base_offset else 0
         if position < self._unchecked_bytes:
             yield from self._checked().headers(position)
@@ -342,8 +340,8 @@ class LogSegment:
             index.preallocate()
         self.transaction_index.truncate_to(offset)
         removed = self.records.truncate_to(cut_at)
-        if self._unchecked_bytes:
-            self.distrust(min(self._unchecked_end_offset, offset), self._unchecked_bytes)
+        if cut_at < self._unchecked_bytes:
+            self.distrust(min(self._unchecked_end_offset, offset))
         if not self.size_bytes:
             self.created_ms = now_ms
             self._first_batch_timestamp = None
@@ -433,14 +431,13 @@ class LogSegment:
         self._largest = largest
         return valid
 
-    def reindex(self, sound: Iterator[tuple[int, BatchHeader]]) -> None:
-        """Make both indexes anew from the `sound` batches of the part that is checked; entries of
-        what was appended since stay.
-        """
-        limit, end_offset = self._unchecked_bytes, self._unchecked_end_offset
+    def reindex(
+        self, sound: Iterator[tuple[int, BatchHeader]], found_entries: tuple[int, int]
+    ) -> None:
+        """See `IndexedRecords`: entries behind the first `found_entries` of each index stay."""
         base_offset = self.base_offset
-        offsets = [(base_offset + o, p) for o, p in self.offset_index.entries()]
-        times = [(t, base_offset + o) for t, o in self.time_index.entries()]
+        offsets = self.offset_index.entries()[found_entries[0] :]
+        times = self.time_index.entries()[found_entries[1] :]
         self.offset_index.reset()
         self.time_index.reset()
         last_entry_position = 0
@@ -452,12 +449,11 @@ class LogSegment:
                 self._index_if_room(header.last_offset, position, largest)
                 last_entry_position = position
         self.time_index.maybe_append(*largest, closing=True)
-        for offset, position in offsets:
-            if offset >= end_offset and position >= limit:
-                self.offset_index.append(offset, position)
-        for timestamp, offset in times:
-            if offset >= end_offset and timestamp > largest[0]:
-                self.time_index.maybe_append(timestamp, offset, closing=True)
+        for relative_offset, position in offsets:
+            self.offset_index.append(base_offset + relative_offset, position)
+        for timestamp, relative_offset in times:
+            if timestamp > largest[0]:
+                self.time_index.maybe_append(timestamp, base_offset + relative_offset, closing=True)
         self.write_out_indexes()
         if self._largest is not None and largest[0] >= self._largest[0]:
             self._largest = largest
@@ -485,11 +481,13 @@ class LogSegment:
 
     def _largest_entry(self) -> tuple[int, int]:
         """(largest timestamp, offset): from the last time index entry and the batches behind it."""
-        if self._largest is None and self._unchecked_bytes:
-            self._largest = self._checked().largest_entry()
         if self._largest is None:
-            timestamp, offset = self.time_index.last_entry
-            _, position = self.offset_index.lookup(offset)
+            if self._unchecked_bytes:
+                timestamp, offset = self._checked().largest_entry()
+                position = self._unchecked_bytes
+            else:
+                timestamp, offset = self.time_index.last_entry
+                _, position = self.offset_index.lookup(offset)
             newer, newer_offset = self.records.largest_timestamp(position)
             self._largest = (newer, newer_offset) if newer > timestamp else (timestamp, offset)
         return self._largest

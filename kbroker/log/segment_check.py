@@ -51,8 +51,12 @@ class IndexedRecords(Protocol):
     offset_index: OffsetIndex
     time_index: TimeIndex
 
-    def reindex(self, sound: Iterator[tuple[int, BatchHeader]]) -> None:
-        """Make both indexes anew from the sound batches of the part."""
+    def reindex(
+        self, sound: Iterator[tuple[int, BatchHeader]], found_entries: tuple[int, int]
+    ) -> None:
+        """Make both indexes anew from the sound batches of the part; the first `found_entries` of
+        offset index and time index go.
+        """
         ...
 
 
@@ -76,6 +80,8 @@ class SegmentCheck:
         self._audit = BatchAudit(segment.records, limit, end_offset)
         self._stretches: list[_Stretch] = []
         self._is_salvaged = False
+        # Nothing was appended yet: see `largest_entry`.
+        self._found = segment.offset_index.entry_count, segment.time_index.entry_count
         self._largest: tuple[int, int] | None = None
         self.damages: list[Damage] = []
 
@@ -163,7 +169,7 @@ class SegmentCheck:
             expected = after
         for damage in self.damages:
             self._tell(damage)
-        self._segment.reindex(self.headers())
+        self._segment.reindex(self.headers(), self._found)
 
     def _close_damage(self, position: int) -> None:
         """Sound batches go on at `position`: up to their first offset all are lost."""

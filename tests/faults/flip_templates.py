@@ -15,10 +15,10 @@ from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
+from kbroker.log.temporary_file_system import TemporaryFileSystem
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
@@ -61,7 +61,7 @@ def open_manager(directory: Path, settings: dict[str, Any]) -> LogManager:
         [str(directory)],
         LogConfig(),
         lambda _: TopicConfig(**settings),
-        RealFileSystem(),
+        TemporaryFileSystem(),  # nothing here waits for the disk
         FixedClock(),
     )
 

@@ -196,3 +196,40 @@ def test_reading_a_sound_segment_says_nothing_and_changes_nothing(
 
     assert caplog.records == []
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_damage_found_after_appends_keeps_what_they_entered(tmp_path: Path) -> None:
+    positions = stopped(tmp_path)
+    flip(tmp_path / f"{FIRST}.log", positions[10] + HEADER_SIZE)
+    log = reopened(tmp_path)
+    for number in range(20):
+        log.append_as_leader(batch(b"new %d" % number, timestamp=NOW_MS + 100 + number), 0, NOW_MS)
+    log.update_high_watermark(COUNT + 20)
+
+    assert fetched_or_refused(log, 10) == []
+    assert fetched(log, COUNT + 15) == [b"new 15"]
+    assert log.segments.active.largest_timestamp == NOW_MS + 119
+    assert log.truncate_to(COUNT + 10)
+    assert log.segments.active.largest_timestamp == NOW_MS + 109
+    found = log.fetch_offset_by_timestamp(NOW_MS + 105)
+    assert found is not None
+    assert found.offset == COUNT + 5
+
+
+def test_an_entry_that_points_behind_its_segment_goes_when_the_indexes_are_made_anew(
+    tmp_path: Path,
+) -> None:
+    stopped(tmp_path)
+    path = tmp_path / f"{FIRST}.timeindex"
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 24 * 12
+    data[middle : middle + 12] = (NOW_MS + 1000).to_bytes(8) + (COUNT + 3).to_bytes(4)
+    path.write_bytes(data)
+    flip(tmp_path / f"{FIRST}.log", 100)
+    log = reopened(tmp_path)
+
+    assert fetched_or_refused(log, 0) + fetched_or_refused(log, 1) != []
+    log.append_as_leader(batch(b"new", timestamp=NOW_MS + 100), 0, NOW_MS)
+    log.close()
+
+    assert log.segments.active.largest_timestamp == NOW_MS + 100
