@@ -252,7 +252,7 @@ class LogManager:
         flushed = 0
         for log in self._online_logs():
             waiting = log.log_end_offset - log.recovery_point
-            if waiting <= 0 and not log.files.unsynced.has_closed:
+            if waiting <= 0 and not log.files.unsynced.is_due:
                 continue
             is_due = (
                 waiting >= log.config.flush_messages
@@ -272,7 +272,8 @@ class LogManager:
         """
 
         def start(log: Log) -> int | None:
-            if log.log_start_offset <= log.segments[0].base_offset:
+            inside = log.log_start_offset > log.segments[0].base_offset
+            if not inside and not log.files.unsynced.has_removed:
                 return None
             # A log that ends before its start after a power loss would show its records again.
             if log.log_start_offset > log.recovery_point:

@@ -87,7 +87,7 @@ class SegmentStore:
         """
         for swap in list(self.swaps):
             swap.cancel()
-        self.unsynced.names_changed()
+        self.unsynced.segments_removed()
         for segment in doomed:
             self.segments.remove(segment)
             self.unsynced.gone(segment)

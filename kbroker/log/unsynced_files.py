@@ -31,24 +31,35 @@ class FlushMarks(NamedTuple):
 class UnsyncedFiles:
     """The files and directories of one log that a flush has to sync. Owned by its log."""
 
-    __slots__ = ("_closed", "_file_system", "_names", "_place", "_synced", "snapshot")
+    __slots__ = ("_closed", "_file_system", "_names", "_place", "_removed", "_synced", "snapshot")
 
     def __init__(self, file_system: FileSystem) -> None:
         self._file_system = file_system
         self._closed: tuple[LogSegment, ...] = ()
         self._names = 1
         self._place = 1
+        self._removed = 0  # the state of the names when segments were taken out last
         self._synced = FlushMarks(0, 0, -1, ())
         self.snapshot: str | None = None  # path of the newest one; saves time after a crash
 
     @property
-    def has_closed(self) -> bool:
-        """Files of closed segments wait for a sync."""
-        return bool(self._closed)
+    def has_removed(self) -> bool:
+        """Segments that were taken out may be there again after a loss of power."""
+        return self._removed > self._synced.names
+
+    @property
+    def is_due(self) -> bool:
+        """Files of closed segments, or the names of removed ones, wait for a sync."""
+        return bool(self._closed) or self.has_removed
 
     def names_changed(self) -> None:
         """A file was made, renamed or replaced in the partition's directory."""
         self._names += 1
+
+    def segments_removed(self) -> None:
+        """Segments were taken out of the partition's directory."""
+        self._names += 1
+        self._removed = self._names
 
     def place_changed(self) -> None:
         """The topic id was written, or the partition's directory made or renamed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from kbroker.log.log import Log
 from kbroker.log.log_loader import LoadRequest, load_log
 from kbroker.log.log_state import LogEnvironment
 from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, PARTITION, batch
+from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
 from tests.fakes.memory_file_system import MemoryFileSystem
 
 HERE = "/data/t-0"
@@ -140,6 +141,28 @@ def test_a_segment_taken_out_during_its_flush_is_no_failure(disk: FailingFileSys
     assert log.failure is None
     log.flush()
     assert log.recovery_point == 2
+
+
+def test_the_start_of_a_log_stays_written_down_until_its_removed_segments_are_surely_gone(
+    tmp_path: Path,
+) -> None:
+    logs = manager(tmp_path, segment_bytes=200, retention_ms=1)
+    logs.open_directories()
+    logs.load("cluster", 1)
+    log = logs.get_or_create_log(PARTITION)
+    append(log, 2, size=100)
+    log.flush()
+    log.update_high_watermark(2)
+    log.delete_old_segments(NOW_MS + 10)
+    written = tmp_path / "log-start-offset-checkpoint"
+
+    logs.checkpoint_log_start_offsets()
+    before = written.read_text()
+    logs.flush_dirty_logs(NOW_MS)
+    logs.checkpoint_log_start_offsets()
+
+    assert (before, written.read_text()) == ("0\n1\nt 0 2\n", "0\n0\n")
+    logs.shutdown()
 
 
 def test_a_data_file_that_is_gone_is_a_failure(disk: FailingFileSystem) -> None:
