@@ -15,7 +15,7 @@ from kbroker.log.log_loader import LoadRequest
 from kbroker.log.log_opening import open_logs
 from kbroker.log.log_state import LogEnvironment
 from kbroker.model import TopicPartition
-from tests.fakes.log_maker import NOW_MS, batch, open_log
+from tests.fakes.log_maker import NOW_MS, batch, manager, open_log
 
 ENVIRONMENT = LogEnvironment(file_system=RealFileSystem())
 
@@ -75,3 +75,25 @@ def test_opening_ends_when_it_is_cancelled_and_can_be_done_again(
     (log,) = open_logs([("/a", [request])], ENVIRONMENT, threads, LoadProgress())
     assert isinstance(log, Log)
     assert log.log_end_offset == 30
+
+
+def test_a_cancelled_start_is_no_clean_stop(tmp_path: Path) -> None:
+    living = manager(tmp_path / "living")
+    living.open_directories()
+    living.load("cluster", 1)
+    log = living.get_or_create_log(TopicPartition("t", 0))
+    log.append_as_leader(batch(b"x" * 3_000), 0, NOW_MS)
+    shutil.copytree(tmp_path / "living", tmp_path / "killed")
+    progress = LoadProgress()
+    progress.cancel()
+
+    cancelled = manager(tmp_path / "killed")
+    cancelled.open_directories()
+    with pytest.raises(LoadCancelledError):
+        cancelled.load("cluster", 1, progress)
+    cancelled.release()
+
+    again = manager(tmp_path / "killed")
+    again.open_directories()
+    assert not again.was_clean
+    assert again.load("cluster", 1) == [TopicPartition("t", 0)]
