@@ -91,7 +91,7 @@ def start(
 def _run(settings: LoadedSettings, temporary: str | None, *, adopt: bool) -> int:
     from kbroker.errors import ConfigError
     from kbroker.log.log_directory import LogDirectoryError
-    from kbroker.server.adoption_gate import AdoptionNeededError
+    from kbroker.server.adoption.gate import AdoptionNeededError
     from kbroker.server.event_loop import EventLoopKind, run
     from kbroker.server.kafka_healthcheck import BrokerIdInUseError
     from kbroker.zk.tree import TreeUnavailableError

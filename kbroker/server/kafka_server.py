@@ -42,7 +42,7 @@ from kbroker.network.socket_server import SocketServer
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.adoption_gate import AdoptionGate, AdoptionWish
+from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
 from kbroker.server.advertised_address import advertised_end_points
 from kbroker.server.background_work import BackgroundWork
 from kbroker.server.background_writer import BackgroundWriter

@@ -24,18 +24,18 @@ from kbroker.model import (
     LeaderAndIsr,
     ReplicaAssignment,
 )
-from kbroker.server.adoption_gate import AdoptionNeededError, AdoptionWish
-from kbroker.server.adoption_plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
-from kbroker.server.adoption_sentence import proposal, report
-from kbroker.server.broker_identity import new_cluster_id
-from kbroker.server.internal_log import hashed_ids, partition_count, producer_ids
-from kbroker.server.kafka_directory import FoundDirectory, look_at
-from kbroker.server.kraft_metadata import (
+from kbroker.server.adoption.gate import AdoptionNeededError, AdoptionWish
+from kbroker.server.adoption.internal_log import hashed_ids, partition_count, producer_ids
+from kbroker.server.adoption.kafka_directory import FoundDirectory, look_at
+from kbroker.server.adoption.kraft_metadata import (
     METADATA_DIRECTORY,
     ClusterMetadata,
     MetadataUnreadableError,
     read_cluster_metadata,
 )
+from kbroker.server.adoption.plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
+from kbroker.server.adoption.sentence import proposal, report
+from kbroker.server.broker_identity import new_cluster_id
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
 from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, TopicAssignment

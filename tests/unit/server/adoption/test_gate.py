@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.log_directory import LogDirectoryError
-from kbroker.server.adoption_gate import AdoptionNeededError
-from tests.unit.server.test_adoption import FILES, adoption, kafka_data
+from kbroker.server.adoption.gate import AdoptionNeededError
+from tests.unit.server.adoption.test_adoption import FILES, adoption, kafka_data
 
 
 def listing(path: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -77,9 +77,7 @@ def test_a_tree_in_the_second_directory_is_pointed_at(tmp_path: Path) -> None:
 
 
 def test_a_start_over_ones_own_data_does_not_load_what_adoption_needs() -> None:
-    code = (
-        "import sys, kbroker.server.kafka_server; print('kbroker.server.adoption' in sys.modules)"
-    )
+    code = "import sys, kbroker.server.kafka_server; print('kbroker.server.adoption.adoption' in sys.modules)"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

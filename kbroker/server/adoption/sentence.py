@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
-from kbroker.server.adoption_plan import AdoptionPlan
+from kbroker.server.adoption.plan import AdoptionPlan
 
 _NAMES_SHOWN = 5
 

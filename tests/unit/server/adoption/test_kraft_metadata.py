@@ -10,8 +10,8 @@ import pytest
 from kbroker.log.file_system import RealFileSystem
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
-from kbroker.server import kraft_records as kinds
-from kbroker.server.kraft_metadata import (
+from kbroker.server.adoption import kraft_records as kinds
+from kbroker.server.adoption.kraft_metadata import (
     METADATA_DIRECTORY,
     ClusterMetadata,
     MetadataUnreadableError,
@@ -19,7 +19,7 @@ from kbroker.server.kraft_metadata import (
     replay,
 )
 from tests.golden import golden_logs
-from tests.unit.server.test_kraft_records import framed
+from tests.unit.server.adoption.test_kraft_records import framed
 
 ORDERS, LOGS = UUID(int=1), UUID(int=2)
 TOPIC = kinds.TopicRecord(name="orders", topic_id=ORDERS)

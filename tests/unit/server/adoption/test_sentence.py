@@ -6,9 +6,9 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.checkpoint import MetaProperties
-from kbroker.server.adoption_sentence import proposal, report
-from kbroker.server.kraft_metadata import KraftTopic
-from tests.unit.server.test_adoption_plan import ID, OTHER_ID, directory, found, metadata_of, plan
+from kbroker.server.adoption.kraft_metadata import KraftTopic
+from kbroker.server.adoption.sentence import proposal, report
+from tests.unit.server.adoption.test_plan import ID, OTHER_ID, directory, found, metadata_of, plan
 
 
 def test_the_sentence_says_what_whose_and_what_now() -> None:

@@ -99,6 +99,6 @@ class AdoptionGate:
 
     def _adoption(self) -> _Adopter:
         # Loaded here: 12 ms and half a megabyte that only data of Apache Kafka has to pay for.
-        from kbroker.server.adoption import Adoption
+        from kbroker.server.adoption.adoption import Adoption
 
         return Adoption(self._wish, self._file_system)

@@ -10,7 +10,7 @@ from kbroker.errors import ProtocolError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.primitives import write_uvarint
 from kbroker.protocol.schema import Message
-from kbroker.server import kraft_records as kinds
+from kbroker.server.adoption import kraft_records as kinds
 
 TOPIC_ID = UUID(int=7)
 NO_OP_KIND = 20

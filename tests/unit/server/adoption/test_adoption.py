@@ -19,7 +19,7 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
-from kbroker.server.adoption_gate import AdoptionGate, AdoptionNeededError, AdoptionWish
+from kbroker.server.adoption.gate import AdoptionGate, AdoptionNeededError, AdoptionWish
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import NodeExistsError

@@ -12,7 +12,7 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build
-from kbroker.server.kafka_directory import FoundDirectory, FoundPartition, look_at
+from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition, look_at
 
 FILES = RealFileSystem()
 TOPIC_ID = UUID(int=5)

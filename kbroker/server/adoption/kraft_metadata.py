@@ -20,7 +20,7 @@ from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOG_SUFFIX, offset_of
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import BatchHeader, crc_matches, read_header, records
-from kbroker.server import kraft_records as kinds
+from kbroker.server.adoption import kraft_records as kinds
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 _SNAPSHOT_SUFFIX = ".checkpoint"

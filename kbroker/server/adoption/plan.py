@@ -23,8 +23,8 @@ from kbroker.errors import ConfigError
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import INTERNAL_TOPICS
-from kbroker.server.kafka_directory import FoundDirectory, FoundPartition
-from kbroker.server.kraft_metadata import ClusterMetadata, KraftTopic
+from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
+from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic
 
 _OFFSETS_RETENTION = "offsets.retention.minutes"
 _RETENTION_SETTINGS = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")

@@ -9,7 +9,7 @@ import pytest
 from kbroker.coordinator.group_store import java_hash
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.server.internal_log import hashed_ids, partition_count, producer_ids
+from kbroker.server.adoption.internal_log import hashed_ids, partition_count, producer_ids
 from tests.golden import golden_logs
 
 FILES = RealFileSystem()
