@@ -190,7 +190,7 @@ def _compress_lz4(data: Bytes, level: int) -> bytes:
 def _compress_lz4_high(data: Bytes, level: int) -> bytes:
     """The same frame from the library's own, whose blocks each have a checksum behind them."""
     packer = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    packer.compress(data)
+    packer.compress(bytes(data))  # takes nothing else
     frame = memoryview(packer.finish())
     pieces: list[Bytes] = [_LZ4_FRAME_HEADER]
     at = len(_LZ4_FRAME_HEADER)

@@ -454,3 +454,18 @@ def test_a_level_packs_smaller(tmp_path: Path) -> None:
     quick, small = (stored(log)[0][0].size_bytes for log in logs)
 
     assert small < quick
+
+
+@FORMATS
+@pytest.mark.parametrize("name", ["gzip", "lz4"])
+@pytest.mark.parametrize("origin", [OLD, AppendOrigin.CLIENT], ids=["old set", "new batch"])
+def test_every_codec_has_its_level(
+    tmp_path: Path, target: int, name: str, origin: AppendOrigin
+) -> None:
+    level = {f"compression_{name}_level": 2}
+    log = log_of(tmp_path, target, compression_type=name, **level)
+
+    append(log, build_legacy(THREE, 1) if origin is OLD else build(THREE), origin)
+
+    assert {header.compression for header, _ in stored(log)} == {{"gzip": GZIP, "lz4": LZ4}[name]}
+    assert [entry.value for entry in read(log)] == [entry.value for entry in THREE]

@@ -105,6 +105,13 @@ def test_lz4_frames_have_one_header_at_every_level(level: int) -> None:
     assert compress(LZ4, TEXT, level)[:7] == b"\x04\x22\x4d\x18\x60\x40\x82"
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("level", [None, 1])
+def test_any_buffer_is_compressed(codec: int, level: int | None, kind: type) -> None:
+    assert bytes(decompress(codec, compress(codec, kind(MIXED), level))) == MIXED
+
+
 @pytest.mark.parametrize(("codec", "level"), [(GZIP, -1), (LZ4, 9), (ZSTD, 3)])
 def test_the_default_level_is_kafkas(codec: int, level: int) -> None:
     assert compress(codec, TEXT) == compress(codec, TEXT, level)
