@@ -111,7 +111,8 @@ def _is_witnessed(segments: LogSegments, aborted: AbortedTxn) -> bool:
         if header.producer_id != aborted.producer_id:
             continue
         if not header.is_control:
-            open_since = header.base_offset if open_since is None else open_since
+            if open_since is None and header.is_transactional:
+                open_since = header.base_offset
         elif header.base_offset == aborted.last_offset:
             is_ended = True
         else:
@@ -121,6 +122,8 @@ def _is_witnessed(segments: LogSegments, aborted: AbortedTxn) -> bool:
         return True
     if not is_ended:
         return _is_gone(segments, aborted.last_offset)
+    if open_since is not None and open_since > aborted.first_offset:
+        return _is_gone(segments, aborted.first_offset)  # the cleaner took the first batches
     return open_since in (None, aborted.first_offset)
 
 

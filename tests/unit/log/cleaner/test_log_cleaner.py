@@ -468,3 +468,33 @@ def test_a_cleaned_segment_is_as_old_as_the_newest_one_it_was_made_from() -> Non
     broker.clean()
     assert log.segments.base_offsets == [0, 3]
     assert disk.modified_ms(log.segments[0].records.path) == 1_600_000_005_000
+
+
+def test_the_transaction_index_of_a_cleaned_log_is_believed_at_the_next_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broker = new_broker()
+    log = broker.log()
+    producer = {"producer_id": 5, "producer_epoch": 0}
+    for sequence in range(2):  # of the first batch nothing is left, of the second its header
+        broker.write(log, (b"a", b"1"), flags=TRANSACTIONAL_BIT, base_sequence=sequence, **producer)
+    marker = build_marker(
+        ControlRecord(False, 0), broker.time.now_ms(), options=BatchOptions(**producer)
+    )
+    log.append_as_leader(
+        bytearray(marker), 0, broker.time.now_ms(), origin=AppendOrigin.COORDINATOR
+    )
+    log.update_high_watermark(log.log_end_offset)
+    fill(broker, b"z")
+    broker.clean()
+    path = log.segments[0].transaction_index.path
+    before = broker.disk.read_bytes(path)
+    assert [header.base_offset for header, _ in stored_batches(log)] == [1, 2, 3]
+    assert len(before) == 34
+    broker.cleaner.stop()
+    broker.logs.shutdown()
+
+    CleaningBroker(broker.disk, {"min_cleanable_dirty_ratio": 0.0})
+
+    assert broker.disk.read_bytes(path) == before
+    assert "Rebuilding" not in caplog.text
