@@ -244,6 +244,27 @@ def test_old_java_clients_read_what_new_ones_write(
 
 @java
 @pytest.mark.parametrize("version", CONSUMERS)
+def test_what_the_broker_compressed_at_a_level_is_read(
+    bootstrap: str, topic: str, programs: JavaPrograms, version: str
+) -> None:
+    levels = {"gzip": ("1", "9"), "lz4": ("1", "17")}
+    topics = []
+    for codec, both in levels.items():
+        for level in both:
+            topics.append(f"{topic}-{codec}-{level}")
+            settings = {"compression_type": codec, f"compression_{codec}_level": level}
+            create(bootstrap, topics[-1], **settings)
+            write(bootstrap, topics[-1], sample())
+            assert stored_formats(bootstrap, topics[-1]) == {(2, CODEC_BITS[codec])}
+
+    found = programs.read(version, bootstrap, *topics, count=COUNT * len(topics))
+
+    assert all(read(bootstrap, name, COUNT) == sample() for name in topics)
+    assert all(pairs(found[name]) == written_by_java() for name in topics)
+
+
+@java
+@pytest.mark.parametrize("version", CONSUMERS)
 def test_groups_of_old_java_clients_go_on_where_they_stopped(
     bootstrap: str, topic: str, group: str, programs: JavaPrograms, version: str
 ) -> None:
