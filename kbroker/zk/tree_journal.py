@@ -13,7 +13,10 @@
                 (a node's children follow it)
 
 Laws: one write call per transaction, so a killed process leaves whole frames and at most one torn
-one at the end, which is cut when the journal is opened. A transaction is on the device before its
+one at the end, which is cut when the journal is opened; where whole frames follow it, the bytes
+were damaged on the device, and the journal as it was is kept under another name.
+
+A transaction is on the device before its
 caller goes on, unless it was asked for lazily: then before the next one that was not, or `flush`.
 After a failed sync nobody knows which frames are on the device, so the tree is written anew as a
 snapshot before anything else is kept. A snapshot appears by rename; a journal that still holds
@@ -23,6 +26,7 @@ applied the transaction first.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
@@ -35,6 +39,7 @@ from kbroker.zk.tree import CreateOp, DeleteOp, Op, SetOp, TreeUnavailableError
 
 JOURNAL_NAME = "tree.journal"
 SNAPSHOT_NAME = "tree.snapshot"
+DAMAGED_NAME = "tree.journal.damaged"
 _JOURNAL_HEADER = b"KBTJ\x00\x00\x00\x01"
 _SNAPSHOT_MAGIC = b"KBTS\x00\x00\x00\x01"
 _FRAME = Struct(">II")
@@ -44,6 +49,8 @@ _SIZE = Struct(">i")
 _CRC = Struct(">I")
 _SNAPSHOT = Struct(">Iqi")
 _NODE = Struct(">HIqqqqiiqi")
+_log = logging.getLogger(__name__)
+
 _CREATE, _CREATE_EPHEMERAL, _SET, _DELETE = 1, 2, 3, 4
 _MAX_FRAME_BYTES = 64 * 1024 * 1024
 
@@ -142,6 +149,8 @@ class TreeJournal:
             tree, zxid = decode_snapshot(snapshot) if snapshot is not None else (DataTree(), 0)
             data = self._files.read(JOURNAL_NAME) or b""
             zxid, end = _replay(tree, zxid, data)
+            if _has_whole_frame(data, end + 1):
+                self._keep_damaged(data, end)
             self._open(end if data else 0, len(data))
         except OSError as error:
             raise TreeUnavailableError(f"tree files: {error}") from error
@@ -219,6 +228,24 @@ class TreeJournal:
             end = len(_JOURNAL_HEADER)
         self._size_bytes = end
 
+    def _keep_damaged(self, data: bytes, position: int) -> None:
+        """Save a journal whose transactions behind `position` can no longer be applied."""
+        _log.error(
+            "%s is damaged at byte %d, and whole transactions follow: what they made is unknown "
+            "from now on, and logs of topics that are unknown are left alone. The file as it was "
+            "is kept as %s",
+            JOURNAL_NAME,
+            position,
+            DAMAGED_NAME,
+        )
+        self._files.unlink(DAMAGED_NAME)
+        copy = self._files.open_append(DAMAGED_NAME)
+        try:
+            copy.write(data)
+            copy.fsync()
+        finally:
+            copy.close()
+
     def _sync(self, file: AppendFile) -> None:
         try:
             file.fsync()
@@ -290,6 +317,17 @@ def decode_entries(data: bytes) -> Iterator[tuple[JournalEntry, int]]:
             return
         position = start + size
         yield _decode_payload(payload), position
+
+
+def _has_whole_frame(data: bytes, start: int) -> bool:
+    """Whether a whole transaction begins anywhere from `start` on."""
+    for position in range(start, len(data) - _FRAME.size - _TRANSACTION.size + 1):
+        size, crc = _FRAME.unpack_from(data, position)
+        end = position + _FRAME.size + size
+        is_possible = _TRANSACTION.size <= size and end <= len(data)
+        if is_possible and crc32(data[position + _FRAME.size : end]) == crc:
+            return True
+    return False
 
 
 def encode_snapshot(tree: DataTree, zxid: int) -> bytes:

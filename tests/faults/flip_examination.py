@@ -142,7 +142,7 @@ class Examination:
             found = self._log.fetch_offset_by_timestamp(time_ms)
             wanted = next((r for r in records if r.timestamp >= time_ms), None)
             self._compare_time(f"time {time_ms}", found, wanted)
-        if records:
+        if records and not self._lost:  # the largest time may be below the log start otherwise
             newest = max(records, key=lambda record: record.timestamp)
             found = self._log.max_timestamp_offset()
             if newest.timestamp >= 0 and self._template.name.startswith(("plain", "one")):

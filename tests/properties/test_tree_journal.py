@@ -119,6 +119,27 @@ def test_a_flipped_bit_in_a_snapshot_is_found() -> None:
         decode_snapshot(bytes(snapshot))
 
 
+def test_a_journal_damaged_in_the_middle_is_kept_and_its_head_applied() -> None:
+    files = MemoryTreeFiles()
+    steps: list[Step] = [("create", "a", b"data"), ("create", "b", None), ("create", "c", b"x")]
+    states = asyncio.run(history(files, steps, 1 << 20))
+    journal = files.snapshot()["tree.journal"]
+    ends = [8, *(position for _, position in decode_entries(journal))]
+    wrong = []
+
+    for byte in range(8, len(journal)):
+        damaged = bytearray(journal)
+        damaged[byte] ^= 1 << byte % 8
+        found = MemoryTreeFiles({"tree.journal": bytes(damaged)})
+        tree = EmbeddedTree(FixedClock(), found)
+        kept = found.snapshot().get("tree.journal.damaged")
+        is_last = byte >= ends[-2]
+        if persistent(tree) not in states or kept != (None if is_last else bytes(damaged)):
+            wrong.append(byte)
+
+    assert wrong == []
+
+
 WRITER = """
 import asyncio, os, sys
 from kbroker.zk.embedded_tree import EmbeddedTree
