@@ -37,6 +37,7 @@ _GZIP_TRAILER = Struct("<II")  # CRC-32 and size of the data
 _GZIP_INPUT_BYTES: Final = 8192  # what follows a member is copied: with all, many would be slow
 _GZIP_LEVEL: Final = -1
 _LZ4_LEVEL: Final = 9
+_LZ4_HIGH_LEVEL_MIN: Final = 2
 _ZSTD_LEVEL: Final = 3
 _FIRST_GUESS_BYTES: Final = 16 * 1024
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
@@ -189,6 +190,8 @@ def _compress_lz4(data: Bytes, level: int) -> bytes:
 
 def _compress_lz4_high(data: Bytes, level: int) -> bytes:
     """The same frame from the library's own, whose blocks each have a checksum behind them."""
+    # Java's compressor starts where the frame's level 2 does; its level 1 is the fast one.
+    level = max(level, _LZ4_HIGH_LEVEL_MIN)
     packer = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     packer.compress(bytes(data))  # takes nothing else
     frame = memoryview(packer.finish())

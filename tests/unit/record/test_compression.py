@@ -100,6 +100,11 @@ def test_lz4_at_a_level_keeps_blocks_that_cannot_shrink() -> None:
     assert decompress(LZ4, compress(LZ4, b"", 12)) == b""
 
 
+def test_every_level_of_lz4_but_the_default_is_of_the_high_compressor() -> None:
+    assert compress(LZ4, TEXT, 1) == compress(LZ4, TEXT, 2)
+    assert len(compress(LZ4, TEXT, 1)) < len(compress(LZ4, TEXT, 9))
+
+
 @pytest.mark.parametrize("level", [3, 9])
 def test_lz4_frames_have_one_header_at_every_level(level: int) -> None:
     assert compress(LZ4, TEXT, level)[:7] == b"\x04\x22\x4d\x18\x60\x40\x82"
