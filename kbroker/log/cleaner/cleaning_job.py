@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from kbroker.log.transaction_index import AbortedTxn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSegment:
+class SourceSegment(NamedTuple):
     """A segment that is no longer written to. Sizes in bytes, time in Unix ms."""
 
     base_offset: int
@@ -19,8 +20,7 @@ class SourceSegment:
     modified_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanerLimits:
+class CleanerLimits(NamedTuple):
     """What one cleaner may use."""
 
     map_bytes: int = 128 * 1024 * 1024
@@ -29,8 +29,7 @@ class CleanerLimits:
     bytes_per_s: float = float("inf")  # reads and writes together
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningJob:
+class CleaningJob(NamedTuple):
     """One round of cleaning of one log. Offsets: first dirty inclusive, first uncleanable
     exclusive; times in Unix ms.
     """
@@ -48,7 +47,7 @@ class CleaningJob:
     index_interval_bytes: int
     aborted: tuple[AbortedTxn, ...] = ()
     # Of each active producer: the last offset of its data, None without any, and its epoch.
-    last_records: dict[int, tuple[int | None, int]] = field(default_factory=dict)
+    last_records: Mapping[int, tuple[int | None, int]] = {}
     limits: CleanerLimits = CleanerLimits()
 
 
@@ -67,16 +66,14 @@ class CleanerStats:
     keyless_records: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanedGroup:
+class CleanedGroup(NamedTuple):
     """A `.cleaned` segment that is whole on the disk, and what it was made from."""
 
     base_offset: int
     sources: tuple[int, ...]  # base offsets, ascending
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningDone:
+class CleaningDone(NamedTuple):
     """The log is clean up to `end_offset` (exclusive)."""
 
     end_offset: int
@@ -84,8 +81,7 @@ class CleaningDone:
     elapsed_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningFailed:
+class CleaningFailed(NamedTuple):
     """Why a cleaning came to no end.
 
     With a path the disk refused `operation` on it; without one something in the log is damaged, or
