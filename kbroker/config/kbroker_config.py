@@ -22,9 +22,8 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_flush: str = define(
         "never",
-        "When records are forced to the disk: never beyond flush.messages and flush.ms, as in "
-        "Kafka; before an acks=all answer of a partition with fewer than two in-sync replicas "
-        "(acks-all); or before every answer to a producer (always).",
+        "Which answers wait for the disk: none (never, as in Kafka), acks=all of fewer than two "
+        "in-sync replicas (acks-all), or every one (always).",
         one_of=("never", "acks-all", "always"),
         importance="high",
     )
