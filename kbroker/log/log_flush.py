@@ -42,6 +42,22 @@ def begin(
     )
 
 
+def recovery_point_to_note(log: FlushableLog) -> int:
+    """The recovery point as a checkpoint may name it: recovery begins with the segment that holds
+    it, and must not leave out one whose indexes are not on the disk.
+
+    An active segment that is on the disk to its end could be closed right there.
+    """
+    files = log.files
+    first_closed = files.unsynced.first_closed_offset
+    if first_closed is not None:
+        return min(log.recovery_point, first_closed)
+    could_be_closed = files.is_active_open and log.recovery_point == log.log_end_offset
+    if could_be_closed and files.segments.active.size_bytes:
+        return log.recovery_point - 1
+    return log.recovery_point
+
+
 def may_begin_again(log: FlushableLog, flush: PendingFlush, error: StorageError) -> bool:
     """True where a sync failed for no fault of the disk: no descriptor was free, or files were
     renamed or removed meanwhile by the log itself.

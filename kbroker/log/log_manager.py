@@ -37,6 +37,7 @@ from kbroker.log.load_progress import LoadProgress
 from kbroker.log.log import Log
 from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_directory import LogDirectory
+from kbroker.log.log_flush import recovery_point_to_note
 from kbroker.log.log_loader import LoadRequest, load_log
 from kbroker.log.log_opening import open_logs
 from kbroker.log.log_state import LogEnvironment, PendingFlush
@@ -264,7 +265,7 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write down up to where each log is on disk."""
-        self._checkpoint(RECOVERY_POINT_CHECKPOINT_FILE, lambda log: log.recovery_point)
+        self._checkpoint(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note)
 
     def checkpoint_log_start_offsets(self, on_written: Callable[[], None] | None = None) -> None:
         """Write down the log starts inside a segment; file names tell the others. `on_written` is

@@ -52,6 +52,11 @@ class UnsyncedFiles:
         """Files of closed segments, or the names of removed ones, wait for a sync."""
         return bool(self._closed) or self.has_removed
 
+    @property
+    def first_closed_offset(self) -> int | None:
+        """Base offset of the oldest closed segment whose files wait for a sync."""
+        return self._closed[0].base_offset if self._closed else None
+
     def names_changed(self) -> None:
         """A file was made, renamed or replaced in the partition's directory."""
         self._names += 1

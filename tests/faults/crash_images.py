@@ -13,6 +13,7 @@ import argparse
 import logging
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -130,10 +131,8 @@ class History:
 
         image.before_change = before_change
         check = ImageCheck(image, Promises(), Random(0))
-        try:
+        with suppress(PowerLoss):
             check.open()
-        except PowerLoss:
-            pass
         image.before_change = None
         return taken[0] if taken else image.image(Random(self.random.getrandbits(64)))
 
@@ -162,7 +161,7 @@ def hunt(
         if outcome.violations and stops:
             break
         if progress and number % 10 == 0:
-            print(outcome.line(), flush=True)
+            _say(outcome.line())
     return outcome
 
 
@@ -176,9 +175,14 @@ def main(arguments: list[str]) -> int:
     logging.disable(logging.CRITICAL)
     outcome = hunt(chosen.images, chosen.flush, chosen.seed, history=chosen.history, progress=True)
     for number, mode, violation in outcome.violations[:20]:
-        print(f"history {number} ({mode}): {violation.kind}: {violation.text}")
-    print(outcome.line())
+        _say(f"history {number} ({mode}): {violation.kind}: {violation.text}")
+    _say(outcome.line())
     return 1 if outcome.violations else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

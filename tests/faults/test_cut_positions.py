@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -150,7 +151,7 @@ def test_a_log_cut_at_any_byte_ends_at_its_last_whole_batch(magic: int, tail: st
     ends = [0]
     while ends[-1] < len(data):
         ends.append(ends[-1] + read_any_header(data, ends[-1]).size_bytes)
-    batches = [_decoded(data[start:end]) for start, end in zip(ends, ends[1:], strict=False)]
+    batches = [_decoded(data[start:end]) for start, end in pairwise(ends)]
     before = everything[: len(everything) - sum(map(len, batches))]
 
     for cut in range(ends[-4] if len(ends) > 3 else 0, len(data)):
@@ -192,9 +193,9 @@ def test_a_snapshot_or_epoch_file_cut_at_any_byte_is_made_again(was_clean: bool)
     files = with_producers()
     whole = opened(disk_with(files), was_clean=True)
     end_offset, epochs = whole.log_end_offset, whole.leader_epoch_cache.entries
-    paths = [p for p in files if p.endswith((".snapshot", "epoch-checkpoint"))]
+    suffixes = (".snapshot", "epoch-checkpoint")
 
-    for path, cut in [(path, cut) for path in paths for cut in range(len(files[path]))]:
+    for path, cut in [(p, c) for p in files if p.endswith(suffixes) for c in range(len(files[p]))]:
         disk = disk_with({**files, path: files[path][:cut]})
         log = opened(disk, was_clean=was_clean, recovery_point=end_offset)
         assert log.leader_epoch_cache.entries == epochs, (path, cut)

@@ -111,3 +111,31 @@ def test_an_epoch_that_could_not_be_written_is_written_with_the_next_append(
 
     assert (Path(log.directory) / "leader-epoch-checkpoint").read_text() == "0\n1\n3 0\n"
     logs.shutdown()
+
+
+def test_a_segment_that_may_be_closed_is_recovered_until_its_indexes_are_synced(
+    tmp_path: Path,
+) -> None:
+    logs = manager(tmp_path, segment_bytes=170)
+    logs.open_directories()
+    logs.load("cluster", 1)
+    log = logs.get_or_create_log(PARTITION)
+    noted = []
+
+    def note() -> None:
+        logs.checkpoint_recovery_points()
+        text = (tmp_path / "recovery-point-offset-checkpoint").read_text()
+        noted.append(int(text.split()[-1]))
+
+    log.append_as_leader(batch(b"a"), 0, NOW_MS)
+    log.flush()
+    note()
+    log.append_as_leader(batch(b"b" * 90), 0, NOW_MS)
+    note()
+    log.flush(and_closed=True)
+    note()
+    logs.shutdown()
+    noted.append(int((tmp_path / "recovery-point-offset-checkpoint").read_text().split()[-1]))
+
+    assert log.segments.base_offsets == [0, 1]
+    assert noted == [0, 0, 1, 2]
