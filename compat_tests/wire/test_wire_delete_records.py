@@ -59,7 +59,7 @@ def test_the_low_watermark_or_a_refusal_is_answered(wire: WireClient, three_batc
 
     assert delete(wire, three_batches, 16) == OUT_OF_RANGE
     assert delete(wire, three_batches, -2) == OUT_OF_RANGE
-    assert delete(wire, "no-such-topic", 1) == "3 UNKNOWN_TOPIC_OR_PARTITION low=-1"
+    assert delete(wire, "never-asked-for", 1) == "3 UNKNOWN_TOPIC_OR_PARTITION low=-1"
     assert delete(wire, compacted, -1) == "44 POLICY_VIOLATION low=-1"
     assert delete(wire, three_batches, -1) == "0 low=15"
 
@@ -84,7 +84,7 @@ def test_directories_without_the_wanted_topic_have_no_topics(
     wire: WireClient, version: int
 ) -> None:
     answer = wire.call(
-        DESCRIBE_LOG_DIRS, version, topics=[{"topic": "no-such-topic", "partitions": [0]}]
+        DESCRIBE_LOG_DIRS, version, topics=[{"topic": "never-asked-for", "partitions": [0]}]
     )
 
     assert [(code(d.error_code), list(d.topics)) for d in answer.results] == [("0", [])]
