@@ -489,6 +489,8 @@ class Log:
         state.on_high_watermark(self.high_watermark)
 
     def _failed(self, error: StorageError) -> KafkaError:
+        if error.is_out_of_space:
+            self._environment.on_full(self.directory, error, 0)
         if self.failure is None and not error.is_passing:
             self.failure = error
             _log.error("Log of %s fails: %s", self.topic_partition, error)
