@@ -1,7 +1,7 @@
 """The segment a cleaning writes: `.cleaned` files that nobody else knows until they are whole.
 
-Law: after `finish` all its files are on the disk and look as if the log had written them, with the
-modification time of the newest source.
+Law: after `finish` what is in its files is on the disk, and they look as if the log had written
+them, with the modification time of the newest source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ class CleanedSegment:
         """
         self._file_system = file_system
         self._before_write = before_write
-        self._directory = job.directory
         self._buffer = bytearray()
         self._buffer_bytes = job.limits.read_bytes
         self._index_interval_bytes = job.index_interval_bytes
@@ -70,7 +69,7 @@ class CleanedSegment:
         self._segment.transaction_index.append(aborted)
 
     def finish(self, modified_ms: int) -> None:
-        """Give all files their final size and bring them to the disk."""
+        """Give all files their final size and bring them to the disk; their names follow later."""
         self._write_out()
         segment = self._segment
         segment.time_index.maybe_append(*self._largest, closing=True)
@@ -79,8 +78,6 @@ class CleanedSegment:
         self._file_system.set_modified_ms(segment.records.path, modified_ms)
         segment.sync()
         segment.records.close()
-        # With all names safe, a start that finds one of them as `.cleaned` knows of a swap undone.
-        self._file_system.sync_directory(self._directory)
 
     def abandon(self) -> None:
         """Remove what was written."""

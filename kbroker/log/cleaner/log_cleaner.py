@@ -46,6 +46,7 @@ from kbroker.log.write_runner import WriteRunner
 _MAX_MAP_BYTES = 2**31 - 1  # as in Kafka, per thread
 _MIN_READ_BYTES = 4096
 _MIB = 1024 * 1024
+_HELD_BYTES = 256 * _MIB
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +77,8 @@ class _Cleaning:
     log: Log
     job: CleaningJob
     abort: Callable[[], None] = lambda: None
+    held: list[CleanedGroup] = field(default_factory=list)  # cleaned, and to be swapped in
+    held_bytes: int = 0  # of their sources
     open_swaps: int = 0
     was_overtaken: bool = False  # the log changed: nothing more of this goes into it
     has_ended: bool = False
@@ -187,45 +190,62 @@ class LogCleaner:
         self._running.append(cleaning)
         cleaning.abort = self._runner.run(
             job,
-            lambda group: self._swap_in(cleaning, group),
+            lambda group: self._cleaned(cleaning, group),
             lambda end: self._ended(cleaning, end),
         )
 
     # What comes out
 
-    def _swap_in(self, cleaning: _Cleaning, group: CleanedGroup) -> None:
+    def _cleaned(self, cleaning: _Cleaning, group: CleanedGroup) -> None:
+        """Hold small segments back, to swap several with the same syncs of the directory: each
+        lets a producer wait whose append meets it.
+        """
+        sizes = {segment.base_offset: segment.size_bytes for segment in cleaning.job.segments}
+        cleaning.held.append(group)
+        cleaning.held_bytes += sum(sizes[offset] for offset in group.sources)
+        if cleaning.held_bytes >= _HELD_BYTES:
+            self._swap_in(cleaning)
+
+    def _swap_in(self, cleaning: _Cleaning) -> None:
+        groups, cleaning.held, cleaning.held_bytes = cleaning.held, [], 0
         if self._is_stopped or not self._is_current(cleaning):
             self._overtake(cleaning)
-            return
-        try:
+        elif groups:
+            cleaning.open_swaps += 1
+            # With all names safe, a start that finds a `.cleaned` file knows of a swap undone.
+            self._sync_then(cleaning, lambda: self._stage(cleaning, groups))
+
+    def _stage(self, cleaning: _Cleaning, groups: list[CleanedGroup]) -> None:
+        staged: list[SegmentSwap] = []
+        for group in groups if self._is_current(cleaning) else ():
             swap = cleaning.log.files.begin_swap(group.base_offset, group.sources)
             if swap is None or not swap.stage():
-                self._overtake(cleaning)
-                return
-        except StorageError as error:
-            self._swap_failed(cleaning, error)
-            return
-        cleaning.open_swaps += 1
-        self._sync_then(cleaning, swap, lambda: self._take_over(cleaning, swap))
-
-    def _take_over(self, cleaning: _Cleaning, swap: SegmentSwap) -> None:
-        log = cleaning.log
-        if not swap.take_over(self._clock.now_ms() + log.config.file_delete_delay_ms):
+                break
+            staged.append(swap)
+        if len(staged) < len(groups):
+            for swap in staged:
+                swap.cancel()
             self._overtake(cleaning)
             self._swap_closed(cleaning)
             return
+        self._sync_then(cleaning, lambda: self._take_over(cleaning, staged))
+
+    def _take_over(self, cleaning: _Cleaning, swaps: list[SegmentSwap]) -> None:
+        remove_at_ms = self._clock.now_ms() + cleaning.log.config.file_delete_delay_ms
+        taken = [swap.take_over(remove_at_ms) for swap in swaps]
+        if not all(taken):
+            self._overtake(cleaning)
 
         def finish() -> None:
-            swap.finish()
-            self._sync_then(cleaning, swap, lambda: self._swap_closed(cleaning))
+            for swap in swaps:
+                swap.finish()
+            self._sync_then(cleaning, lambda: self._swap_closed(cleaning))
 
-        self._sync_then(cleaning, swap, finish)
+        self._sync_then(cleaning, finish)
 
-    def _sync_then(
-        self, cleaning: _Cleaning, swap: SegmentSwap, following: Callable[[], None]
-    ) -> None:
+    def _sync_then(self, cleaning: _Cleaning, following: Callable[[], None]) -> None:
         """Bring the last step to the disk, then take the next one."""
-        directory = swap.directory
+        directory = cleaning.log.directory
 
         def synced(error: StorageError | None) -> None:
             try:
@@ -233,7 +253,8 @@ class LogCleaner:
                     raise error
                 following()
             except StorageError as failure:
-                self._swap_failed(cleaning, failure)
+                self._overtake(cleaning)
+                self._disk_failed(cleaning.log, failure)
                 self._swap_closed(cleaning)
 
         self._run_write(lambda: self._file_system.sync_directory(directory), synced)
@@ -241,10 +262,6 @@ class LogCleaner:
     def _swap_closed(self, cleaning: _Cleaning) -> None:
         cleaning.open_swaps -= 1
         self._close_if_done(cleaning)
-
-    def _swap_failed(self, cleaning: _Cleaning, error: StorageError) -> None:
-        self._overtake(cleaning)
-        self._disk_failed(cleaning.log, error)
 
     def _overtake(self, cleaning: _Cleaning) -> None:
         if not cleaning.was_overtaken:
@@ -263,8 +280,10 @@ class LogCleaner:
     # The end
 
     def _ended(self, cleaning: _Cleaning, end: CleaningEnd | None) -> None:
-        cleaning.has_ended = True
         cleaning.end = end
+        if isinstance(end, CleaningDone):
+            self._swap_in(cleaning)
+        cleaning.has_ended = True
         self._close_if_done(cleaning)
 
     def _close_if_done(self, cleaning: _Cleaning) -> None:

@@ -293,6 +293,8 @@ def held_broker() -> tuple[CleaningBroker, HeldWrites, Log]:
     log = fill(broker, b"a", b"a", b"b")
     writes.holds = True
     broker.clean()
+    assert names(broker, ".log.cleaned")
+    writes.step()
     assert names(broker, ".log.swap")
     return broker, writes, log
 
