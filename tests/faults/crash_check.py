@@ -167,9 +167,8 @@ class ImageCheck:
     def _check_promised(self, log: Log, promise: PartitionPromise, found: Found) -> None:
         present = {header.base_offset: data for header, data in found}
         for base_offset, data in promise.promised.items():
-            if split(data)[0][0].next_offset <= max(promise.may_lack_below, log.log_start_offset):
-                if log.log_start_offset <= promise.may_lack_below:
-                    continue
+            if split(data)[0][0].next_offset <= promise.may_lack_below:
+                continue
             if base_offset not in present:
                 self.report(
                     "lost record",

@@ -31,7 +31,7 @@ MAX_SECOND_CHANGE = 60  # after at most so many changes of the disk
 ADOPTED = 0.1  # of the images become the disk of the broker that works on
 
 
-class PowerLoss(Exception):
+class PowerLossError(Exception):
     """Ends a recovery in the middle."""
 
 
@@ -127,11 +127,11 @@ class History:
             left -= 1
             if left == 0:
                 taken.append(image.image(Random(self.random.getrandbits(64))))
-                raise PowerLoss
+                raise PowerLossError
 
         image.before_change = before_change
         check = ImageCheck(image, Promises(), Random(0))
-        with suppress(PowerLoss):
+        with suppress(PowerLossError):
             check.open()
         image.before_change = None
         return taken[0] if taken else image.image(Random(self.random.getrandbits(64)))

@@ -11,15 +11,12 @@ from typing import Any
 from unittest.mock import patch
 
 from kbroker.log import checkpoint, log_directory, log_loader
-from kbroker.log.checkpoint import format_checkpoint
 from kbroker.log.index_file import IndexFile
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log import Log
 from kbroker.log.log_loader import LogLoader
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import PendingFlush
-from kbroker.log.producer_state import ProducerStateManager
 from kbroker.log.transaction_index import TransactionIndex
 from kbroker.log.unsynced_files import UnsyncedFiles
 from kbroker.replication.group_commit import GroupCommit
@@ -197,19 +194,6 @@ def ack_before_append() -> AbstractContextManager[Any]:
 
     return patch.object(LogSegment, "append", append)
 
-
-def old_producers_snapshot() -> AbstractContextManager[Any]:
-    """Snapshots are written empty."""
-    original = Log.take_snapshot
-
-    def take(log: Log) -> None:
-        with patch.object(ProducerStateManager, "producers", {}, create=True):
-            original(log)
-
-    return patch.object(Log, "take_snapshot", take)
-
-
-assert format_checkpoint  # the checkpoint files of the mistakes above have Kafka's form
 
 # Each with the kinds of violation by which it is found.
 PLANTED: dict[Mistake, frozenset[str]] = {
