@@ -500,3 +500,15 @@ def test_the_transaction_index_of_a_cleaned_log_is_believed_at_the_next_start(
 
     assert broker.disk.read_bytes(path) == before
     assert "Rebuilding" not in caplog.text
+
+
+def test_many_small_segments_are_swapped_in_with_four_syncs_of_the_directory() -> None:
+    disk = FailingFileSystem(MemoryFileSystem())
+    broker = new_broker(disk, segment_bytes=100)
+    log = fill(broker, *[b"%d" % number for number in range(12)])
+    disk.log = []
+    broker.clean()
+    syncs = [path for operation, path in disk.log if operation == "fsync" and path.endswith("t-0")]
+    assert len(broker.runner.jobs[0].segments) == 12
+    assert len(syncs) == 4
+    assert offsets(log) == list(range(12))
