@@ -10,7 +10,7 @@ from tests.fakes.cleaning_broker import DATA, CleaningBroker
 from tests.fakes.log_cleaning import stored_records
 from tests.fakes.memory_file_system import MemoryFileSystem
 
-RECORDS = 150_000
+RECORDS = 100_000
 KEYS = 5_000
 BATCH = 500
 HOUR_MS = 3_600_000
@@ -25,7 +25,7 @@ def key_of(number: int) -> bytes:
 def test_of_many_records_the_last_of_each_key_are_left() -> None:
     disk = MemoryFileSystem()
     disk.make_directory(DATA)
-    topic = {"segment_bytes": 1 << 20, "min_cleanable_dirty_ratio": 0.01}
+    topic = {"segment_bytes": 1 << 20, "min_cleanable_dirty_ratio": 0.0}
     broker = CleaningBroker(
         disk,
         topic | {"delete_retention_ms": HOUR_MS, "file_delete_delay_ms": 0},
