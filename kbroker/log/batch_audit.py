@@ -48,7 +48,7 @@ def recoverable_batches(
     out of order.
 
     A batch behind a gap of offsets is believed once the next one agrees, or at the end of the
-    segment with `may_end_in_gap`.
+    segment with `may_end_in_gap`: the checksum does not cover its offset.
     """
     expected = base_offset
     held: tuple[int, BatchHeader, memoryview] | None = None
@@ -60,12 +60,9 @@ def recoverable_batches(
         if not expected <= first_offset <= last_offset <= last_allowed_offset:
             break
         if held is not None:
-            moved_by = held[1].base_offset - expected
-            if first_offset == held[1].next_offset - moved_by:
-                return  # without the gap it would fit: its own offset was damaged
-            yield held
             if first_offset <= held[1].last_offset:
-                return
+                return  # one of the two was moved, and nothing tells which
+            yield held
             expected = held[1].next_offset
             held = None
         if first_offset == expected:

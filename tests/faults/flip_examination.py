@@ -120,7 +120,7 @@ class Examination:
     def _read_each_offset(self) -> None:
         for offset in range(self._log.log_start_offset, self._log.log_end_offset, 3):
             data, _ = self._fetch(offset, 1, _UNCOMMITTED)
-            if data is None:
+            if not data:  # refused, or the last offsets, which cleaning removed
                 continue
             header, records = next(_batches(data))
             if header.last_offset < offset:

@@ -143,8 +143,21 @@ def test_recovery_shows_every_good_batch_and_cuts_the_torn_one(tmp_path: Path) -
 
 def test_recovery_cuts_a_batch_whose_base_offset_goes_back(tmp_path: Path) -> None:
     segment = open_segment(tmp_path)
-    kept = append(segment, 5, 10).size_bytes
-    segment.records.append(build([Record(3, 10, None, DUMMY)], base_offset=3))
+    append(segment, 0, 10)
+    append(segment, 1, 10)
+    kept = segment.size_bytes
+    segment.records.append(build([Record(0, 10, None, DUMMY)], base_offset=0))
+
+    segment.recover()
+
+    assert segment.size_bytes == kept
+
+
+def test_recovery_keeps_neither_of_two_batches_that_claim_the_same_offsets(tmp_path: Path) -> None:
+    segment = open_segment(tmp_path)
+    kept = append(segment, 0, 10).size_bytes
+    segment.records.append(build([Record(70, 10, None, DUMMY)], base_offset=70))
+    segment.records.append(build([Record(9, 10, None, DUMMY)], base_offset=9))
 
     segment.recover()
 
