@@ -56,7 +56,7 @@ class CrashLoad:
         self.on_moment: Moment = lambda _: None
         self.acked = 0
         self._waiting: list[tuple[asyncio.Future[list[object]], TopicPartition, bytes]] = []
-        self._deletions: list[tuple[asyncio.Task[object], TopicPartition, int]] = []
+        self._deletions: list[tuple[asyncio.Task[object], PartitionPromise, int]] = []
         self._in_flight: tuple[TopicPartition, memoryview] | None = None
         self._flushes: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
         self._writes: list[Callable[[], None]] = []
@@ -89,13 +89,11 @@ class CrashLoad:
         self._waiting = waiting
         deletions = []
         for deletion in self._deletions:
-            task, topic_partition, offset = deletion
+            task, promise, offset = deletion
             if not task.done():
                 deletions.append(deletion)
-            elif topic_partition in self.promises.partitions and not task.cancelled():
-                promise = self.promises.partitions[topic_partition]
-                if task.result()[0].error_code is ErrorCode.NONE:  # type: ignore[index]
-                    promise.must_lack_below = max(promise.must_lack_below, offset)
+            elif not task.cancelled() and task.result()[0].error_code is ErrorCode.NONE:  # type: ignore[index]
+                promise.must_lack_below = max(promise.must_lack_below, offset)
         self._deletions = deletions
 
     def promises_now(self) -> Promises:
@@ -342,7 +340,7 @@ class CrashLoad:
         promise = self.promises.partitions[topic_partition]
         promise.may_lack_below = max(promise.may_lack_below, offset)
         task = self.loop.create_task(self.replicas.delete_records({topic_partition: offset}, 1000))
-        self._deletions.append((task, topic_partition, offset))
+        self._deletions.append((task, promise, offset))
 
     def _pass_time(self) -> None:
         self.time.advance(self.random.choice((10, 1_000, 15_000)))
