@@ -174,6 +174,20 @@ def test_a_swap_takes_the_place_of_the_segments_it_was_made_from(tmp_path: Path)
     assert not list(tmp_path.glob("*.swap"))
 
 
+def test_the_index_of_a_swap_without_its_data_is_dropped(tmp_path: Path) -> None:
+    log = written(tmp_path)
+    log.close()
+    index = tmp_path / f"{FIRST}.index"
+    before = index.read_bytes()
+    (tmp_path / f"{FIRST}.index.swap").write_bytes(b"\0" * 8)
+
+    log = open_log(tmp_path)
+
+    assert values(log) == ALL
+    assert index.read_bytes() == before
+    assert not list(tmp_path.glob("*.swap"))
+
+
 def test_a_swap_of_an_unfinished_split_is_dropped(tmp_path: Path) -> None:
     written(tmp_path).close()
     (tmp_path / f"{FIRST}.log.cleaned").write_bytes(b"")
