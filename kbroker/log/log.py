@@ -81,8 +81,7 @@ class Log:
         self._environment = environment
         self._file_system = environment.file_system
         self._last_snapshot_offset = state.last_snapshot_offset
-        if state.recovery_point < state.log_end_offset:
-            self.files.unsynced.closed(list(state.segments.from_offset(state.recovery_point))[:-1])
+        self.files.unsynced.closed(state.unsynced_segments())
         self.update_config(config)
 
     def update_config(self, config: TopicConfig) -> None:

@@ -149,6 +149,7 @@ class LogLoader:
             producer_state=self._producers,
             last_snapshot_offset=self._last_snapshot_offset,
             topic_id=topic_id,
+            rebuilt=frozenset(self._recovered),
         )
 
     def _read_topic_id(self) -> UUID | None:

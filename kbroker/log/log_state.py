@@ -11,7 +11,7 @@ from uuid import UUID
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_segment import SegmentConfig
+from kbroker.log.log_segment import LogSegment, SegmentConfig
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.producer_state import ProducerStateManager
 from kbroker.log.unsynced_files import FlushMarks
@@ -47,6 +47,15 @@ class LogState:
     producer_state: ProducerStateManager
     last_snapshot_offset: int
     topic_id: UUID | None = None
+    rebuilt: frozenset[int] = frozenset()  # base offsets of segments whose indexes were made anew
+
+    def unsynced_segments(self) -> list[LogSegment]:
+        """Segments that take no more appends, and may not be on the disk as they are."""
+        if not self.rebuilt and self.recovery_point >= self.log_end_offset:
+            return []
+        unflushed = self.segments.from_offset(self.recovery_point)
+        bases = self.rebuilt.union(segment.base_offset for segment in unflushed)
+        return [s for s in list(self.segments)[:-1] if s.base_offset in bases]
 
 
 @dataclass(frozen=True, slots=True)

@@ -271,7 +271,12 @@ class ImageCheck:
                 except KafkaError as error:
                     self.report("wrong producer state", f"{where}: {error}")
                     continue
-                if not info.duplicate or info.first_offset != header.base_offset:
+                is_deleted = (
+                    info.first_offset < log.log_start_offset
+                )  # known as long as its file is
+                if not info.duplicate or (
+                    info.first_offset != header.base_offset and not is_deleted
+                ):
                     self.report("wrong producer state", f"{where}: {info} for {header}")
         for producer_id in last:
             if not self.violations:

@@ -144,3 +144,23 @@ def _error_of(work: Callable[[], None]) -> StorageError | None:
     except StorageError as error:
         return error
     return None
+
+
+def test_an_index_that_was_made_anew_is_synced_with_the_next_flush(
+    disk: RecordingFileSystem,
+) -> None:
+    logs = started(disk)
+    log = logs.get_or_create_log(PARTITION)
+    for _ in range(3):
+        log.append_as_leader(batch(b"a" * 60), 0, NOW_MS)
+    logs.shutdown()
+    index = f"{log.directory}/00000000000000000000.timeindex"
+    content = disk.read_bytes(index)
+    disk.unlink(index)
+
+    again = started(disk).get_log(PARTITION)
+    assert again is not None
+    again.flush(and_closed=True)
+
+    assert content
+    assert all(image.read_bytes(index) == content for image in images(disk))
