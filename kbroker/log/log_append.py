@@ -9,6 +9,7 @@ client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from kbroker.config.config_values import MAX_LONG
@@ -64,7 +65,7 @@ class AppendRules(NamedTuple):
         )
         magic = config.message_format
         opens = is_compacted or stamps or walks_records or codec is not None or magic != MAGIC
-        return cls(
+        rules = cls(
             config.max_message_bytes,
             config.segment_bytes,
             is_compacted,
@@ -77,6 +78,13 @@ class AppendRules(NamedTuple):
             walks_records,
             opens or before != MAX_LONG or after != MAX_LONG,
         )
+        return _shared(rules)
+
+
+@lru_cache(maxsize=256)
+def _shared(rules: AppendRules) -> AppendRules:
+    """One object for all logs with the same rules: thousands of partitions have few settings."""
+    return rules
 
 
 class OpenedBatch(NamedTuple):

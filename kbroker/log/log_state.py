@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
@@ -82,9 +83,16 @@ class PendingFlush:
 
 def segment_config(config: TopicConfig) -> SegmentConfig:
     """The part of a topic's settings that its segments use."""
-    return SegmentConfig(
+    made = SegmentConfig(
         index_interval_bytes=config.index_interval_bytes,
         segment_index_bytes=config.segment_index_bytes,
         segment_bytes=config.segment_bytes,
         preallocate=config.preallocate,
     )
+    return _shared(made)
+
+
+@lru_cache(maxsize=256)
+def _shared(config: SegmentConfig) -> SegmentConfig:
+    """One object for all segments with the same settings."""
+    return config
