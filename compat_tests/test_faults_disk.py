@@ -54,10 +54,17 @@ def write(bootstrap: str, topic: str) -> tuple[dict[Place, int], list[int]]:
 
 
 def read(bootstrap: str, topic: str, count: int) -> dict[Place, int]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,  # there may be no room for offsets
+            "log_level": 0,
+        }
+    )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     found: dict[Place, int] = {}
-    for _ in range(40):
+    for _ in range(120):
         for message in consumer.consume(500, timeout=0.5):
             assert message.error() is None
             found[message.partition(), message.offset()] = int(message.value()[:6])
