@@ -46,6 +46,14 @@ class LeaderEpochCache:
     point moves. While `is_kept` is False no epoch is noted: old message formats do not have them.
     """
 
+    __slots__ = (
+        "_entries",
+        "_store",
+        "changes",
+        "is_kept",
+        "latest_epoch",
+    )
+
     def __init__(
         self, entries: Iterable[EpochEntry], store: Callable[[list[EpochEntry]], None]
     ) -> None:

@@ -62,6 +62,11 @@ def decode_snapshot(data: bytes) -> list[ProducerStateEntry]:
 class ProducerSnapshots:
     """The snapshot files of one partition directory. Owned by its log; keeps no list in memory."""
 
+    __slots__ = (
+        "_file_system",
+        "directory",
+    )
+
     def __init__(self, file_system: FileSystem, directory: str) -> None:
         self._file_system = file_system
         self.directory = directory

@@ -24,6 +24,20 @@ from kbroker.log.unsynced_files import UnsyncedFiles
 class SegmentStore:
     """The segments of a log with the producer snapshots beside them."""
 
+    __slots__ = (
+        "_doomed",
+        "_draw_jitter",
+        "_file_system",
+        "_jitter_ms",
+        "_segment_config",
+        "directory",
+        "is_active_open",
+        "segments",
+        "snapshots",
+        "swaps",
+        "unsynced",
+    )
+
     def __init__(
         self,
         file_system: FileSystem,
