@@ -15,21 +15,22 @@ class DoomedSegments:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[LogSegment, int | None]] = []
+        # A tuple: that of most logs is empty, and shared by all of them.
+        self._waiting: tuple[tuple[LogSegment, int | None], ...] = ()
 
     def add(self, segment: LogSegment, remove_at_ms: int | None) -> None:
         """Rename the segment's files now, for removal at that time; None: a delay from the next
         `remove_due` on.
         """
         segment.mark_deleted()
-        self._waiting.append((segment, remove_at_ms))
+        self._waiting = (*self._waiting, (segment, remove_at_ms))
 
     def remove_due(self, now_ms: int, delay_ms: int) -> int:
         """Remove the files whose time has come; how many segments went. Raises StorageError."""
         waiting = [
             (segment, now_ms + delay_ms if at is None else at) for segment, at in self._waiting
         ]
-        self._waiting = [(segment, at) for segment, at in waiting if at > now_ms]
+        self._waiting = tuple((segment, at) for segment, at in waiting if at > now_ms)
         for segment, at in waiting:
             if at <= now_ms:
                 segment.delete()

@@ -90,7 +90,7 @@ class _EpochFile:
         self._file_system = file_system
         self._directory = directory
 
-    def store(self, entries: list[EpochEntry]) -> None:
+    def __call__(self, entries: list[EpochEntry]) -> None:
         """Replace what the file holds."""
         write_leader_epochs(self._file_system, self._directory, entries)
 
@@ -105,8 +105,8 @@ class LogLoader:
         self._expiration_ms = environment.producer_id_expiration_ms
         self._was_clean = request.was_clean
         self._recovery_point = request.recovery_point
-        # No method of this object: the log keeps it, and would keep all that was read for loading.
-        self._store_epochs = _EpochFile(self._file_system, self._directory).store
+        # Nothing that holds this object: the log keeps it, and with it all that was read here.
+        self._store_epochs = _EpochFile(self._file_system, self._directory)
         self._snapshots = ProducerSnapshots(self._file_system, self._directory)
         self._producers = ProducerStateManager(request.topic_partition)
         self._segments = LogSegments()

@@ -93,6 +93,15 @@ class ProducerStateManager:
     log has been taken into account.
     """
 
+    __slots__ = (
+        "_ongoing_txns",
+        "_topic_partition",
+        "_unreplicated_txns",
+        "first_unstable_offset",
+        "map_end_offset",
+        "producers",
+    )
+
     def __init__(self, topic_partition: TopicPartition) -> None:
         self._topic_partition = topic_partition
         self.producers: dict[int, ProducerStateEntry] = {}

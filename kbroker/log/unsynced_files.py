@@ -28,6 +28,9 @@ class FlushMarks(NamedTuple):
     closed: tuple[LogSegment, ...]
 
 
+_NOTHING = FlushMarks(0, 0, -1, ())  # is on the disk; shared by all logs nobody has flushed
+
+
 class UnsyncedFiles:
     """The files and directories of one log that a flush has to sync. Owned by its log."""
 
@@ -39,7 +42,7 @@ class UnsyncedFiles:
         self._names = 1
         self._place = 1
         self._removed = 0  # the state of the names when segments were taken out last
-        self._synced = FlushMarks(0, 0, -1, ())
+        self._synced = _NOTHING
         self.snapshot: str | None = None  # path of the newest one; saves time after a crash
 
     @property
