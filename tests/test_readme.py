@@ -20,15 +20,22 @@ import pytest
 from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
 from kbroker.config.kafka_config import config_key
+from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.config.topic_config import topic_config_key
+from kbroker.log.load_progress import DirectoryProgress
+from kbroker.server.recovery_display import describe
 from tests.compatibility_table import README, table, table_in
+from tests.golden import golden_logs
 
 ROOT = README.parent
 TEXT = README.read_text(encoding="utf-8")
 DEFAULT_ADDRESS = "127.0.0.1:9092"
+TEMPORARY_DIRECTORY = "/tmp/kbroker-wk3c8xyz"  # where the broker of the first minutes has its data
+DIRECTORY_OF_APACHE = "/var/lib/kafka"
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 NOT_YET = TEXT.partition("\n## What is not there yet\n")[2].partition("\n## ")[0]
 CODE_WORDS = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
+HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* --", w)]
 # What looks like a setting and is none of the broker's: files, and a client's own setting.
 NO_SETTINGS = {"server.properties", "meta.properties", "partition.metadata", "transactional.id"}
 
@@ -63,7 +70,8 @@ def environment(**more: str) -> dict[str, str]:
 
 def settled(text: str) -> str:
     """The text without what is different each time: times, ports, names of temporary directories."""
-    text = re.sub(r'"timestamp_ms": \d+', '"timestamp_ms": N', text)
+    text = re.sub(r"\b1[78]\d{11}\b", "TIMESTAMP", text)
+    text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "ADDRESS", text)
     return re.sub(r"\S+/kbroker-\w+,", "DIRECTORY,", text).rstrip("\n")
 
@@ -108,13 +116,19 @@ def first_lines() -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="module")
+def directory(first_lines: list[str]) -> str:
+    return first_lines[1].removeprefix("data in ").partition(",")[0]
+
+
+@pytest.fixture(scope="module")
 def address(first_lines: list[str]) -> str:
     return first_lines[0].removeprefix("listening on ").strip()
 
 
-def check_commands(commands: list[Shown], address: str) -> None:
+def check_commands(commands: list[Shown], address: str, directory: str) -> None:
     for shown in commands:
         command = shown.command.replace(DEFAULT_ADDRESS, address)
+        command = command.replace(TEMPORARY_DIRECTORY, directory)
         output = run(["bash", "-c", command], ROOT, KBROKER_BOOTSTRAP=address)
         assert (shown.command, settled(output)) == (shown.command, settled(shown.output))
 
@@ -125,22 +139,23 @@ def test_make_run_prints_what_is_shown(first_lines: list[str]) -> None:
     assert settled("".join(first_lines)) == settled(shown.output)
 
 
-def test_commands_print_what_is_shown(address: str) -> None:
+def test_commands_print_what_is_shown(address: str, directory: str) -> None:
     commands = [
         shown
         for shown in shown_commands()
         if not starts_a_broker(shown.command) and "kcat" not in shown.command
     ]
 
-    assert len(commands) >= 8
-    check_commands(commands, address)
+    assert len(commands) >= 12
+    check_commands(commands, address, directory)
 
 
-def test_kcat_prints_what_is_shown(address: str) -> None:
+def test_kcat_prints_what_is_shown(address: str, directory: str) -> None:
     if shutil.which("kcat") is None:
         pytest.skip("no kcat on PATH (Debian package kcat)")
 
-    check_commands([shown for shown in shown_commands() if "kcat" in shown.command], address)
+    commands = [shown for shown in shown_commands() if "kcat" in shown.command]
+    check_commands(commands, address, directory)
 
 
 def snippet(word: str) -> str:
@@ -190,9 +205,13 @@ def test_the_shell_script_works(tmp_path: Path) -> None:
     assert "is healthy" in output
 
 
-@pytest.mark.parametrize(
-    "command", [s.command for s in shown_commands() if "kbroker start" in s.command]
-)
+def started(directory: str) -> list[str]:
+    """The shown starts: those on this directory; without one, those on none that is named."""
+    starts = [s.command for s in shown_commands() if "kbroker start" in s.command]
+    return [c for c in starts if (directory in c if directory else DIRECTORY_OF_APACHE not in c)]
+
+
+@pytest.mark.parametrize("command", started(""))
 def test_a_shown_start_starts_a_broker_without_warnings(command: str, tmp_path: Path) -> None:
     (properties,) = blocks("properties")
     (tmp_path / "server.properties").write_text(properties.replace(":9092", ":0"))
@@ -212,6 +231,58 @@ def test_a_shown_start_starts_a_broker_without_warnings(command: str, tmp_path: 
 
     assert (line[:13], errors, broker.returncode) == ("listening on ", "", 0)
     assert (tmp_path / "kbroker-data" / "meta.properties").exists()
+
+
+def test_a_start_over_data_of_apache_kafka_asks_as_shown_and_adopts_when_told(
+    tmp_path: Path,
+) -> None:
+    (asking,) = started(DIRECTORY_OF_APACHE)
+    (agreeing,) = [word for word in CODE_WORDS if word.startswith(f"{asking} --adopt")]
+    (shown,) = [block for block in blocks("text") if block.startswith("kbroker would adopt")]
+    data = golden_logs.unpack("3.9.2-clean", tmp_path)
+    words = [*asking.replace(DIRECTORY_OF_APACHE, str(data)).split(), "--listen", "127.0.0.1:0"]
+
+    asked = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    with subprocess.Popen(
+        [*words, agreeing.split()[-1]],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as broker:
+        assert broker.stdout is not None
+        line = broker.stdout.readline()
+        broker.terminate()
+        _, told = broker.communicate(timeout=20)
+
+    sentence = asked.stderr.replace(str(data), DIRECTORY_OF_APACHE).removeprefix("Error: ")
+    assert (asked.returncode, sentence.split()) == (2, shown.split())
+    assert (line[:13], told[:23]) == ("listening on ", "kbroker adopted 25 topi")
+
+
+def test_the_line_about_recovery_is_the_one_that_is_printed() -> None:
+    progress = DirectoryProgress("/data", 100, 1024 << 20, 12, 120 << 20)
+
+    shown = [block for block in blocks("text") if block.startswith("recovering")]
+
+    assert shown == [f"{describe(progress, 0.4)}\n"]
+
+
+def test_every_named_hunt_is_there() -> None:
+    assert len(HUNTS) >= 7
+    for command in HUNTS:
+        module = command.split()[2].replace(".", "/")
+        source = (ROOT / f"{module}.py").read_text(encoding="utf-8")
+        assert [o for o in re.findall(OPTION, command) if f'"{o}"' not in source] == []
+
+
+def test_all_settings_of_our_own_are_named_with_their_values() -> None:
+    rows = dict(re.findall(r"^\| `(kbroker\.[a-z.]+)` \| (.*?) \|", TEXT, re.MULTILINE))
+    keys = {key.name: key for key in KbrokerConfig.keys}
+
+    assert rows.keys() == keys.keys()
+    for name, key in keys.items():
+        assert [value for value in key.one_of if f"`{value}`" not in rows[name]] == []
 
 
 def test_the_compatibility_table_is_that_of_the_registry() -> None:
@@ -260,7 +331,7 @@ def test_every_named_option_exists_unless_it_is_named_as_missing() -> None:
         for command in (group.commands.values() if type(group) is click.Group else [group])
     ]
     known = {option for command in commands if command for p in command.params for option in p.opts}
-    of_the_test_suite = {"--target"}
+    of_the_test_suite = {"--target", *re.findall(OPTION, " ".join(HUNTS))}
     missing = set(re.findall(OPTION, NOT_YET))
 
     assert missing & known == set()

@@ -9,7 +9,7 @@ import click
 
 from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError
 from kbroker.cli.log_paths import log_directory, partition_directories, storage_errors
-from kbroker.cli.output import output_option, print_rows, say
+from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.inspection.partition_stats import LogStats, partition_stats
@@ -83,7 +83,8 @@ def stats(
     if by_topic:
         columns[columns.index("partition")] = "partitions"
     print_rows(printed, columns, output)
-    say(f"{len(partitions)} partitions, {progress.size_bytes} bytes in {progress.rate()}")
+    number, size = counted(len(partitions), "partition"), counted(progress.size_bytes, "byte")
+    say(f"{number}, {size} in {progress.rate()}")
 
 
 def _row(entry: LogStats, *, by_topic: bool) -> dict[str, Any]:

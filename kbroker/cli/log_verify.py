@@ -9,7 +9,7 @@ import click
 
 from kbroker.cli.connection import EXIT_ITEM_FAILED
 from kbroker.cli.log_paths import DataDirectory, LogPath, log_directory, storage_errors
-from kbroker.cli.output import output_option, print_rows, say
+from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.inspection.directory_check import (
@@ -104,11 +104,12 @@ def _sentence(finding: Finding) -> str:
 def _summary(findings: Sequence[Finding], totals: CheckTotals, progress: Progress) -> None:
     counts = {severity: sum(f.severity is severity for f in findings) for severity in Severity}
     say(
-        f"{totals.partitions} partitions, {totals.segments} segments, {totals.files} files: "
-        f"{totals.size_bytes} bytes, {totals.batches} batches, {totals.records} records "
+        f"{counted(totals.partitions, 'partition')}, {counted(totals.segments, 'segment')}, "
+        f"{counted(totals.files, 'file')}: {counted(totals.size_bytes, 'byte')}, "
+        f"{counted(totals.batches, 'batch')}, {counted(totals.records, 'record')} "
         f"in {progress.rate()}"
     )
     say(
-        f"{counts[Severity.ERROR]} errors, {counts[Severity.WARNING]} warnings, "
-        f"{counts[Severity.INFO]} notes"
+        f"{counted(counts[Severity.ERROR], 'error')}, "
+        f"{counted(counts[Severity.WARNING], 'warning')}, {counted(counts[Severity.INFO], 'note')}"
     )

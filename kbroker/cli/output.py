@@ -50,6 +50,12 @@ def say(message: str) -> None:
     click.echo(message, err=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 batch`, `2 batches`."""
+    ending = "es" if noun.endswith("ch") else "s"
+    return f"{number} {noun}{'' if number == 1 else ending}"
+
+
 def _picked(row: Row, columns: Sequence[str]) -> dict[str, Any]:
     return {name: row.get(name) for name in columns}
 

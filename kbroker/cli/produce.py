@@ -15,7 +15,7 @@ from kbroker.cli.connection import (
     client_errors,
     sentence_of,
 )
-from kbroker.cli.output import say
+from kbroker.cli.output import counted, say
 
 _TOPIC_TIMEOUT_MS = 5_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -104,7 +104,7 @@ def _finish(topic: str, sent: int, failures: Sequence[Any]) -> None:
             f"{len(failures)} of {sent} records were not written: {sentence_of(failures[0])}",
             EXIT_ITEM_FAILED,
         )
-    say(f"{sent} record{'' if sent == 1 else 's'} written to {topic}")
+    say(f"{counted(sent, 'record')} written to {topic}")
 
 
 def _header(text: str) -> tuple[str, bytes]:
