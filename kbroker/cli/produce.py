@@ -18,6 +18,8 @@ from kbroker.cli.connection import (
 from kbroker.cli.output import counted, say
 
 _TOPIC_TIMEOUT_MS = 5_000
+_REQUEST_TIMEOUT_MS = 20_000
+_DELIVERY_TIMEOUT_MS = 30_000  # a person waits, not a service
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
@@ -64,6 +66,8 @@ def produce(  # one parameter per option
             compression_type=None if compression == "none" else compression,
             linger_ms=5,
             max_block_ms=_TOPIC_TIMEOUT_MS,
+            request_timeout_ms=_REQUEST_TIMEOUT_MS,
+            delivery_timeout_ms=_DELIVERY_TIMEOUT_MS,
             bootstrap_timeout_ms=5_000,
         )
         try:
@@ -80,8 +84,7 @@ def produce(  # one parameter per option
                 future.add_errback(failures.append)
                 sent += 1
         finally:
-            producer.flush()
-            producer.close()
+            _deliver(producer)
     _finish(topic, sent, failures)
 
 
@@ -96,6 +99,21 @@ def _check_topic(producer: Any, topic: str) -> None:
             f"no such topic: {topic} (create it with `kbroker topic create {topic}`)",
             EXIT_ITEM_FAILED,
         ) from error
+
+
+def _deliver(producer: Any) -> None:
+    """Wait until every record is written or given up, and close.
+
+    Once kafka-python's idempotent producer has given up a batch that it had sent, it may keep those
+    behind it for ever: they are given up here.
+    """
+    from kafka.errors import KafkaTimeoutError
+
+    try:
+        producer.flush(timeout=_DELIVERY_TIMEOUT_MS / 1000 + 5)
+    except KafkaTimeoutError:
+        producer._sender.force_close()
+    producer.close()
 
 
 def _finish(topic: str, sent: int, failures: Sequence[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -130,16 +131,8 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
             for entry in described
             for p in entry["partitions"]
         ]
-        starts = (
-            client.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST))
-            if partitions
-            else {}
-        )
-        ends = (
-            client.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-            if partitions
-            else {}
-        )
+        starts = _offsets(client, partitions, OffsetSpec.EARLIEST)
+        ends = _offsets(client, partitions, OffsetSpec.LATEST)
         resources = [ConfigResource("TOPIC", entry["name"]) for entry in described]
         configs = client.describe_configs(resources).get("topic", {}) if resources else {}
     rows = [
@@ -201,6 +194,21 @@ def alter(
             if outcome != "OK":
                 raise CommandError(f"{name}: {outcome}", EXIT_ITEM_FAILED)
             say(f"{name}: {', '.join(sorted(changes))} altered")
+
+
+def _offsets(client: Any, partitions: Sequence[Any], moment: Any) -> dict[Any, Any]:
+    """Offsets at a moment, without those of partitions that have no leader or are offline."""
+    from kafka.errors import KafkaError
+
+    found: dict[Any, Any] = {}
+    try:
+        if partitions:
+            found.update(client.list_partition_offsets(dict.fromkeys(partitions, moment)))
+    except KafkaError:  # it is raised for all where one fails
+        for partition in partitions:
+            with suppress(KafkaError):
+                found.update(client.list_partition_offsets({partition: moment}))
+    return found
 
 
 def _partition_row(
