@@ -131,10 +131,15 @@ class GroupCommit:
             if pending is not None:
                 flushes.append(_Flush(partition, pending))
                 self._flushing.add(topic_partition)
+            else:  # a periodic flush was faster, and wakes nobody; later: this may be an append
+                self._timer.call_later(0, partial(self._wake, topic_partition))
         if flushes:
             share = _Share(flushes)
             self._running += 1
             self._run_in_thread(share.sync).add_done_callback(partial(self._done, share))
+
+    def _wake(self, topic_partition: TopicPartition) -> None:
+        self._on_flushed(topic_partition)
 
     def _done(self, share: _Share, future: asyncio.Future[None]) -> None:
         self._running -= 1

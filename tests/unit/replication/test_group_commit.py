@@ -196,3 +196,17 @@ def test_the_append_that_reaches_flush_messages_waits_for_the_disk(cluster):
     assert not early
     assert third.result()[0].error_code is ErrorCode.NONE
     assert isinstance(cluster.append(partition, b"v", acks=1), list)
+
+
+def test_who_waits_for_a_thread_hears_of_a_flush_that_others_began(cluster, threads):
+    partitions = [cluster.lead("t", number) for number in range(MAX_THREADS + 1)]
+    answers = [cluster.append(partition, b"v", acks=-1) for partition in partitions]
+    last = partitions[-1].log
+    periodic = last.begin_flush()
+
+    last.complete_flush(periodic)
+    threads.finish(cluster)
+    cluster.time.advance(0)
+
+    assert len(threads.waiting) == MAX_THREADS - 1
+    assert answers[-1].result()[0].error_code is ErrorCode.NONE
