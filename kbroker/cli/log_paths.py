@@ -79,7 +79,7 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
     if not view.is_used:
         raise click.UsageError(
             f"{path} is neither a data directory (with meta.properties or partitions in it) nor "
-            "a partition directory (with segments in it)"
+            "a partition directory (named TOPIC-PARTITION, with segments in it)"
         )
     return DataDirectory(view)
 
