@@ -63,7 +63,10 @@ class Traveller:
         self.turn = 0
 
     def create_topics(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        # A broker that has just started does not know its controller yet: ask again soon.
+        admin = AdminClient(
+            {"bootstrap.servers": self.bootstrap, "topic.metadata.refresh.interval.ms": 200}
+        )
         topics = [NewTopic(PLAIN, PARTITIONS, 1), NewTopic(NUMBERED, 1, 1)]
         for created in admin.create_topics(topics).values():
             created.result(TIMEOUT_S)
