@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.doomed_segments import DoomedSegments
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import CLEANED_SUFFIX
+from kbroker.log.format import CLEANED_SUFFIX, SWAP_SUFFIX
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import PendingFlush, segment_config
@@ -128,15 +128,23 @@ class SegmentStore:
         return SegmentSwap(self._file_system, self, sources, cleaned)
 
     def replace(self, sources: list[LogSegment], cleaned: LogSegment, remove_at_ms: int) -> None:
-        """Let `cleaned`, which is on the disk, stand for `sources`, whose files go later."""
+        """Let `cleaned`, which is on the disk, stand for `sources`, whose files go later; also where
+        the disk refuses to rename those.
+        """
         self.unsynced.names_changed()
         for segment in sources:
             self.segments.remove(segment)
             self.unsynced.gone(segment)
+        self.segments.add(cleaned)
+        for segment in sources:
             if segment.base_offset != cleaned.base_offset:
                 self.snapshots.delete(segment.base_offset)
             self._doomed.add(segment, remove_at_ms)
-        self.segments.add(cleaned)
+
+    @property
+    def has_unfinished_swap(self) -> bool:
+        """A cleaned segment is in use under the name that says it is about to be."""
+        return any(s.records.path.endswith(SWAP_SUFFIX) for s in self.segments)
 
     def remove_deleted_files(self, now_ms: int, delay_ms: int) -> int:
         """Remove files of segments taken out over `delay_ms` ago; how many segments went."""

@@ -54,12 +54,14 @@ class SegmentSwap:
         return self._store.directory
 
     def stage(self) -> bool:
-        """`.cleaned` to `.swap`; False where sources are gone, and `.cleaned` with them."""
+        """`.cleaned` to `.swap`; False where sources are gone, and `.cleaned` with them. After a
+        StorageError it is to be cancelled.
+        """
         if not self._has_sources():
             self._cleaned.delete()
             return False
-        self._rename(CLEANED_SUFFIX, SWAP_SUFFIX)
         self._store.swaps.append(self)
+        self._rename(CLEANED_SUFFIX, SWAP_SUFFIX)
         return True
 
     def take_over(self, remove_at_ms: int) -> bool:

@@ -255,9 +255,26 @@ class LogCleaner:
             except StorageError as failure:
                 self._overtake(cleaning)
                 self._disk_failed(cleaning.log, failure)
+                self._give_up_swaps(cleaning.log)
                 self._swap_closed(cleaning)
 
         self._run_write(lambda: self._file_system.sync_directory(directory), synced)
+
+    def _give_up_swaps(self, log: Log) -> None:
+        """Undo swaps that are not in force. What is in force keeps its `.swap` name until the next
+        start, which finishes it: another swap would need that name.
+        """
+        if log.failure is not None:
+            return  # the next start undoes them
+        reason = "segments in use have no final names yet" if log.files.has_unfinished_swap else ""
+        try:
+            for swap in list(log.files.swaps):
+                swap.cancel()
+        except StorageError as error:
+            self._disk_failed(log, error)
+            reason = str(error)
+        if reason:
+            self._mark_uncleanable(log, reason)
 
     def _swap_closed(self, cleaning: _Cleaning) -> None:
         cleaning.open_swaps -= 1

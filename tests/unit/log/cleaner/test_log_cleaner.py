@@ -47,6 +47,13 @@ def offsets(log: Log) -> list[int]:
     return [record.offset for record in stored_records(log)]
 
 
+def restarted_offsets(broker: CleaningBroker) -> list[int]:
+    """Of the same log under the next broker."""
+    broker.cleaner.stop()
+    broker.logs.shutdown()
+    return offsets(CleaningBroker(broker.disk, {"min_cleanable_dirty_ratio": 0.0}).log())
+
+
 def names(broker: CleaningBroker, *suffixes: str) -> list[str]:
     return [name for name in broker.disk.list(f"{DATA}/t-0") if name.endswith(suffixes)]
 
@@ -424,6 +431,38 @@ def test_a_full_disk_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     disk.heal()
     broker.clean()
     assert offsets(log) == [1]
+
+
+def test_a_full_disk_in_the_middle_of_a_swap_hides_no_record() -> None:
+    disk = FailingFileSystem(MemoryFileSystem())
+    broker = new_broker(disk)
+    log = fill(broker, b"a", b"a", b"b")
+    disk.fail("rename", "*/00000000000000000000.log", number=errno.ENOSPC)
+    broker.clean()
+    assert offsets(log) == [1, 2]
+    assert log.failure is None
+    fill(broker, b"a")
+    broker.clean()
+    assert offsets(log) == [1, 2, 3]
+    assert restarted_offsets(broker) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("sync", [1, 2, 3, 4])
+def test_a_lack_of_descriptors_in_the_middle_of_a_swap_hides_no_record(sync: int) -> None:
+    disk = FailingFileSystem(MemoryFileSystem())
+    broker = new_broker(disk)
+    log = fill(broker, b"a", b"a", b"b")
+    disk.fail("fsync", "*/t-0", number=errno.EMFILE, at=sync)
+    broker.clean()
+    first = [offset for offset in offsets(log) if offset]
+    fill(broker, b"c", b"d")
+    broker.cleaner.look()
+    while broker.runner.waiting:
+        broker.runner.waiting.pop(0)()
+        assert offsets(log)[-4:] == [1, 2, 3, 4]
+    assert first == [1, 2]
+    assert len(log.files.swaps) == 0
+    assert restarted_offsets(broker)[-4:] == [1, 2, 3, 4]
 
 
 # Producers and markers
