@@ -128,8 +128,8 @@ class SegmentStore:
         return SegmentSwap(self._file_system, self, sources, cleaned)
 
     def replace(self, sources: list[LogSegment], cleaned: LogSegment, remove_at_ms: int) -> None:
-        """Let `cleaned`, which is on the disk, stand for `sources`, whose files go later; also where
-        the disk refuses to rename those.
+        """Let `cleaned`, which is on the disk, stand for `sources`, whose files go later; it does
+        also where the disk refuses to rename those.
         """
         self.unsynced.names_changed()
         for segment in sources:
