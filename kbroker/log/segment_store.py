@@ -103,10 +103,10 @@ class SegmentStore:
             swap.cancel()
         self.unsynced.segments_removed()
         for segment in doomed:
-            self.segments.remove(segment)
-            self.unsynced.gone(segment)
             self.snapshots.delete(segment.base_offset)
             self._doomed.add(segment, remove_at_ms)
+            self.segments.remove(segment)
+            self.unsynced.gone(segment)
             self._file_system.sync_directory(self.directory)
 
     def begin_swap(self, base_offset: int, source_offsets: Sequence[int]) -> SegmentSwap | None:

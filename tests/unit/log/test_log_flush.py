@@ -302,3 +302,25 @@ def test_an_epoch_that_does_not_fit_is_written_with_the_first_append_that_does(
     assert log.leader_epoch_cache.latest_epoch == 5
     assert disk.read_bytes(f"{HERE}/leader-epoch-checkpoint") == b"0\n2\n0 0\n5 1\n"
     assert f"{HERE}/leader-epoch-checkpoint.tmp" not in disk.list(HERE)
+
+
+def test_a_truncation_that_does_not_fit_leaves_its_segment_in_the_log_and_is_done_later(
+    disk: FailingFileSystem,
+) -> None:
+    log = opened(disk)
+    for _ in range(3):
+        append(log)
+        log.roll(NOW_MS)
+    disk.fail("rename", f"{HERE}/00000000000000000002.log", number=errno.ENOSPC)
+
+    with pytest.raises(KafkaError):
+        log.truncate_to(1)
+    kept = log.segments.base_offsets
+    log.truncate_to(1)
+    append(log)
+    log.roll(NOW_MS)
+
+    assert kept == [0, 1, 2]
+    assert log.segments.active.base_offset == 2
+    assert log.segments.active.size_bytes == 0
+    assert log.failure is None
