@@ -2,8 +2,8 @@
 (KIP-283).
 
 Law: small answers are converted at once, the others on a worker thread, one partition at a time for
-the whole broker, so that old clients cost bounded memory and never hold up the loop. An answer
-holds no more bytes than were read for it, or one converted batch.
+the whole broker, and read only then, so that old clients cost bounded memory and never hold up the
+loop. An answer holds no more bytes than were read for it, or one converted batch.
 
 Where Kafka answers with a fragment that stops the consumer, because all that was read are
 transaction markers, the read goes on behind them here.
@@ -73,11 +73,13 @@ class DownConversion:
         return done, next_offsets
 
     async def _convert(self, records: Piece, asked: FetchPartition, magic: int) -> DownConverted:
-        data = _in_memory(records)
-        size = len(data)
-        if size <= _AT_ONCE_BYTES_MAX and not has_compressed(data):
-            return down_convert(data, magic, asked.fetch_offset, size)
+        size = len(records)
+        if size <= _AT_ONCE_BYTES_MAX:
+            data = _in_memory(records)
+            if not has_compressed(data):
+                return down_convert(data, magic, asked.fetch_offset, size)
         async with self._turn:
+            data = _in_memory(records)
             return await asyncio.to_thread(down_convert, data, magic, asked.fetch_offset, size)
 
 

@@ -225,3 +225,30 @@ def test_conversions_go_one_after_the_other(cluster, monkeypatch):
     cluster.loop.run_until_complete(asyncio.wait_for(all_at_once(), 5))
 
     assert together == [1, 1, 1]
+
+
+def test_what_waits_for_its_turn_is_not_read_yet(cluster, monkeypatch):
+    reads = []
+    read_before_conversion = []
+
+    class Large:
+        def __len__(self):
+            return 20_000
+
+        def read(self):
+            reads.append(self)
+            return bytes(20_000)
+
+    def note(*_):
+        read_before_conversion.append(len(reads))
+        return SimpleNamespace(records=b"x", next_offset=1)
+
+    monkeypatch.setattr(down_conversion, "down_convert", note)
+
+    async def all_at_once():
+        conversion = DownConversion(lambda *_: [FetchResponse.PartitionData(records=Large())])
+        await asyncio.gather(*(conversion.fetch(params(), [asked(topic)]) for topic in "abc"))
+
+    cluster.loop.run_until_complete(asyncio.wait_for(all_at_once(), 5))
+
+    assert read_before_conversion == [1, 2, 3]
