@@ -16,12 +16,11 @@ Laws: one write call per transaction, so a killed process leaves whole frames an
 one at the end, which is cut when the journal is opened; where whole frames follow it, the bytes
 were damaged on the device, and the journal as it was is kept under another name.
 
-A transaction is on the device before its
-caller goes on, unless it was asked for lazily: then before the next one that was not, or `flush`.
-After a failed sync nobody knows which frames are on the device, so the tree is written anew as a
-snapshot before anything else is kept. A snapshot appears by rename; a journal that still holds
-transactions the snapshot has is fine, they are skipped by zxid. Replay is the same code that
-applied the transaction first.
+A transaction is on the device before its caller goes on, unless it was asked for lazily: then
+before the next one that was not, or `flush`. After a failed sync nobody knows which frames are on
+the device, so the tree is written anew as a snapshot before anything else is kept. A snapshot
+appears by rename; a journal that still holds transactions the snapshot has is fine, they are
+skipped by zxid. Replay is the same code that applied the transaction first.
 """
 
 from __future__ import annotations
