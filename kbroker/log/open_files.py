@@ -11,6 +11,7 @@ There is one count for each file system, hence one for each broker.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Protocol
 from weakref import WeakKeyDictionary, ref
 
@@ -34,7 +35,7 @@ class OpenFiles:
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
-        self._holders: dict[ref[HoldsFile], None] = {}
+        self._holders: OrderedDict[ref[HoldsFile], None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._holders)
@@ -57,12 +58,13 @@ class OpenFiles:
         return count > 0
 
     def _let_go_of_oldest(self) -> None:
-        oldest = next(iter(self._holders), None)
-        if oldest is not None:
-            self._holders.pop(oldest, None)
-            holder = oldest()
-            if holder is not None:
-                holder.let_go()
+        try:
+            oldest, _ = self._holders.popitem(last=False)  # in one step: see the class
+        except KeyError:
+            return
+        holder = oldest()
+        if holder is not None:
+            holder.let_go()
 
     def _forget(self, holder: ref[HoldsFile]) -> None:
         """It is gone, and its file with it."""

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from kbroker.log.file_records import FileRecords
 from kbroker.log.file_system import RealFile, RealFileSystem, StorageError
-from kbroker.log.open_files import open_files_of
+from kbroker.log.open_files import OpenFiles, open_files_of
 
 
 def descriptors() -> int:
@@ -108,3 +111,30 @@ def test_a_file_that_was_let_go_of_is_still_trimmed(tmp_path: Path) -> None:
     records.trim()
 
     assert (tmp_path / "0.log").stat().st_size == 6
+
+
+class Holder:
+    def let_go(self) -> None:
+        pass
+
+
+@pytest.fixture
+def busy_threads() -> Iterator[ThreadPoolExecutor]:
+    """Four threads that interrupt each other as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    with ThreadPoolExecutor(4) as threads:
+        yield threads
+    sys.setswitchinterval(before)
+
+
+def test_threads_that_open_files_at_once_let_go_of_others_in_peace(
+    busy_threads: ThreadPoolExecutor,
+) -> None:
+    open_files = OpenFiles(limit=1)
+    holders = [Holder() for _ in range(25_000)]
+
+    for _ in busy_threads.map(open_files.opened, holders):
+        pass
+
+    assert len(open_files) == 1
