@@ -335,7 +335,8 @@ class LogLoader:
         self._recovered.add(base_offset)
         for run in runs:
             self._learn_epoch(*run)
-        self._write_snapshot(producers.map_end_offset)
+        if not self._was_clean:
+            self._write_snapshot(producers.map_end_offset)
         # A snapshot that is read leaves expired producers out; so does one that was just made
         # again.
         producers.remove_expired(self._request.now_ms, self._expiration_ms)
@@ -355,17 +356,18 @@ class LogLoader:
 
     def _producers_at(self, offset: int) -> None:
         """Producer state at the start of a segment that is to be recovered."""
-        if not self._has_recovered:
+        if not self._has_recovered and not self._was_clean:
             # What snapshots beyond say comes from batches that may be gone: found out again.
             self._snapshots.delete_outside(0, offset)
-            self._has_recovered = True
+        self._has_recovered = True
         bounds = (self._request.log_start_offset, offset)
         load_snapshot(
             self._producers, self._snapshots, bounds, self._request.now_ms, self._expiration_ms
         )
         self._last_snapshot_offset = self._producers.map_end_offset
         self._replay_up_to(offset)
-        self._write_snapshot(offset)
+        if not self._was_clean:  # what a clean stop has written may go further back than the log
+            self._write_snapshot(offset)
 
     def _replay_up_to(self, offset: int) -> None:
         producers = self._producers
@@ -448,7 +450,8 @@ class LogLoader:
             is_base = offset in bases and start_offset < offset <= end_offset
             if not is_base and (offset != newest or offset <= start_offset):
                 self._snapshots.delete(offset)
-        if self._was_clean and not any(o in bases or o > bases[-1] for o in offsets):
+        is_bare = not self._has_recovered and not any(o in bases or o > bases[-1] for o in offsets)
+        if self._was_clean and is_bare:
             # No snapshot at a clean stop: the log was written by a version without producers, or
             # they were deleted. Empty ones where a later load may begin save it the whole log.
             for offset in (*bases[-2:], end_offset):
@@ -456,7 +459,8 @@ class LogLoader:
                 self._write_snapshot(offset)
             return
         # Recovery leaves more in memory (five batches a producer) than its snapshot holds (one).
-        if self._producers.map_end_offset != end_offset:
+        # After a clean stop the snapshot also knows producers from below the log start.
+        if self._was_clean or self._producers.map_end_offset != end_offset:
             self._load_newest(newest, start_offset, end_offset)
         self._replay_up_to(end_offset)
         self._write_snapshot(end_offset)

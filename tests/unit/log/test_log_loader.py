@@ -222,6 +222,25 @@ def test_a_broken_snapshot_is_passed_over(tmp_path: Path) -> None:
     assert log.producer_state.producers[5].last_sequence == 3
 
 
+@pytest.mark.parametrize("stem", [FIRST, SECOND])
+def test_an_index_made_anew_after_a_clean_stop_costs_no_producer(tmp_path: Path, stem: str) -> None:
+    log = open_log(tmp_path, segment_bytes=360)
+    for index, producer_id in enumerate((7, 8, 8, 8)):
+        sequence = max(index - 1, 0)
+        options = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+        log.append_as_leader(batch(b"%d" % index * 90, **options), 0, NOW_MS)
+    log.close()
+    snapshot = tmp_path / "00000000000000000004.snapshot"
+    before = snapshot.read_bytes()
+    (tmp_path / f"{stem}.index").unlink()
+
+    again = open_log(tmp_path, start=3)
+
+    assert sorted(again.producer_state.producers) == [7, 8]
+    assert again.producer_state.producers[8].last_sequence == 2
+    assert snapshot.read_bytes() == before
+
+
 def test_a_broken_epoch_file_is_made_again_from_the_log(tmp_path: Path) -> None:
     written(tmp_path).close()
     (tmp_path / "leader-epoch-checkpoint").write_text("0\n7\n")
