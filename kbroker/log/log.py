@@ -257,7 +257,8 @@ class Log:
     def complete_flush(self, flush: PendingFlush, now_ms: int = 0) -> None:
         """All of `flush` has been synced: recovery may start behind its records."""
         self.last_flush_ms = now_ms
-        if flush.cuts == self.cuts:  # else other records have those offsets now
+        # After a cut, other records have those offsets; and the system reports a failed sync once.
+        if flush.cuts == self.cuts and self.failure is None:
             self.files.unsynced.synced(flush.marks)
             self._set_recovery_point(max(self.recovery_point, flush.end_offset))
 

@@ -192,6 +192,19 @@ def test_a_failed_flush_ends_the_log(disk: FailingFileSystem) -> None:
     assert log.recovery_point == 0
 
 
+def test_a_flush_that_went_well_beside_a_failed_one_proves_nothing(disk: FailingFileSystem) -> None:
+    log = opened(disk)
+    append(log)
+    failing, other = log.begin_flush(), log.begin_flush()
+    assert failing is not None
+    assert other is not None
+
+    log.flush_failed(failing, StorageError(FIRST, "fsync", errno.EIO))
+    log.complete_flush(other)
+
+    assert log.recovery_point == 0
+
+
 def test_flush_messages_says_from_where_on_appends_wait(disk: FailingFileSystem) -> None:
     log = opened(disk, flush_messages=3)
     append(log, 2)
