@@ -45,7 +45,7 @@ def rows(done: Done) -> list[tuple[int, int, int, int]]:
     ("before", "expected"),
     [
         ("3", [(0, 3, 10, 3), (1, 3, 5, 3)]),
-        ("7", [(0, 7, 10, 7), (1, 5, 5, 5)]),
+        ("5", [(0, 5, 10, 5), (1, 5, 5, 5)]),
         ("0", [(0, 0, 10, 0), (1, 0, 5, 0)]),
         ("-1h", [(0, 5, 10, 5), (1, 5, 5, 5)]),
         ("-3h", [(0, 0, 10, 0), (1, 0, 5, 0)]),
@@ -62,6 +62,15 @@ def test_records_before_an_offset_or_a_time_go(
     assert rows(trimmed) == expected
     starts = [json.loads(line)["start_offset"] for line in described.lines()]
     assert starts == [start for _, start, _, _ in expected]
+
+
+def test_an_offset_behind_the_end_deletes_nothing_there(kbroker: Run, filled: str) -> None:
+    trimmed = kbroker("topic", "trim", filled, "--before", "7", "--output", "jsonl")
+
+    assert trimmed.code == ITEM_FAILED
+    assert f"{filled}-1: offset 7 is behind its end 5" in trimmed.err
+    kept = kbroker("topic", "trim", filled, "--before", "0", "--output", "jsonl")
+    assert rows(kept) == [(0, 7, 10, 0), (1, 0, 5, 0)]
 
 
 def test_only_the_named_partition_is_trimmed(kbroker: Run, filled: str) -> None:

@@ -69,7 +69,10 @@ def trim(  # one parameter per option
         rows = []
         for partition in partitions:
             start, target = starts[partition], targets[partition]
-            if target > start and not dry_run:
+            if target > ends[partition]:
+                failures.append(_beyond_end(partition, target, ends[partition]))
+                target = start
+            elif target > start and not dry_run:
                 target = _delete(client, partition, target, failures)
             rows.append(_row(partition, (start, max(start, target), ends[partition])))
     print_rows(rows, _COLUMNS, output)
@@ -129,7 +132,14 @@ def _offsets(
         return starts, ends, {p: at_time[p] if at_time[p] >= 0 else ends[p] for p in partitions}
     if cut.offset is None:
         return starts, ends, ends
-    return starts, ends, {p: min(cut.offset, ends[p]) for p in partitions}
+    return starts, ends, dict.fromkeys(partitions, cut.offset)
+
+
+def _beyond_end(partition: Any, offset: int, end: int) -> str:
+    return (
+        f"{partition.topic}-{partition.partition}: offset {offset} is behind its end {end}, so "
+        "nothing was deleted (all of it: --before end)"
+    )
 
 
 def _delete(client: Any, partition: Any, offset: int, failures: list[str]) -> int:
