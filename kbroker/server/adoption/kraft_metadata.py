@@ -34,12 +34,15 @@ class MetadataUnreadableError(Exception):
 
 @dataclass(slots=True)
 class KraftTopic:
-    """A topic as the metadata has it: leader epochs and in-sync brokers by partition."""
+    """A topic as the metadata has it: leader epochs, in-sync brokers, and those that left the ISR
+    without missing a committed record (KIP-966), by partition.
+    """
 
     name: str
     topic_id: UUID
     leader_epochs: dict[int, int] = field(default_factory=dict)
     in_sync: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    eligible: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -95,6 +98,7 @@ def _apply(metadata: ClusterMetadata, message: Message) -> None:
         topic = _topic(metadata, message.topic_id)
         topic.leader_epochs[message.partition_id] = message.leader_epoch
         topic.in_sync[message.partition_id] = tuple(message.isr)
+        topic.eligible[message.partition_id] = tuple(message.eligible_leader_replicas or ())
     elif isinstance(message, kinds.PartitionChangeRecord):
         _apply_change(_topic(metadata, message.topic_id), message)
     elif isinstance(message, kinds.RemoveTopicRecord):
@@ -115,6 +119,8 @@ def _apply_change(topic: KraftTopic, message: kinds.PartitionChangeRecord) -> No
         topic.leader_epochs[partition] = topic.leader_epochs.get(partition, -1) + 1
     if message.isr is not None:
         topic.in_sync[partition] = tuple(message.isr)
+    if message.eligible_leader_replicas is not None:
+        topic.eligible[partition] = tuple(message.eligible_leader_replicas)
 
 
 def _topic(metadata: ClusterMetadata, topic_id: UUID) -> KraftTopic:

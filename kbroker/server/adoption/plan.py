@@ -219,11 +219,15 @@ def _leader_epochs(
 def _behind(
     partitions: Mapping[int, FoundPartition], known: KraftTopic | None, meta: MetaProperties | None
 ) -> tuple[int, ...]:
-    """Partitions here of which the writing broker was not in sync."""
+    """Partitions here of which the writing broker may not have had every committed record."""
     if known is None or meta is None:
         return ()
-    in_sync = known.in_sync
-    return tuple(p for p in partitions if p in in_sync and meta.broker_id not in in_sync[p])
+    return tuple(
+        p
+        for p in partitions
+        if p in known.in_sync
+        and meta.broker_id not in (*known.in_sync[p], *known.eligible.get(p, ()))
+    )
 
 
 def _settings(

@@ -205,6 +205,21 @@ def test_settings_that_cannot_be_used_are_dropped_and_named() -> None:
     assert "dropped: internal.segment.bytes, retention.ms" in proposal(made)
 
 
+@pytest.mark.parametrize(
+    ("in_sync", "eligible", "behind"), [((3,), (), ()), ((4,), (), (0,)), ((), (3,), ())]
+)
+def test_a_broker_that_left_in_order_may_lack_nothing(
+    in_sync: tuple[int, ...], eligible: tuple[int, ...], behind: tuple[int, ...]
+) -> None:
+    metadata = metadata_of(
+        KraftTopic("t", ID, {0: 1}, in_sync={0: in_sync}, eligible={0: eligible})
+    )
+
+    topic = only(plan(directory(found("t", 0, topic_id=ID)), metadata=metadata))
+
+    assert topic.behind == behind
+
+
 def test_one_replica_is_in_sync_with_itself() -> None:
     metadata = metadata_of(KraftTopic("t", ID, {0: 1}), min_insync_replicas="2", retention_ms="1")
 
