@@ -127,9 +127,10 @@ class LogCleaner:
         """Begin as many cleanings as there are dirty logs and threads."""
         if self._is_stopped:
             return
+        settings = self._settings()
+        self._look_later(max(1, settings.log_cleaner_backoff_ms))  # whatever comes of this look
         self._checkpoints.save()
         self._uncleanable &= set(self._logs.all_logs())
-        settings = self._settings()
         while len(self._running) < settings.log_cleaner_threads:
             target = self._dirtiest()
             if target is None:
@@ -137,7 +138,6 @@ class LogCleaner:
             self._begin(target, settings)
         if not self._running:
             self._runner.rest()
-        self._look_later(max(1, settings.log_cleaner_backoff_ms))
 
     def _look_later(self, delay_ms: float) -> None:
         if self._next_look is not None:
@@ -187,12 +187,12 @@ class LogCleaner:
             job.first_uncleanable_offset,
         )
         cleaning = _Cleaning(target.log, job)
-        self._running.append(cleaning)
         cleaning.abort = self._runner.run(
             job,
             lambda group: self._cleaned(cleaning, group),
             lambda end: self._ended(cleaning, end),
         )
+        self._running.append(cleaning)
 
     # What comes out
 

@@ -465,6 +465,19 @@ def test_a_lack_of_descriptors_in_the_middle_of_a_swap_hides_no_record(sync: int
     assert restarted_offsets(broker)[-4:] == [1, 2, 3, 4]
 
 
+def test_a_fault_of_one_look_is_not_the_end_of_cleaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = new_broker()
+    log = fill(broker, b"a", b"a")
+    with monkeypatch.context() as planted, pytest.raises(ZeroDivisionError):
+        planted.setattr(broker.runner, "run", lambda *_: 1 // 0)
+        broker.cleaner.look()
+
+    broker.time.advance(broker.settings.log_cleaner_backoff_ms)
+    broker.runner.work()
+
+    assert offsets(log) == [1]
+
+
 # Producers and markers
 
 
