@@ -468,9 +468,10 @@ def test_a_lack_of_descriptors_in_the_middle_of_a_swap_hides_no_record(sync: int
 def test_a_fault_of_one_look_is_not_the_end_of_cleaning(monkeypatch: pytest.MonkeyPatch) -> None:
     broker = new_broker()
     log = fill(broker, b"a", b"a")
-    with monkeypatch.context() as planted, pytest.raises(ZeroDivisionError):
-        planted.setattr(broker.runner, "run", lambda *_: 1 // 0)
+    monkeypatch.setattr(broker.runner, "run", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
         broker.cleaner.look()
+    monkeypatch.undo()
 
     broker.time.advance(broker.settings.log_cleaner_backoff_ms)
     broker.runner.work()
