@@ -25,15 +25,12 @@ class LogEnvironment:
     file_system: FileSystem
     producer_id_expiration_ms: int = 86_400_000
     walks_records: bool = False  # kbroker.record.validation=full
-    draw_jitter: Callable[[int], int] = lambda _: (
-        0
-    )  # (segment.jitter.ms) -> what is taken off this segment's age
-    on_failure: Callable[[str, StorageError], None] = lambda _, __: (
-        None
-    )  # (partition directory, error)
-    on_full: Callable[[str, StorageError, int], None] = lambda _, __, ___: (
-        None
-    )  # (partition directory, error, bytes that did not fit)
+    # (segment.jitter.ms) -> what is taken off this segment's age
+    draw_jitter: Callable[[int], int] = lambda _: 0
+    # (partition directory, error)
+    on_failure: Callable[[str, StorageError], None] = lambda _, __: None
+    # (partition directory, error, bytes that did not fit)
+    on_full: Callable[[str, StorageError, int], None] = lambda _, __, ___: None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -44,9 +44,8 @@ class RecordDeletions:
         self._metadata = metadata
         self._write_log_starts = write_log_starts
         self._purgatory = purgatory
-        self.wake = (
-            purgatory.check_and_complete
-        )  # (partition): a follower fetched, or roles changed
+        # (partition): a follower fetched, or roles changed
+        self.wake = purgatory.check_and_complete
         self.shutdown = purgatory.shutdown
 
     @property
