@@ -93,6 +93,20 @@ def write_leader_epochs(
     write_atomically(file_system, path, format_checkpoint(lines), sync=False)
 
 
+class EpochFile:
+    """Where a log keeps its leader epochs."""
+
+    __slots__ = ("_directory", "_file_system")
+
+    def __init__(self, file_system: FileSystem, directory: str) -> None:
+        self._file_system = file_system
+        self._directory = directory
+
+    def __call__(self, entries: list[EpochEntry]) -> None:
+        """Replace what the file holds."""
+        write_leader_epochs(self._file_system, self._directory, entries)
+
+
 def read_partition_metadata(file_system: FileSystem, directory: str) -> UUID | None:
     """The topic id of a partition; None when there is no file. Raises CheckpointError."""
     path = f"{directory}/{PARTITION_METADATA_FILE}"

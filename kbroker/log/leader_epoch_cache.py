@@ -90,6 +90,15 @@ class LeaderEpochCache:
                 raise
             self.changes += 1
 
+    def learn(self, epoch: int, first_offset: int, last_offset: int) -> None:
+        """Batches of `epoch` were found: entries that contradict them are of records that had
+        replaced them and were lost.
+        """
+        if epoch >= 0 and (self.epoch_for_offset(last_offset) or 0) > epoch:
+            self.truncate_from_end(next(e for e in self._entries if e.epoch > epoch).start_offset)
+        if epoch > self.latest_epoch:
+            self.assign(epoch, first_offset)
+
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEndOffset:
         """The largest epoch of this log that is not above `epoch`, and the offset where it ended.
 

@@ -36,6 +36,15 @@ def tail_of(segment: LogSegment) -> list[BatchHeader]:
         return []
 
 
+def first_epoch(segment: LogSegment) -> int:
+    """The leader epoch of the first batch, checked against nothing; -1 where there is none."""
+    try:
+        header = next((header for _, header in segment.records.headers(0)), None)
+    except KafkaError:
+        return -1
+    return header.partition_leader_epoch if header is not None else -1
+
+
 def sound_end_offset(segment: LogSegment, recovery_point: int) -> int:
     """The end of a log whose last segment does not end where its recovery point was noted.
 

@@ -18,11 +18,11 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.checkpoint import (
     CheckpointError,
+    EpochFile,
     read_leader_epochs,
     read_partition_metadata,
-    write_leader_epochs,
 )
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.file_system import StorageError
 from kbroker.log.format import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -42,6 +42,7 @@ from kbroker.log.load_checks import (
     agree_with,
     are_rising,
     are_witnessed,
+    first_epoch,
     sound_end_offset,
     tail_of,
 )
@@ -81,20 +82,6 @@ def load_log(request: LoadRequest, environment: LogEnvironment) -> Log:
     return Log(request.topic_partition, request.directory, request.config, environment, state)
 
 
-class _EpochFile:
-    """Where a log keeps its leader epochs."""
-
-    __slots__ = ("_directory", "_file_system")
-
-    def __init__(self, file_system: FileSystem, directory: str) -> None:
-        self._file_system = file_system
-        self._directory = directory
-
-    def __call__(self, entries: list[EpochEntry]) -> None:
-        """Replace what the file holds."""
-        write_leader_epochs(self._file_system, self._directory, entries)
-
-
 class LogLoader:
     """Loads one log; used once."""
 
@@ -106,13 +93,14 @@ class LogLoader:
         self._was_clean = request.was_clean
         self._recovery_point = request.recovery_point
         # Nothing that holds this object: the log keeps it, and with it all that was read here.
-        self._store_epochs = _EpochFile(self._file_system, self._directory)
+        self._store_epochs = EpochFile(self._file_system, self._directory)
         self._snapshots = ProducerSnapshots(self._file_system, self._directory)
         self._producers = ProducerStateManager(request.topic_partition)
         self._segments = LogSegments()
         self._names: list[str] = []
         self._last_snapshot_offset = 0
         self._has_recovered = False
+        self._latest_epoch = -1  # of the last batch that was recovered
         self._recovered: set[int] = set()  # base offsets
         self._epochs: LeaderEpochCache
         self._stored_epochs: list[EpochEntry] = []
@@ -127,6 +115,8 @@ class LogLoader:
         if not self._was_clean:
             self._recover_segments()
         end_offset = self._end_offset()
+        if not self._was_clean and end_offset < self._recovery_point:
+            end_offset = self._recover_all(end_offset)
         self._distrust(end_offset)
         start_offset = self._request.log_start_offset
         if len(self._segments):
@@ -280,7 +270,7 @@ class LogLoader:
         """Check everything behind the recovery point; cut at the first broken batch."""
         unflushed = self._segments.from_offset(self._recovery_point)
         for index, segment in enumerate(unflushed):
-            if index and self._misses_records_before(segment):
+            if index and (self._misses_records_before(segment) or self._is_older(segment)):
                 self._remove(unflushed[index:])
                 return
             cut_bytes = self._recover(segment)
@@ -290,6 +280,17 @@ class LogLoader:
                 )
                 self._remove(unflushed[index + 1 :])
                 return
+
+    def _recover_all(self, end_offset: int) -> int:
+        """The log end: the recovery point behind it is that of a deleted log of this name, or of
+        records that were cut off.
+        """
+        _log.warning("%s ends at %d, before its recovery point", self._directory, end_offset)
+        self._recovery_point = 0
+        self._has_recovered = False
+        self._latest_epoch = -1
+        self._recover_segments()
+        return self._end_offset()
 
     def _misses_records_before(self, segment: LogSegment) -> bool:
         """True where a power loss took the end of the segment before, which was recovered just now,
@@ -302,6 +303,16 @@ class LogLoader:
         if is_cleaned or segment.base_offset == end_offset:
             return False
         _log.warning("%s.log misses the records from %d on", segment.path_stem, end_offset)
+        return True
+
+    def _is_older(self, segment: LogSegment) -> bool:
+        """True where it begins with an earlier leader epoch than the segment before ends with: a
+        power loss has brought it back, and it had been cut off.
+        """
+        epoch = first_epoch(segment)
+        if not 0 <= epoch < self._latest_epoch:
+            return False
+        _log.warning("%s.log has epoch %d after %d", segment.path_stem, epoch, self._latest_epoch)
         return True
 
     def _recover(self, segment: LogSegment) -> int:
@@ -334,25 +345,14 @@ class LogLoader:
         )
         self._recovered.add(base_offset)
         for run in runs:
-            self._learn_epoch(*run)
+            self._epochs.learn(*run)
+            self._latest_epoch = run[0]
         if not self._was_clean:
             self._write_snapshot(producers.map_end_offset)
         # A snapshot that is read leaves expired producers out; so does one that was just made
         # again.
         producers.remove_expired(self._request.now_ms, self._expiration_ms)
         return cut_bytes
-
-    def _learn_epoch(self, epoch: int, first_offset: int, last_offset: int) -> None:
-        """Batches of `epoch` were found: entries that contradict them are of records that had
-        replaced them and were lost.
-        """
-        epochs = self._epochs
-        if epoch >= 0 and (epochs.epoch_for_offset(last_offset) or 0) > epoch:
-            epochs.truncate_from_end(
-                next(e for e in epochs.entries if e.epoch > epoch).start_offset
-            )
-        if epoch > epochs.latest_epoch:
-            epochs.assign(epoch, first_offset)
 
     def _producers_at(self, offset: int) -> None:
         """Producer state at the start of a segment that is to be recovered."""
@@ -438,6 +438,8 @@ class LogLoader:
             _log.warning("Removing segment %s", segment.path_stem)
             self._segments.remove(segment)
             self._snapshots.delete(segment.base_offset)
+            # Where the log ends there now, it is written again.
+            self._last_snapshot_offset = min(self._last_snapshot_offset, segment.base_offset - 1)
             segment.delete()
 
     def _load_producers(self, start_offset: int, end_offset: int) -> None:

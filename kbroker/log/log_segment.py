@@ -328,8 +328,8 @@ class LogSegment:
         file_size = self._file_system.size(self.records.path)
         self.records.truncate_to(valid)
         self.time_index.maybe_append(*self._largest_entry(), closing=True)
-        self.offset_index.trim()
-        self.time_index.trim()
+        for index in (self.offset_index, self.time_index, self.transaction_index):
+            index.trim()
         return file_size - valid
 
     def truncate_to(self, offset: int, now_ms: int) -> int:

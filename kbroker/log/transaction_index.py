@@ -30,7 +30,7 @@ class TransactionIndex(SegmentPart):
     Loaded whole at first use; owned by the event loop, except `sync`.
     """
 
-    __slots__ = ("_entries", "_file_system", "_written", "base_offset")
+    __slots__ = ("_entries", "_file_system", "_found", "_written", "base_offset")
 
     def __init__(self, file_system: FileSystem, path: str, base_offset: int) -> None:
         super().__init__(path)
@@ -38,6 +38,7 @@ class TransactionIndex(SegmentPart):
         self._file_system = file_system
         self._entries: list[AbortedTxn] | None = None
         self._written = 0  # so many of them are in the file
+        self._found = b""  # what the file held at `reset`, until `trim`
 
     @property
     def entries(self) -> list[AbortedTxn]:
@@ -67,11 +68,13 @@ class TransactionIndex(SegmentPart):
             return
         pack = TRANSACTION_INDEX_ENTRY.pack
         data = [pack(TRANSACTION_INDEX_VERSION, *entry) for entry in entries[self._written :]]
-        file = self._file_system.open(self.path, create=True)
-        try:
-            file.pwrite(b"".join(data), self._written * TRANSACTION_INDEX_ENTRY.size)
-        finally:
-            file.close()
+        position = self._written * TRANSACTION_INDEX_ENTRY.size
+        if not self._found or not self._found.startswith(b"".join(data), position):
+            file = self._file_system.open(self.path, create=True)
+            try:
+                file.pwrite(b"".join(data), position)
+            finally:
+                file.close()
         self._written = len(entries)
 
     def collect(self, fetch_offset: int, upper_bound_offset: int) -> tuple[list[AbortedTxn], bool]:
@@ -99,11 +102,21 @@ class TransactionIndex(SegmentPart):
             self._entries = kept
 
     def reset(self) -> None:
-        """Drop all entries, whatever the file holds."""
+        """Drop all entries, whatever the file holds, to append them anew and `trim`.
+
+        What comes out as it was is not written: a power loss cannot take it.
+        """
         if self._file_system.exists(self.path):
-            self._file_system.truncate(self.path, 0)
+            self._found = self._file_system.read_bytes(self.path)
         self._entries = []
         self._written = 0
+
+    def trim(self) -> None:
+        """Cut off what the file held beyond the entries that were appended since `reset`."""
+        size = self._written * TRANSACTION_INDEX_ENTRY.size
+        if len(self._found) > size:
+            self._file_system.truncate(self.path, size)
+        self._found = b""
 
     def sanity_check(self) -> None:
         """CorruptIndexError where an entry cannot be, or the file is cut."""

@@ -344,6 +344,39 @@ def test_a_segment_cut_while_its_index_was_rebuilt_is_followed_by_none(tmp_path:
     assert (values(log), log.log_end_offset) == (ALL[:1], 1)
 
 
+def test_segments_of_an_earlier_epoch_that_a_power_loss_brought_back_are_removed(
+    tmp_path: Path,
+) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    log = open_log(tmp_path / "c", segment_bytes=360)
+    for index in range(2):
+        options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": index}
+        log.append_as_leader(batch(b"n" * 90, **options), 7, NOW_MS)
+    first = f"{FIRST}.log"
+    (directory / first).write_bytes((tmp_path / "c" / first).read_bytes())
+
+    again = open_log(directory, was_clean=False)
+
+    assert values(again) == [b"n" * 90] * 2
+    assert again.leader_epoch_cache.entries == [(7, 0)]
+    assert (directory / f"{SECOND}.snapshot").exists()  # of the log end
+
+
+def test_a_log_that_ends_before_its_recovery_point_is_checked_from_its_start(
+    tmp_path: Path,
+) -> None:
+    directory = crashed(tmp_path / "a", tmp_path / "b")
+    first = directory / f"{FIRST}.log"
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1
+    first.write_bytes(data)
+
+    log = open_log(directory, recovery_point=43, was_clean=False)  # of a deleted log
+
+    assert values(log) == ALL[:1]
+    assert log.log_end_offset == 1
+
+
 def test_a_cleaned_log_may_lack_the_end_of_a_segment(tmp_path: Path) -> None:
     directory = without_the_end_of_its_first_segment(tmp_path / "a", tmp_path / "b")
 

@@ -93,3 +93,24 @@ def test_an_entry_before_the_segment_is_corrupt(index: TransactionIndex, tmp_pat
 
     with pytest.raises(CorruptIndexError):
         late.sanity_check()
+
+
+def test_what_is_made_anew_as_it_was_is_not_written(index: TransactionIndex) -> None:
+    data = Path(index.path).read_bytes()
+    index.reset()
+
+    index.append(FIRST)
+    assert Path(index.path).read_bytes() == data  # never shorter on the way
+    index.append(SECOND)
+    index.trim()
+
+    assert Path(index.path).read_bytes() == data
+    assert index.entries == [FIRST, SECOND]
+
+
+def test_entries_that_are_not_made_anew_are_cut_off(index: TransactionIndex) -> None:
+    index.reset()
+    index.append(SECOND)
+    index.trim()
+
+    assert TransactionIndex(RealFileSystem(), index.path, 0).entries == [SECOND]
