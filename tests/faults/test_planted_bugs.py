@@ -11,7 +11,7 @@ from tests.faults.crash_images import hunt
 from tests.faults.planted_bugs import PLANTED, Mistake
 
 SEED = 7
-ENOUGH_IMAGES = 320
+ENOUGH_IMAGES = 960
 
 
 @pytest.fixture(autouse=True)
