@@ -227,7 +227,11 @@ def test_an_index_made_anew_after_a_clean_stop_costs_no_producer(tmp_path: Path,
     log = open_log(tmp_path, segment_bytes=360)
     for index, producer_id in enumerate((7, 8, 8, 8)):
         sequence = max(index - 1, 0)
-        options = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
+        options: dict[str, Any] = {
+            "producer_id": producer_id,
+            "producer_epoch": 0,
+            "base_sequence": sequence,
+        }
         log.append_as_leader(batch(b"%d" % index * 90, **options), 0, NOW_MS)
     log.close()
     snapshot = tmp_path / "00000000000000000004.snapshot"
@@ -350,7 +354,7 @@ def test_segments_of_an_earlier_epoch_that_a_power_loss_brought_back_are_removed
     directory = crashed(tmp_path / "a", tmp_path / "b")
     log = open_log(tmp_path / "c", segment_bytes=360)
     for index in range(2):
-        options = {"producer_id": 5, "producer_epoch": 0, "base_sequence": index}
+        options: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0, "base_sequence": index}
         log.append_as_leader(batch(b"n" * 90, **options), 7, NOW_MS)
     first = f"{FIRST}.log"
     (directory / first).write_bytes((tmp_path / "c" / first).read_bytes())
