@@ -363,9 +363,12 @@ def _new_cleaner(file_system: FileSystem, *, in_process: bool) -> CleanerWorker:
     from kbroker.server import cleaner_workers  # with the first job: start-up cost
 
     # Another process knows nothing of files that are not the system's.
-    if in_process and isinstance(file_system, RealFileSystem):
+    if not isinstance(file_system, RealFileSystem):
+        return cleaner_workers.ThreadWorker(file_system)
+    if in_process:
         return cleaner_workers.ProcessWorker()
-    return cleaner_workers.ThreadWorker(file_system)
+    # Its own count of open files: a thread must not close what the loop is about to send from.
+    return cleaner_workers.ThreadWorker(type(file_system)())
 
 
 def _close_tree(tree: EmbeddedTree) -> None:
