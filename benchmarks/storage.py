@@ -27,8 +27,8 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
-from kbroker.log.log_loader import LoadRequest, load_log
 from kbroker.log.log_state import LogEnvironment
+from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import assign_offset, read_header
 

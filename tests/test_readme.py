@@ -22,7 +22,7 @@ from kbroker.cli.__main__ import cli
 from kbroker.config.kafka_config import config_key
 from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.config.topic_config import topic_config_key
-from kbroker.log.load_progress import DirectoryProgress
+from kbroker.log.recovery.load_progress import DirectoryProgress
 from kbroker.server.recovery_display import describe
 from tests.compatibility_table import README, table, table_in
 from tests.golden import golden_logs

@@ -106,7 +106,7 @@ def test_some_imports_have_one_home(package: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [p for p in (ROOT / "kbroker" / "log").glob("*.py") if p.name != "file_system.py"],
+    [p for p in (ROOT / "kbroker" / "log").rglob("*.py") if p.name != "file_system.py"],
     ids=relative,
 )
 def test_all_file_access_of_the_log_goes_through_the_file_system(path: Path) -> None:

@@ -26,11 +26,11 @@ from kbroker.log.format import (
     TRANSACTION_INDEX_SUFFIX,
     offset_of,
 )
-from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.index.index_file import CorruptIndexError
+from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.inspection.index_check import used_entries
 from kbroker.log.inspection.log_directory_view import CHECKPOINT_FILES
 from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
-from kbroker.log.transaction_index import TransactionIndex
 
 Rows = Iterator[dict[str, Any]]
 

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kbroker.log.file_records import RecordsSlice
-from kbroker.log.transaction_index import AbortedTxn
+from kbroker.log.index.transaction_index import AbortedTxn
 
 
 class FetchIsolation(IntEnum):

@@ -23,7 +23,6 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.checkpoint import CheckpointError, MetaProperties
-from kbroker.log.directory_scan import scan
 from kbroker.log.doomed_directories import DoomedDirectories
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
@@ -33,15 +32,16 @@ from kbroker.log.format import (
     delete_directory_name,
     log_directory_name,
 )
-from kbroker.log.load_progress import LoadProgress
 from kbroker.log.log import Log
 from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_directory import LogDirectory
 from kbroker.log.log_flush import recovery_point_to_note
-from kbroker.log.log_loader import LoadRequest, load_log
-from kbroker.log.log_opening import open_logs
 from kbroker.log.log_state import LogEnvironment, PendingFlush
-from kbroker.log.stray_directories import StrayDirectories
+from kbroker.log.recovery.directory_scan import scan
+from kbroker.log.recovery.load_progress import LoadProgress
+from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.recovery.log_opening import open_logs
+from kbroker.log.recovery.stray_directories import StrayDirectories
 from kbroker.log.write_runner import WriteRunner
 from kbroker.model import TopicPartition
 

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
+from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
-from kbroker.log.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
 
 _LOG_END = FetchIsolation.LOG_END

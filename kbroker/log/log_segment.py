@@ -3,7 +3,7 @@
 Law: offsets in a segment rise, and indexes are entered exactly as Kafka does: one entry in both as
 soon as more than `index_interval_bytes` were appended since the last one, and the largest timestamp
 once more at close or roll. What this process appended or recovered is taken at its word; the part
-it only found goes through a `SegmentCheck`. Owned by the event loop; `sync` and reads may run on
+it only found goes through a `FoundRecords`. Owned by the event loop; `sync` and reads may run on
 worker threads.
 """
 
@@ -25,10 +25,10 @@ from kbroker.log.format import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from kbroker.log.offset_index import OffsetIndex
-from kbroker.log.segment_check import DamagedBatchError, SegmentCheck
-from kbroker.log.time_index import TimeIndex
-from kbroker.log.transaction_index import TransactionIndex
+from kbroker.log.found_records import DamagedBatchError, FoundRecords
+from kbroker.log.index.offset_index import OffsetIndex
+from kbroker.log.index.time_index import TimeIndex
+from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.record_batch import BatchHeader
 
@@ -114,7 +114,7 @@ class LogSegment:
         self._first_batch_timestamp: int | None = None
         self._unchecked_bytes = 0  # these first bytes, with offsets below the next, go by `_check`
         self._unchecked_end_offset = 0
-        self._check: SegmentCheck | None = None
+        self._check: FoundRecords | None = None
         stem = f"{directory}/{file_name(base_offset, '')}"
         self.path_stem = stem
         self.records = FileRecords(file_system, stem + LOG_SUFFIX + suffix)
@@ -458,9 +458,9 @@ class LogSegment:
         if self._largest is not None and largest[0] >= self._largest[0]:
             self._largest = largest
 
-    def _checked(self) -> SegmentCheck:
+    def _checked(self) -> FoundRecords:
         if self._check is None:
-            self._check = SegmentCheck(self, self._unchecked_bytes, self._unchecked_end_offset)
+            self._check = FoundRecords(self, self._unchecked_bytes, self._unchecked_end_offset)
         return self._check
 
     def _index_if_room(self, last_offset: int, position: int, largest: tuple[int, int]) -> None:

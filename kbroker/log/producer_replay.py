@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kbroker.log.file_system import Bytes
+from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.producer_snapshot import ProducerSnapshots
 from kbroker.log.producer_state import CompletedTxn, ProducerStateManager, is_expired
-from kbroker.log.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.record.record_batch import BatchHeader, ControlRecord, Record, read_control, records
 
 

@@ -34,9 +34,9 @@ from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.errors import ConfigError
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.load_progress import LoadProgress
 from kbroker.log.log_manager import LogManager
 from kbroker.log.open_files import open_files_of
+from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
 from kbroker.replication.group_commit import FlushPolicy

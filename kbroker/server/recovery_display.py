@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TextIO, TypeVar
 
-from kbroker.log.load_progress import DirectoryProgress, LoadCancelledError, LoadProgress
+from kbroker.log.recovery.load_progress import DirectoryProgress, LoadCancelledError, LoadProgress
 
 _FIRST_S: Final = 1.0
 _TERMINAL_INTERVAL_S: Final = 0.2

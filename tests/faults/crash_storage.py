@@ -13,9 +13,9 @@ from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log import log_opening
 from kbroker.log.file_system import FileSystem
 from kbroker.log.log_manager import LogManager
+from kbroker.log.recovery import log_opening
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
 from kbroker.server.tree_files import TreeDirectory
 from kbroker.zk import zk_paths

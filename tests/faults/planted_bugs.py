@@ -10,14 +10,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kbroker.log import checkpoint, log_directory, log_loader
-from kbroker.log.index_file import IndexFile
+from kbroker.log import checkpoint, log_directory
+from kbroker.log.index.index_file import IndexFile
+from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_loader import LogLoader
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import PendingFlush
-from kbroker.log.transaction_index import TransactionIndex
+from kbroker.log.recovery import log_loader
+from kbroker.log.recovery.log_loader import LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles
 from kbroker.replication.group_commit import GroupCommit
 from kbroker.zk.tree_journal import TreeJournal

@@ -11,8 +11,8 @@ import pytest
 
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.log_cleaner import LogCleaner
-from kbroker.log.log_loader import LogLoader
 from kbroker.log.log_segment import LogSegment
+from kbroker.log.recovery.log_loader import LogLoader
 from tests.faults.test_cleaning_crashes import hunt
 
 _ROUNDS = 600

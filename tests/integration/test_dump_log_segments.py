@@ -19,7 +19,7 @@ from compat_tests.apache_kafka import (
     run_tool,
 )
 from compat_tests.conftest import BrokerProcess
-from kbroker.log.transaction_index import AbortedTxn
+from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
 from tests.integration.directory_writer import DirectoryWriter, KnownProducer, Row
 from tests.integration.written_directory import write_everything

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.log.file_system import RealFileSystem
-from kbroker.log.offset_index import OffsetIndex
+from kbroker.log.index.offset_index import OffsetIndex
 
 BASE_OFFSET = 1_000
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from kbroker.log.cleaner.cleaning_job import CleaningJob
 from kbroker.log.file_system import Bytes, FileSystem
 from kbroker.log.format import CLEANED_SUFFIX
+from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.log.log_segment import LogSegment, SegmentConfig
-from kbroker.log.transaction_index import AbortedTxn
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.record_batch import BatchHeader
 

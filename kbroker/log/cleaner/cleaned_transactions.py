@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heapify, heappop
 
-from kbroker.log.transaction_index import AbortedTxn
+from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader, ControlRecord, read_control, records
 
 

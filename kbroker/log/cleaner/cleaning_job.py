@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbroker.log.transaction_index import AbortedTxn
+from kbroker.log.index.transaction_index import AbortedTxn
 
 
 class SourceSegment(NamedTuple):

@@ -37,7 +37,7 @@ from kbroker.log.cleaner.cleaning_job import (
 )
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import CLEANED_SUFFIX
-from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.segment_swap import SegmentSwap

@@ -16,7 +16,8 @@ from kbroker.log.format import (
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.index.index_file import CorruptIndexError
+from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.log.inspection.batch_check import (
     Problem,
     header_problems,
@@ -27,7 +28,6 @@ from kbroker.log.inspection.finding import Finding, Severity
 from kbroker.log.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.log.inspection.log_walk import CUT, NOT_CUT, REBUILT, LogWalk
 from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
-from kbroker.log.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.record import record_batch
 from kbroker.record.compression import NONE
 from kbroker.record.record_batch import CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BatchHeader

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.log.inspection.batch_check import Problem
-from kbroker.log.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader
 
 

@@ -11,8 +11,8 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_loader import LoadRequest, load_log
 from kbroker.log.log_state import LogEnvironment
+from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
 from tests.fakes.memory_file_system import MemoryFileSystem

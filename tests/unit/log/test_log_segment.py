@@ -7,7 +7,7 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.format import MAX_RELATIVE_OFFSET, parse_directory_name
-from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.log_segment import LogSegment, RollParams, SegmentConfig
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import BatchHeader, Record, build, read_header

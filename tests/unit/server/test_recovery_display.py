@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from kbroker.log.load_progress import LoadCancelledError, LoadProgress
+from kbroker.log.recovery.load_progress import LoadCancelledError, LoadProgress
 from kbroker.server.recovery_display import RecoveryDisplay, describe, load_with_progress
 
 MIB = 1024 * 1024

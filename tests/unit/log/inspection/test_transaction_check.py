@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.log.inspection.transaction_check import TransactionCheck
-from kbroker.log.transaction_index import AbortedTxn
 from kbroker.record.record_batch import (
     CONTROL_BIT,
     TRANSACTIONAL_BIT,

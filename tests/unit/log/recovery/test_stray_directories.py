@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kbroker.log.file_system import RealFileSystem
-from kbroker.log.stray_directories import StrayDirectories
+from kbroker.log.recovery.stray_directories import StrayDirectories
 
 
 def test_strays_of_one_topic_are_renamed_with_their_files(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import OFFSET_INDEX_ENTRY
-from kbroker.log.index_file import CorruptIndexError, IndexFile
+from kbroker.log.index.index_file import CorruptIndexError, IndexFile
 
 
 class OffsetIndex(IndexFile):

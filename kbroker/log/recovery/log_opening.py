@@ -14,10 +14,10 @@ from kbroker.errors import KafkaError
 from kbroker.log.checkpoint import CheckpointError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOG_SUFFIX, offset_of
-from kbroker.log.load_progress import LoadProgress
 from kbroker.log.log import Log
-from kbroker.log.log_loader import LoadRequest, load_log
 from kbroker.log.log_state import LogEnvironment
+from kbroker.log.recovery.load_progress import LoadProgress
+from kbroker.log.recovery.log_loader import LoadRequest, load_log
 
 Outcome = Log | StorageError | CheckpointError | KafkaError
 

@@ -36,16 +36,8 @@ from kbroker.log.format import (
     file_name,
     offset_of,
 )
-from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
-from kbroker.log.load_checks import (
-    agree_with,
-    are_rising,
-    are_witnessed,
-    first_epoch,
-    sound_end_offset,
-    tail_of,
-)
 from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
@@ -53,6 +45,14 @@ from kbroker.log.log_state import LogEnvironment, LogState, segment_config
 from kbroker.log.producer_replay import load_snapshot, replay_batch, replay_segments
 from kbroker.log.producer_snapshot import ProducerSnapshots, snapshot_offsets
 from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.recovery.load_checks import (
+    agree_with,
+    are_rising,
+    are_witnessed,
+    first_epoch,
+    sound_end_offset,
+    tail_of,
+)
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchHeader
 

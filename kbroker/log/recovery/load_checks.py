@@ -11,11 +11,11 @@ from itertools import pairwise
 
 from kbroker.errors import KafkaError
 from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.log.found_records import DamagedBatchError
+from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
-from kbroker.log.segment_check import DamagedBatchError
-from kbroker.log.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader
 
 _MAX_WITNESSED = 100  # newest entries of a transaction index: older ones are rarely asked for

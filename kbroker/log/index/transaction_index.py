@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import TRANSACTION_INDEX_ENTRY, TRANSACTION_INDEX_VERSION
-from kbroker.log.index_file import CorruptIndexError
+from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.segment_part import SegmentPart
 
 

@@ -16,7 +16,7 @@ from kbroker.log.format import (
     parse_directory_name,
 )
 from kbroker.log.log_directory import LogDirectory
-from kbroker.log.log_loader import LoadRequest
+from kbroker.log.recovery.log_loader import LoadRequest
 
 _CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic of this broker
 

@@ -6,8 +6,8 @@ import pytest
 
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.format import TIME_INDEX_ENTRY
-from kbroker.log.index_file import CorruptIndexError
-from kbroker.log.time_index import TimeIndex
+from kbroker.log.index.index_file import CorruptIndexError
+from kbroker.log.index.time_index import TimeIndex
 
 
 def open_index(directory: Path, max_size_bytes: int = 1000) -> TimeIndex:

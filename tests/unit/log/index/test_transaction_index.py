@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.file_system import RealFileSystem
-from kbroker.log.index_file import CorruptIndexError
-from kbroker.log.transaction_index import AbortedTxn, TransactionIndex
+from kbroker.log.index.index_file import CorruptIndexError
+from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
 from tests.golden import golden_logs
 
 FIRST = AbortedTxn(producer_id=1, first_offset=10, last_offset=20, last_stable_offset=15)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import TIME_INDEX_ENTRY
-from kbroker.log.index_file import CorruptIndexError, IndexFile
+from kbroker.log.index.index_file import CorruptIndexError, IndexFile
 from kbroker.model import NO_TIMESTAMP
 
 

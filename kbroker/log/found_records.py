@@ -20,8 +20,8 @@ from typing import Final, Protocol
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.batch_audit import BatchAudit, Damage
 from kbroker.log.file_records import FileRecords
-from kbroker.log.offset_index import OffsetIndex
-from kbroker.log.time_index import TimeIndex
+from kbroker.log.index.offset_index import OffsetIndex
+from kbroker.log.index.time_index import TimeIndex
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import MAGIC, BatchHeader
@@ -69,7 +69,7 @@ class _Stretch:
     expected: int
 
 
-class SegmentCheck:
+class FoundRecords:
     """The first `limit` bytes of a segment, with offsets below `end_offset`."""
 
     def __init__(self, segment: IndexedRecords, limit: int, end_offset: int) -> None:

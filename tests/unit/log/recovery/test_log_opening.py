@@ -9,11 +9,11 @@ import pytest
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import RealFileSystem
-from kbroker.log.load_progress import LoadCancelledError, LoadProgress
 from kbroker.log.log import Log
-from kbroker.log.log_loader import LoadRequest
-from kbroker.log.log_opening import open_logs
 from kbroker.log.log_state import LogEnvironment
+from kbroker.log.recovery.load_progress import LoadCancelledError, LoadProgress
+from kbroker.log.recovery.log_loader import LoadRequest
+from kbroker.log.recovery.log_opening import open_logs
 from kbroker.model import TopicPartition
 from tests.fakes.log_maker import NOW_MS, batch, manager, open_log
 

@@ -6,8 +6,8 @@ import pytest
 
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.format import OFFSET_INDEX_ENTRY
-from kbroker.log.index_file import CorruptIndexError, floor_slot
-from kbroker.log.offset_index import OffsetIndex
+from kbroker.log.index.index_file import CorruptIndexError, floor_slot
+from kbroker.log.index.offset_index import OffsetIndex
 
 LITERAL = bytes.fromhex("00000002 00000010  00000005 00000020  00000009 00000030")
 
