@@ -22,8 +22,8 @@ def first_produce(broker: RunningBroker) -> Figures:
     """From starting the process to the first acknowledged record; memory when idle afterwards."""
     raw_client.create_topic(broker.address, "first")
     client = raw_client.RawClient(broker.address)
-    client.send(raw_client.produce_frame("first", raw_client.batch_of(100, 10), acks=-1))
-    raw_client.produced(client.receive())
+    frame = raw_client.produce_frame("first", raw_client.batch_of(100, 10), acks=-1)
+    raw_client.produce_first(client, frame)
     elapsed = time.perf_counter() - broker.started_at
     client.close()
     time.sleep(1)
@@ -37,8 +37,7 @@ def produce_requests(acks: int, in_flight: int, requests: int = 20_000) -> Load:
         raw_client.create_topic(broker.address, "requests")
         client = raw_client.RawClient(broker.address)
         frame = raw_client.produce_frame("requests", raw_client.batch_of(16_384), acks)
-        client.send(frame)
-        raw_client.produced(client.receive())
+        raw_client.produce_first(client, frame)
         client.pipeline(frame, requests // 4, in_flight)  # warm-up
         cpu, begun = broker.cpu_s(), time.perf_counter()
         client.pipeline(frame, requests, in_flight)

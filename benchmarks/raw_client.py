@@ -83,6 +83,7 @@ class RawClient:
 
 
 _FLEXIBLE_FROM = {0: 9, 1: 12, 3: 9, 19: 5, 44: 1}
+_NOT_LED_YET = frozenset({3, 5, 6})  # error codes right after a topic was made
 
 
 def is_flexible(key: int, version: int) -> bool:
@@ -157,6 +158,18 @@ def produced(answer: memoryview) -> int:
     if code:
         raise RuntimeError(f"produce answered error {code}")
     return code
+
+
+def produce_first(client: RawClient, frame: bytes) -> None:
+    """Produce to a topic that was just made, until the broker has heard that it leads it."""
+    while True:
+        client.send(frame)
+        response = codec.decode(ProduceResponse, 9, bytes(client.receive()), 5)[0]
+        code = response.responses[0].partition_responses[0].error_code
+        if not code:
+            return
+        if code not in _NOT_LED_YET:
+            raise RuntimeError(f"produce answered error {code}")
 
 
 def create_topic(address: tuple[str, int], topic: str, partitions: int = 1) -> None:

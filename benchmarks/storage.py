@@ -103,6 +103,7 @@ def growing_log() -> Load:
             for size_mb in _LOG_SIZES_MB:
                 while log.segments.size_bytes < size_mb * 1_000_000 - _APPENDS * len(batch):
                     _append(log, filler)
+                log.flush()  # else a slow disk makes the process wait that has written most
                 figures[f"append_at_{size_mb}_mb_us"] = _timed_appends(log, batch)
             log.flush()
             log.close()
