@@ -173,6 +173,7 @@ class Channel(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         """The client sends no more. Requests it has sent are still answered."""
         self._eof = True
+        self.reclaim()  # thousands of idle clients may leave in one turn of the loop
         self._loop.call_soon(self._run)
         return True  # `_run` closes when nothing is left to answer
 

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from types import SimpleNamespace
+from typing import cast
+
+from kbroker.network.channel import Channel, ChannelOwner
+from kbroker.network.receive_buffers import ReceiveBuffers
+from tests.fakes.scripted_channel import ScriptedChannel
+
+
+def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> None:
+    async def leave() -> tuple[bool, bool]:
+        owner = cast(ChannelOwner, SimpleNamespace(buffers=ReceiveBuffers(1 << 20)))
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            channel = Channel(owner, ours, ScriptedChannel().connection)
+            channel.get_buffer(-1)  # as the event loop does before it learns of the end
+            held_before = channel.holds_buffer
+            channel.eof_received()
+            return held_before, channel.holds_buffer
+
+    assert asyncio.run(leave()) == (True, False)
