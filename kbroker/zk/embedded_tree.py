@@ -1,8 +1,9 @@
 """A tree of znodes in this process: kept in memory, and in a directory when it is given one.
 
-Law: every method finishes without suspending. Sessions of several brokers may share one tree; each
-sees the others' changes through watches, which are called from the event loop after the change. At
-open, the sessions of the process before are over, so their ephemeral nodes go.
+Law: every method finishes without suspending, but for `multi_all` and `get_all`, which let others
+run in between. Sessions of several brokers may share one tree; each sees the others' changes
+through watches, which are called from the event loop after the change. At open, the sessions of the
+process before are over, so their ephemeral nodes go.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kbroker.zk.tree import (
     SessionState,
     SetOp,
     Stat,
+    TreeError,
     TreeUnavailableError,
     Watch,
     WatchEvent,
@@ -38,6 +40,7 @@ log = logging.getLogger(__name__)
 
 # Above this, a snapshot at open or close makes the next start quicker.
 _COMPACT_IDLE_BYTES = 1 << 20
+_TURN_OPERATIONS = 64  # of a long row, then others get their turn: about a millisecond
 _Watches = dict[str, dict[tuple["TreeSession", Watch], None]]
 _DATA_EVENTS = frozenset({EventType.CREATED, EventType.DELETED, EventType.DATA_CHANGED})
 _CHILD_EVENTS = frozenset({EventType.CHILDREN_CHANGED, EventType.DELETED})
@@ -76,10 +79,13 @@ class EmbeddedTree:
 
     def session(self) -> TreeSession:
         """Open a session. Its id is the zxid of its opening, so no two sessions ever share one."""
-        self._commit((), session_id=0, lazy=True)  # the session ends with this process
-        session = TreeSession(self, self._zxid)
+        session = TreeSession(self, self._new_session_id())
         self._sessions[session.session_id] = session
         return session
+
+    def _new_session_id(self) -> int:
+        self._commit((), session_id=0, lazy=True)  # the session ends with this process
+        return self._zxid
 
     def close(self) -> None:
         """End all sessions and close the files."""
@@ -152,6 +158,9 @@ class EmbeddedTree:
 
     def _end(self, session: TreeSession) -> None:
         self._sessions.pop(session.session_id, None)
+        self._drop_ephemerals(session.session_id)
+
+    def _forget_watches(self, session: TreeSession) -> None:
         for watches in (self._data_watches, self._child_watches):
             for path in list(watches):
                 kept = {key: None for key in watches[path] if key[0] is not session}
@@ -159,22 +168,32 @@ class EmbeddedTree:
                     watches[path] = kept
                 else:
                     del watches[path]
-        self._drop_ephemerals(session.session_id)
 
 
 class TreeSession:
-    """One session over an embedded tree; fulfils `Tree`."""
+    """One session over an embedded tree, and those that follow it; fulfils `Tree`.
+
+    Nothing ends or interrupts it by itself; `expire` and `suspend` do what an ensemble does to its
+    clients.
+    """
 
     def __init__(self, store: EmbeddedTree, session_id: int) -> None:
         self._store = store
         self._session_id = session_id
-        self._alive = True
+        self._state = SessionState.CONNECTED
+        self._closed = False
         self._listeners: list[SessionListener] = []
+        self._missed: list[tuple[Watch, WatchEvent]] = []  # while it was not connected
 
     @property
     def session_id(self) -> int:
         """Owner of the ephemeral nodes made through this session."""
         return self._session_id
+
+    @property
+    def state(self) -> SessionState:
+        """How the session stands."""
+        return self._state
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
         """Data and stat; raises NoNodeError."""
@@ -225,42 +244,103 @@ class TreeSession:
         """Delete a node."""
         self._commit((DeleteOp(path, version),))
 
-    async def multi(self, ops: Sequence[Op], *, lazy: bool = False) -> list[OpResult]:
-        """Do all or nothing; see `Tree.multi` for `lazy`."""
-        return self._commit(ops, lazy=lazy)
+    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        """Do all or nothing."""
+        return self._commit(ops)
 
-    async def flush(self) -> None:
-        """Bring lazy transactions to the device."""
+    async def multi_all(
+        self, transactions: Sequence[Sequence[Op]]
+    ) -> list[list[OpResult] | TreeError]:
+        """Do many transactions, with one sync at the end."""
+        outcomes: list[list[OpResult] | TreeError] = []
+        for number, ops in enumerate(transactions, start=1):
+            try:
+                outcomes.append(self._commit(ops, lazy=True))
+            except TreeUnavailableError:
+                raise
+            except TreeError as error:
+                outcomes.append(error)
+            if number % _TURN_OPERATIONS == 0:
+                await asyncio.sleep(0)
         self._store._flush()
+        return outcomes
+
+    async def get_all(
+        self, paths: Sequence[str], watch: Watch | None = None
+    ) -> list[tuple[bytes | None, Stat] | None]:
+        """Data and stat of many nodes, None for one that is not there."""
+        found: list[tuple[bytes | None, Stat] | None] = []
+        for number, path in enumerate(paths, start=1):
+            try:
+                found.append(await self.get(path, watch))
+            except NoNodeError:
+                found.append(None)
+            if number % _TURN_OPERATIONS == 0:
+                await asyncio.sleep(0)
+        return found
 
     def add_session_listener(self, listener: SessionListener) -> None:
         """Call `listener` whenever the state of the session changes."""
         self._listeners.append(listener)
 
     async def close(self) -> None:
-        """End the session; nobody is told, the owner asked for it."""
-        if self._alive:
-            self._alive = False
+        """End the session for good; nobody is told, the owner asked for it."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._state is not SessionState.LOST:
             self._store._end(self)
+        self._state = SessionState.LOST
+        self._store._forget_watches(self)
+        self._missed.clear()
 
     def expire(self) -> None:
-        """End the session as an ensemble does with a client it has not heard of:
-        the listeners get LOST.
-        """
-        if self._alive:
-            self._alive = False
+        """End the session as an ensemble does with a client it has not heard of."""
+        if not self._closed and self._state is not SessionState.LOST:
             self._store._end(self)
-            for listener in self._listeners:
-                listener(SessionState.LOST)
+            self._turn(SessionState.LOST)
+
+    def renew(self) -> None:
+        """Open the session that follows one that was lost."""
+        assert self._state is SessionState.LOST
+        assert not self._closed
+        self._session_id = self._store._new_session_id()
+        self._store._sessions[self._session_id] = self
+        self._connect()
+
+    def suspend(self) -> None:
+        """Cut the connection; the session lives on."""
+        assert self._state is SessionState.CONNECTED
+        self._turn(SessionState.SUSPENDED)
+
+    def resume(self) -> None:
+        """Connect again, in time."""
+        assert self._state is SessionState.SUSPENDED
+        self._connect()
+
+    def _connect(self) -> None:
+        self._turn(SessionState.CONNECTED)
+        missed, self._missed = self._missed, []
+        for watch, event in missed:
+            asyncio.get_running_loop().call_soon(self._deliver, watch, event)
+
+    def _turn(self, state: SessionState) -> None:
+        self._state = state
+        for listener in list(self._listeners):
+            listener(state)
+
+    def _check(self, path: str) -> None:
+        if self._closed or self._state is SessionState.LOST:
+            raise SessionExpiredError(path)
+        if self._state is SessionState.SUSPENDED:
+            raise TreeUnavailableError(path)
 
     def _tree(self, path: str) -> DataTree:
-        if not self._alive:
-            raise SessionExpiredError(path)
+        self._check(path)
         return self._store._tree
 
     def _commit(self, ops: Sequence[Op], *, lazy: bool = False) -> list[OpResult]:
-        if not self._alive:
-            raise SessionExpiredError(ops[0].path if ops else "")
+        self._check(ops[0].path if ops else "")
         return self._store._commit(ops, self._session_id, lazy=lazy)
 
     def _create(self, op: CreateOp) -> str:
@@ -276,5 +356,9 @@ class TreeSession:
             end = path.find("/", end + 1)
 
     def _deliver(self, watch: Watch, event: WatchEvent) -> None:
-        if self._alive:
+        if self._closed:
+            return
+        if self._state is SessionState.CONNECTED:
             watch(event)
+        else:
+            self._missed.append((watch, event))

@@ -10,7 +10,14 @@ Laws a store keeps:
   higher than any before;
 - a watch fires once, on the event loop, after the change it tells of can be read; callbacks come in
   the order of the changes; the same callback set twice on one path fires once;
-- when a session ends, its ephemeral nodes go in one transaction.
+- when a session ends, its ephemeral nodes go in one transaction;
+- a tree outlives its session: when the ensemble ends it (LOST), the tree opens another one by
+  itself, tells it with CONNECTED, and has another `session_id` then. What was asked through the
+  session before fails with SessionExpiredError; its ephemeral nodes have to be made anew;
+- watches outlive both a broken connection and a session: once the tree is connected again, those
+  fire whose node or children have changed meanwhile, with the type of the change;
+- a write whose answer was lost with the connection is looked up, never blindly repeated: no
+  sequential node is made twice, and no version check fails because of the tree's own write.
 """
 
 from __future__ import annotations
@@ -59,12 +66,13 @@ class WatchEvent:
 class SessionState(Enum):
     """How a session stands.
 
-    LOST is final: ephemeral nodes and watches are gone, a new session is needed.
+    The moves are CONNECTED -> SUSPENDED -> CONNECTED (the same session), and CONNECTED or SUSPENDED
+    -> LOST -> CONNECTED (a new one).
     """
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"  # the store cannot be reached now; the session may still live
-    LOST = "lost"
+    LOST = "lost"  # the session has ended, with its ephemeral nodes
 
 
 Watch = Callable[[WatchEvent], None]
@@ -142,12 +150,16 @@ class NoChildrenForEphemeralsError(TreeError):
     """An ephemeral node cannot have children."""
 
 
-class SessionExpiredError(TreeError):
-    """The session has ended; nothing can be asked through it any more."""
+class NodeTooLargeError(TreeError):
+    """The data is larger than the store takes (an ensemble: 1 MiB by default, jute.maxbuffer)."""
 
 
 class TreeUnavailableError(TreeError):
     """The store cannot be reached or cannot be written now; the operation may be tried again."""
+
+
+class SessionExpiredError(TreeUnavailableError):
+    """The session ended before the answer came; or the tree has been closed."""
 
 
 class Tree(Protocol):
@@ -155,7 +167,12 @@ class Tree(Protocol):
 
     @property
     def session_id(self) -> int:
-        """Owner of the ephemeral nodes made through this session."""
+        """Owner of the ephemeral nodes made through this session; another one after LOST."""
+        ...
+
+    @property
+    def state(self) -> SessionState:
+        """How the session stands now."""
         ...
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
@@ -199,21 +216,37 @@ class Tree(Protocol):
         """Delete a node. Raises NoNodeError, BadVersionError, NotEmptyError."""
         ...
 
-    async def multi(self, ops: Sequence[Op], *, lazy: bool = False) -> list[OpResult]:
-        """Do all or nothing; `lazy`: one of many, which `flush` makes durable together.
+    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        """Do all or nothing.
 
         The error raised is that of the first operation that fails, with its `op_index`.
         """
         ...
 
-    async def flush(self) -> None:
-        """Return when every lazy `multi` before is as durable as the others were at once."""
+    async def multi_all(
+        self, transactions: Sequence[Sequence[Op]]
+    ) -> list[list[OpResult] | TreeError]:
+        """Do many transactions in their order, each all or nothing by itself.
+
+        Returns, per transaction, its results or the error that refused it. Everything is as durable
+        as after `multi` when this returns; it may let other tasks run in between. Raises
+        TreeUnavailableError where a store went away half way: some of them have been done then.
+        """
+        ...
+
+    async def get_all(
+        self, paths: Sequence[str], watch: Watch | None = None
+    ) -> list[tuple[bytes | None, Stat] | None]:
+        """Data and stat of many nodes, None for one that is not there (and is not watched)."""
         ...
 
     def add_session_listener(self, listener: SessionListener) -> None:
-        """Call `listener` on the event loop whenever the state of the session changes."""
+        """Call `listener` on the event loop whenever the state of the session changes.
+
+        At the time of the call `state` and `session_id` are the new ones.
+        """
         ...
 
     async def close(self) -> None:
-        """End the session: its ephemeral nodes go. Closing twice does nothing."""
+        """End the session for good: its ephemeral nodes go. Closing twice does nothing."""
         ...

@@ -143,22 +143,29 @@ class ZkUtils:
         """Make the feature node of a new cluster."""
         await self._create_if_absent(zk_paths.FEATURE, zk_paths.encode_feature())
 
-    async def fenced(
-        self, ops: Sequence[Op], epoch_version: int, *, lazy: bool = False
-    ) -> list[OpResult]:
-        """Do all of `ops` if this is still the controller; `lazy` as in `Tree.multi`.
+    async def fenced(self, ops: Sequence[Op], epoch_version: int) -> list[OpResult]:
+        """Do all of `ops` if this is still the controller.
 
         Raises ControllerMovedError, or the error of the operation.
         """
+        outcome = (await self.fenced_all([ops], epoch_version))[0]
+        if isinstance(outcome, TreeError):
+            raise outcome
+        return outcome
+
+    async def fenced_all(
+        self, transactions: Sequence[Sequence[Op]], epoch_version: int
+    ) -> list[list[OpResult] | TreeError]:
+        """Do each of many transactions if this is still the controller; see `Tree.multi_all`.
+
+        Raises ControllerMovedError: nothing after the change of controllers was written.
+        """
         check = CheckOp(zk_paths.CONTROLLER_EPOCH, epoch_version)
-        try:
-            results = (await self.tree.multi((check, *ops), lazy=lazy))[1:]
-        except TreeError as error:
-            if error.op_index == 0 and isinstance(error, (BadVersionError, NoNodeError)):
-                raise ControllerMovedError("the controller epoch has been raised") from error
-            raise
-        await self._give_way()
-        return results
+        outcomes = await self.tree.multi_all([(check, *ops) for ops in transactions])
+        for outcome in outcomes:
+            if isinstance(outcome, BadVersionError | NoNodeError) and outcome.op_index == 0:
+                raise ControllerMovedError("the controller epoch has been raised") from outcome
+        return [o if isinstance(o, TreeError) else o[1:] for o in outcomes]
 
     # ---- topics
 
@@ -222,21 +229,19 @@ class ZkUtils:
         except NoNodeError:  # one of them has been removed by hand
             await self._delete_recursive(path, epoch_version)
             await self.delete_topic_deletions([topic], epoch_version)
-            await self.tree.flush()
 
     async def partition_states(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, PartitionStateZnode]:
         """The states of those partitions that have one."""
+        wanted = list(partitions)
+        paths = [zk_paths.partition_state_path(*topic_partition) for topic_partition in wanted]
+        found = await self.tree.get_all(paths)
         states: dict[TopicPartition, PartitionStateZnode] = {}
-        for topic_partition in partitions:
-            path = zk_paths.partition_state_path(*topic_partition)
-            try:
-                data, stat = await self.tree.get(path)
-            except NoNodeError:
-                continue
-            states[topic_partition] = zk_paths.decode_partition_state(path, data, stat.version)
-            await self._give_way()
+        for topic_partition, path, node in zip(wanted, paths, found, strict=True):
+            if node is not None:
+                data, stat = node
+                states[topic_partition] = zk_paths.decode_partition_state(path, data, stat.version)
         return states
 
     async def write_partition_states(
@@ -247,30 +252,26 @@ class ZkUtils:
 
         Raises ControllerMovedError: nothing after it was written.
         """
-        versions: dict[TopicPartition, int | None] = {}
-        for write in writes:
-            op = self._state_op(write, controller_epoch)
-            try:
-                versions[write.topic_partition] = await self._write_state(op, epoch_version)
-            except (NodeExistsError, BadVersionError, NoNodeError):
-                versions[write.topic_partition] = None
-        await self.tree.flush()
-        return versions
+        wanted = list(writes)
+        ops = [(_state_op(write, controller_epoch),) for write in wanted]
+        outcomes = await self.fenced_all(ops, epoch_version)
+        return {
+            write.topic_partition: _written_version(outcome)
+            for write, outcome in zip(wanted, outcomes, strict=True)
+        }
 
     async def create_partition_paths(
         self, partitions: Iterable[TopicPartition], epoch_version: int
     ) -> None:
         """Make the parents of new partitions' states, where absent."""
-        known: set[str] = set()
+        paths: dict[str, None] = {}
         for topic, partition in partitions:
-            paths = [zk_paths.partition_path(topic, partition)]
-            if topic not in known:
-                known.add(topic)
-                paths.insert(0, zk_paths.partitions_path(topic))
-            for path in paths:
-                with suppress(NodeExistsError):
-                    await self.fenced((CreateOp(path),), epoch_version, lazy=True)
-        await self.tree.flush()
+            paths[zk_paths.partitions_path(topic)] = None
+            paths[zk_paths.partition_path(topic, partition)] = None
+        outcomes = await self.fenced_all([(CreateOp(path),) for path in paths], epoch_version)
+        for outcome in outcomes:
+            if isinstance(outcome, TreeError) and not isinstance(outcome, NodeExistsError):
+                raise outcome
 
     # ---- topic deletion
 
@@ -384,17 +385,6 @@ class ZkUtils:
             with suppress(NodeExistsError):
                 await self.tree.create(path, data, make_parents=True)
 
-    def _state_op(self, write: PartitionStateWrite, controller_epoch: int) -> CreateOp | SetOp:
-        path = zk_paths.partition_state_path(*write.topic_partition)
-        data = zk_paths.encode_partition_state(write.leader_and_isr, controller_epoch)
-        if write.expected_version is None:
-            return CreateOp(path, data)
-        return SetOp(path, data, write.expected_version)
-
-    async def _write_state(self, op: CreateOp | SetOp, epoch_version: int) -> int:
-        result = (await self.fenced((op,), epoch_version, lazy=True))[0]
-        return result.version if isinstance(result, Stat) else 0
-
     async def _delete_fenced(self, path: str, epoch_version: int) -> None:
         with suppress(NoNodeError):
             await self.fenced((DeleteOp(path),), epoch_version)
@@ -407,7 +397,23 @@ class ZkUtils:
         for name in names:
             await self._delete_recursive(f"{path}/{name}", epoch_version)
         with suppress(NoNodeError):
-            await self.fenced((DeleteOp(path),), epoch_version, lazy=True)
+            await self.fenced((DeleteOp(path),), epoch_version)
+
+
+def _state_op(write: PartitionStateWrite, controller_epoch: int) -> CreateOp | SetOp:
+    path = zk_paths.partition_state_path(*write.topic_partition)
+    data = zk_paths.encode_partition_state(write.leader_and_isr, controller_epoch)
+    if write.expected_version is None:
+        return CreateOp(path, data)
+    return SetOp(path, data, write.expected_version)
+
+
+def _written_version(outcome: list[OpResult] | TreeError) -> int | None:
+    if isinstance(outcome, NodeExistsError | BadVersionError | NoNodeError):
+        return None
+    if isinstance(outcome, TreeError):
+        raise outcome
+    return outcome[0].version if isinstance(outcome[0], Stat) else 0
 
 
 def _set(event: asyncio.Event, _change: WatchEvent) -> None:

@@ -298,32 +298,92 @@ def test_every_transaction_is_on_the_device_at_once() -> None:
     assert asyncio.run(main()) == (2, 2)  # the header and the name of the journal come first
 
 
-def test_lazy_transactions_share_one_sync() -> None:
-    async def main() -> list[int]:
+def test_many_transactions_share_one_sync() -> None:
+    async def main() -> int:
         files = MemoryTreeFiles()
         session = EmbeddedTree(FixedClock(), files).session()
-        counts = [files.fsyncs]
-        for name in "abc":
-            await session.multi((CreateOp(f"/{name}"),), lazy=True)
-        counts.append(files.fsyncs)
-        await session.flush()
-        counts.append(files.fsyncs)
-        await session.flush()
-        return [*counts, files.fsyncs]
+        before = files.fsyncs
+        await session.multi_all([(CreateOp(f"/{name}"),) for name in "abc"])
+        return files.fsyncs - before
 
-    first, after_writes, flushed, again = asyncio.run(main())
+    assert asyncio.run(main()) == 1
 
-    assert (after_writes - first, flushed - first, again - first) == (0, 1, 1)
+
+def test_of_many_transactions_each_is_refused_by_itself() -> None:
+    async def scenario(tree: EmbeddedTree, session: TreeSession) -> None:
+        done, refused, later = await session.multi_all(
+            [(CreateOp("/a"),), (CreateOp("/b"), CreateOp("/a")), (SetOp("/a", b"x", 0),)]
+        )
+        assert done == ["/a"]
+        assert isinstance(refused, NodeExistsError)
+        assert refused.op_index == 1
+        assert isinstance(later, list)
+        assert await session.children("/") == ["a"]
+
+    run(scenario)
+
+
+def test_many_nodes_are_read_with_none_for_those_that_are_not_there() -> None:
+    async def scenario(tree: EmbeddedTree, session: TreeSession) -> None:
+        await session.create("/a", b"1")
+        seen: list[str] = []
+        found = await session.get_all(["/a", "/b"], lambda event: seen.append(event.path))
+        assert [node and node[0] for node in found] == [b"1", None]
+        await session.set("/a", b"2")
+        await session.create("/b")
+        await asyncio.sleep(0)
+        assert seen == ["/a"]
+
+    run(scenario)
+
+
+def test_what_changed_while_a_session_was_cut_off_is_told_when_it_is_back() -> None:
+    async def scenario(tree: EmbeddedTree, session: TreeSession) -> None:
+        other = tree.session()
+        states: list[SessionState] = []
+        seen: list[WatchEvent] = []
+        other.add_session_listener(states.append)
+        await session.create("/a")
+        await other.get("/a", seen.append)
+        other.suspend()
+        await session.delete("/a")
+        with pytest.raises(TreeUnavailableError):
+            await other.get("/a")
+        await asyncio.sleep(0)
+        assert seen == []
+        other.resume()
+        await asyncio.sleep(0)
+        assert [event.type for event in seen] == [EventType.DELETED]
+        assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
+
+    run(scenario)
+
+
+def test_after_a_lost_session_the_next_has_another_id_and_the_watches_are_kept() -> None:
+    async def scenario(tree: EmbeddedTree, session: TreeSession) -> None:
+        other = tree.session()
+        seen: list[WatchEvent] = []
+        await session.create("/ids")
+        await other.create("/ids/1", ephemeral=True)
+        await other.children("/ids", seen.append)
+        first_id = other.session_id
+        other.expire()
+        other.renew()
+        assert other.session_id != first_id
+        assert await other.children("/ids") == []
+        await asyncio.sleep(0)
+        assert [event.type for event in seen] == [EventType.CHILDREN_CHANGED]
+
+    run(scenario)
 
 
 def test_after_a_failed_sync_the_tree_is_written_anew() -> None:
     async def main() -> MemoryTreeFiles:
         files = MemoryTreeFiles()
         session = EmbeddedTree(FixedClock(), files).session()
-        await session.multi((CreateOp("/a"),), lazy=True)
         files.fails_to_sync = True
         with pytest.raises(TreeUnavailableError):
-            await session.flush()
+            await session.multi_all([(CreateOp("/a"),)])
         with pytest.raises(TreeUnavailableError):
             await session.create("/b")
         files.fails_to_sync = False

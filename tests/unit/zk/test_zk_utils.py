@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -138,11 +139,15 @@ def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
         await zk.create_delete_topic("t")
         left: list[list[str]] = []
 
-        async def look() -> None:
+        write = zk.fenced_all
+
+        async def look(*args: Any) -> Any:
+            outcomes = await write(*args)
             if not await zk.topic_exists("t"):
                 left.append([path for path, _, _ in tree.dump() if path.endswith("/t")])
+            return outcomes
 
-        monkeypatch.setattr(zk, "_give_way", look)
+        monkeypatch.setattr(zk, "fenced_all", look)
         await zk.delete_topic("t", version)
         assert left == [[]]
 
