@@ -76,8 +76,15 @@ class ProducerStateEntry:
             self.batches.clear()
 
     def add_batch(self, batch: BatchMetadata) -> None:
-        """Remember a batch that has been written."""
+        """Remember a batch that has been written.
+
+        One that does not follow on the last one begins a new row of sequences: the producer had
+        been forgotten when it was written. Batches of the row before cannot be sent again, and
+        must not be taken for those of the new one.
+        """
         batches = self.batches
+        if batches and batch.first_sequence != advance_sequence(batches[-1].last_sequence, 1):
+            batches.clear()
         if len(batches) == BATCHES_TO_RETAIN:
             del batches[0]
         batches.append(batch)

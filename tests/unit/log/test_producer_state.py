@@ -109,6 +109,18 @@ def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     assert partition.produce(header(7)) == 0
 
 
+def test_batches_before_a_break_in_the_sequences_are_no_duplicates_of_those_after_it() -> None:
+    partition = Partition()
+    partition.produce(header(0))
+    partition.produce(header(1))
+    partition.produce(header(0), AppendOrigin.REPLICATION)  # the producer had been forgotten
+    duplicate = partition.producers.find_duplicate(header(0))
+    assert duplicate is not None
+    assert duplicate.first_offset == 2
+    assert partition.producers.find_duplicate(header(1)) is None
+    assert partition.produce(header(1)) == 3
+
+
 def test_sequences_wrap_to_zero_between_batches() -> None:
     partition = Partition()
     partition.produce(header(MAX_INT - 1, count=2))
