@@ -1,5 +1,7 @@
 """ClusterChanges: what an active controller does when brokers, topics or partitions come and go.
 
+Events are dispatched by their type from one table; other files register their handlers in it.
+
 Law: lives as long as this broker is controller, sees one event at a time. Everything it reads with
 a watch it reads again when the watch fires, so a change is never missed; a change seen twice does
 nothing the second time.
@@ -8,8 +10,9 @@ nothing the second time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from kbroker.controller.machines import events
@@ -28,6 +31,8 @@ from kbroker.zk.zk_paths import ZnodeFormatError
 
 log = logging.getLogger(__name__)
 
+E = TypeVar("E", bound=Event)
+
 
 class ClusterChanges:
     """The event handlers. Owned by the controller's queue."""
@@ -40,6 +45,8 @@ class ClusterChanges:
         self._zk = states.zk
         self._put = put
         self._deletions = TopicDeletions(states, put, enabled=delete_topic_enable)
+        self._handlers: dict[type[Event], Callable[[Any], Awaitable[object]]] = {}
+        self._register_all()
 
     async def start(self) -> None:
         """Take over: read the cluster, set up the states, tell the brokers, end what was begun."""
@@ -67,24 +74,26 @@ class ClusterChanges:
             and len(self.context.assignment(partition).replicas) > 1
         ]
 
-    async def on(self, event: Event) -> None:
-        """Work one event."""
-        if isinstance(event, events.BrokerChange):
-            await self._on_broker_change()
-        elif isinstance(event, events.TopicChange):
-            await self._on_topic_change()
-        elif isinstance(event, events.PartitionModifications):
-            await self._on_partition_modifications(event.topic)
-        elif isinstance(event, events.TopicDeletion):
-            await self._deletions.read()
-        elif isinstance(event, events.TopicDeletionStopReplicaResponseReceived):
-            await self._deletions.on_answer(event)
-        elif isinstance(event, events.LeaderAndIsrResponseReceived):
-            await self._on_leader_and_isr_response(event)
-        elif isinstance(event, events.ReplicaLeaderElection):
-            await self._on_replica_leader_election(event.partitions)
-        elif isinstance(event, events.ControlledShutdown):
-            await self._on_controlled_shutdown(event.broker_id)
+    def register(self, kind: type[E], handler: Callable[[E], Awaitable[object]]) -> None:
+        """Let `handler` work the events of one type; what it returns is the event's answer."""
+        assert kind not in self._handlers, kind
+        self._handlers[kind] = handler
+
+    async def on(self, event: Event) -> object:
+        """Work one event; returns its answer, None for most."""
+        handler = self._handlers.get(type(event))
+        assert handler is not None, event
+        return await handler(event)
+
+    def _register_all(self) -> None:
+        self.register(events.BrokerChange, self._on_broker_change)
+        self.register(events.TopicChange, self._on_topic_change)
+        self.register(events.PartitionModifications, self._on_partition_modifications)
+        self.register(events.TopicDeletion, self._on_topic_deletion)
+        self.register(events.TopicDeletionStopReplicaResponseReceived, self._deletions.on_answer)
+        self.register(events.LeaderAndIsrResponseReceived, self._on_leader_and_isr_response)
+        self.register(events.ReplicaLeaderElection, self._on_replica_leader_election)
+        self.register(events.ControlledShutdown, self._on_controlled_shutdown)
 
     # ---- start
 
@@ -124,7 +133,7 @@ class ClusterChanges:
 
     # ---- brokers
 
-    async def _on_broker_change(self) -> None:
+    async def _on_broker_change(self, _event: events.BrokerChange) -> None:
         context = self.context
         found = {b.broker_id: b for b in await self._zk.all_brokers(self._on_brokers_event)}
         known = context.live_brokers
@@ -198,7 +207,7 @@ class ClusterChanges:
 
     # ---- topics
 
-    async def _on_topic_change(self) -> None:
+    async def _on_topic_change(self, _event: events.TopicChange | None = None) -> None:
         found = set(await self._zk.topics(self._on_topics_event))
         known = set(self.context.assignments)
         for topic in known - found:
@@ -208,8 +217,11 @@ class ClusterChanges:
             [partition for topic in new for partition in self.context.partitions_of(topic)]
         )
 
-    async def _on_partition_modifications(self, topic: str) -> None:
-        context = self.context
+    async def _on_topic_deletion(self, _event: events.TopicDeletion) -> None:
+        await self._deletions.read()
+
+    async def _on_partition_modifications(self, event: events.PartitionModifications) -> None:
+        context, topic = self.context, event.topic
         if topic not in context.assignments:
             await self._on_topic_change()  # perhaps it could not be read before
             return
@@ -235,11 +247,9 @@ class ClusterChanges:
 
     # ---- leadership
 
-    async def _on_replica_leader_election(
-        self, partitions: Iterable[TopicPartition] | None
-    ) -> None:
+    async def _on_replica_leader_election(self, event: events.ReplicaLeaderElection) -> None:
         context = self.context
-        wanted = context.leadership if partitions is None else partitions
+        wanted = context.leadership if event.partitions is None else event.partitions
         moving = [p for p in wanted if self._is_led_by_another(p, context.assignment(p))]
         await self._states.partitions_online(moving, ElectionStrategy.PREFERRED)
 
@@ -251,8 +261,8 @@ class ClusterChanges:
             and assignment.replicas[:1] != (known.leader_and_isr.leader,)
         )
 
-    async def _on_controlled_shutdown(self, broker_id: int) -> None:
-        context = self.context
+    async def _on_controlled_shutdown(self, event: events.ControlledShutdown) -> None:
+        context, broker_id = self.context, event.broker_id
         if broker_id not in context.live_brokers:
             return
         context.shutting_down.add(broker_id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -60,15 +60,19 @@ class KafkaController:
         zk: ZkUtils,
         connect: Callable[[Broker], BrokerChannel],
         on_activity_change: Callable[[bool], None] | None = None,
+        register_broker: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
         """`connect` opens the channel to a broker.
 
-        `on_activity_change` hears when this broker becomes controller.
+        `on_activity_change` hears when this broker becomes controller. `register_broker` registers
+        it in the tree after a session has ended, and returns the new broker epoch.
         """
+        self._register_broker = register_broker
         self._settings = settings
         self._zk = zk
         self._connect = connect
         self._on_activity_change = on_activity_change
+        self._session_id = zk.tree.session_id
         self._queue = EventQueue(self._process)
         self._elector = ZookeeperLeaderElector(
             zk,
@@ -100,6 +104,7 @@ class KafkaController:
 
     async def startup(self) -> None:
         """Compete for the controller's seat; returns when it is known who has it."""
+        self._session_id = self._zk.tree.session_id
         self._zk.tree.add_session_listener(self._on_session_state)
         self._queue.start()
         await self._put(events.Startup())
@@ -138,12 +143,19 @@ class KafkaController:
                 await self._settle_seat()
             elif isinstance(event, events.Expire):
                 await self._resign()
+            elif isinstance(event, events.RegisterBrokerAndReelect):
+                await self._register_and_reelect()
             elif self._changes is not None:
                 await self._changes.on(event)
         except ControllerMovedError as error:
             log.info("no longer controller: %s", error)
             await self._resign()
             self._note(events.Reelect())  # the seat may be empty by now
+
+    async def _register_and_reelect(self) -> None:
+        if self._register_broker is not None:
+            await self._register_broker()
+        await self._settle_seat()
 
     async def _settle_seat(self) -> None:
         """Find out who is controller; resign if it is another one, compete if it is nobody."""
@@ -204,6 +216,9 @@ class KafkaController:
     def _on_session_state(self, state: SessionState) -> None:
         if state is SessionState.LOST:
             self._put(events.Expire())
+        elif state is SessionState.CONNECTED and self._zk.tree.session_id != self._session_id:
+            self._session_id = self._zk.tree.session_id
+            self._put(events.RegisterBrokerAndReelect())
 
     def _on_response(
         self, broker_id: int, request: ControlRequest, response: ControlResponse

@@ -1,6 +1,7 @@
 """What can happen to a controller.
 
-Each event is one turn of the controller's queue; no two are worked at once.
+Each event is one turn of the controller's queue; no two are worked at once. Kinds of events that
+belong to one duty alone live beside it; whoever works a kind registers for its type.
 """
 
 from __future__ import annotations
@@ -10,50 +11,61 @@ from dataclasses import dataclass
 from kbroker.model import TopicPartition
 
 
+class Event:
+    """Anything a controller works."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class Startup:
+class Startup(Event):
     """The broker has started: look for a controller, or become it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerChange:
+class ControllerChange(Event):
     """The controller's node came or changed: perhaps this broker is no longer it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reelect:
+class Reelect(Event):
     """The controller's node has gone."""
 
 
 @dataclass(frozen=True, slots=True)
-class Expire:
+class Expire(Event):
     """The session has ended: whatever this broker was, it is no longer controller."""
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerChange:
+class RegisterBrokerAndReelect(Event):
+    """A new session follows one that ended: the broker registers anew, then takes part again."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange(Event):
     """A broker came or went."""
 
 
 @dataclass(frozen=True, slots=True)
-class TopicChange:
+class TopicChange(Event):
     """A topic was created, or its node removed."""
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionModifications:
+class PartitionModifications(Event):
     """The assignment of one topic changed."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDeletion:
+class TopicDeletion(Event):
     """Somebody asked for topics to be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderAndIsrResponseReceived:
+class LeaderAndIsrResponseReceived(Event):
     """A broker answered; partitions with an error have no working replica there."""
 
     broker_id: int
@@ -62,7 +74,7 @@ class LeaderAndIsrResponseReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicDeletionStopReplicaResponseReceived:
+class TopicDeletionStopReplicaResponseReceived(Event):
     """A broker answered the request to delete replicas."""
 
     broker_id: int
@@ -71,30 +83,14 @@ class TopicDeletionStopReplicaResponseReceived:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaLeaderElection:
+class ReplicaLeaderElection(Event):
     """Move leadership to the preferred replicas; None stands for all partitions that need it."""
 
     partitions: frozenset[TopicPartition] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ControlledShutdown:
+class ControlledShutdown(Event):
     """A broker is about to stop: its leaderships move first."""
 
     broker_id: int
-
-
-Event = (
-    Startup
-    | ControllerChange
-    | Reelect
-    | Expire
-    | BrokerChange
-    | TopicChange
-    | PartitionModifications
-    | TopicDeletion
-    | LeaderAndIsrResponseReceived
-    | TopicDeletionStopReplicaResponseReceived
-    | ReplicaLeaderElection
-    | ControlledShutdown
-)
