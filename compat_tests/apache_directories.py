@@ -1,7 +1,7 @@
 """Apache Kafka brokers over data directories that outlive them: started, stopped, killed and started
 again, with ZooKeeper (3.9.2) or with KRaft (both), and what they logged.
 
-Knows nothing of kbroker. ZooKeeper is the one that comes with Kafka's own jars.
+Knows nothing of kbroker.
 
     with zookeeper() as connect:
         broker = ApacheBroker(tmp_path / "data", connect)
@@ -12,11 +12,8 @@ Knows nothing of kbroker. ZooKeeper is the one that comes with Kafka's own jars.
 from __future__ import annotations
 
 import re
-import shutil
 import signal
-import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +28,7 @@ from compat_tests.apache_kafka import (
     java_command,
     run_tool,
 )
+from compat_tests.zookeeper_servers import zookeeper_servers
 
 BROKER_ID = 1
 CLUSTER_ID = "kbrokerCompareRun00000"
@@ -67,28 +65,8 @@ log4j.appender.out.layout.ConversionPattern=[%d] %p %m (%c)%n
 @contextmanager
 def zookeeper() -> Iterator[str]:
     """A ZooKeeper server with an empty tree: yields `host:port`."""
-    directory = Path(tempfile.mkdtemp(prefix="apache-zookeeper-"))
-    port = free_port()
-    (directory / "zoo.cfg").write_text(
-        f"dataDir={directory}/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"
-        "tickTime=500\nadmin.enableServer=false\n4lw.commands.whitelist=ruok\nmaxClientCnxns=0\n"
-    )
-    command = java_command(
-        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-        str(directory / "zoo.cfg"),
-        version=ZOOKEEPER_LINE,
-        heap="128m",
-    )
-    log = directory / "zookeeper.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-    try:
-        _wait(lambda: _is_serving(port), process, log)
-        yield f"127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(directory, ignore_errors=True)
+    with zookeeper_servers() as servers:
+        yield servers.connect()
 
 
 @dataclass
@@ -197,15 +175,6 @@ class ApacheBroker:
         classpath = command.index("-cp") + 1
         command[classpath] += f":{logger}"
         command.insert(1, f"-Dlog4j.configuration=file:{path}")
-
-
-def _is_serving(port: int) -> bool:
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-            connection.sendall(b"ruok")
-            return connection.recv(4) == b"imok"
-    except OSError:
-        return False
 
 
 def _wait(condition: object, process: subprocess.Popen[bytes], log: Path) -> None:
