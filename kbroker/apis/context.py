@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.config_admin import ConfigAdmin
+from kbroker.controller.control_requests import ControlRequests
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.producer_id_manager import ProducerIdManager
 from kbroker.controller.topic_admin import TopicAdmin
@@ -32,6 +33,7 @@ class Services:
     configs: ConfigAdmin
     producer_ids: ProducerIdManager
     controller: KafkaController
+    control: ControlRequests
     config: KafkaConfig
     clock: Clock
 
@@ -92,6 +94,11 @@ class RequestContext:
     def controller(self) -> KafkaController:
         """The cluster's controller as seen from this broker."""
         return self._services.controller
+
+    @property
+    def control(self) -> ControlRequests:
+        """What this broker does when its controller orders."""
+        return self._services.control
 
     @property
     def config(self) -> KafkaConfig:

@@ -134,6 +134,11 @@ class ReplicaManager:
 
     # What the controller orders
 
+    @property
+    def controller_epoch(self) -> int:
+        """Of the latest controller that has ordered anything."""
+        return self._leadership.controller_epoch
+
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
         """Call `listener(became_leader, became_follower)` after each change; stopped replicas count
         as followers.

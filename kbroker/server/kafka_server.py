@@ -24,6 +24,7 @@ from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.config_admin import ConfigAdmin
+from kbroker.controller.control_requests import ControlRequests
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.controller.metadata_waiter import MetadataWaiter
@@ -54,13 +55,13 @@ from kbroker.server.cleaner_threads import CleanerThreads, CleanerWorker
 from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.flush_threads import FlushThreads
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
-from kbroker.server.local_channel import LocalChannel
 from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_files import TreeDirectory
 from kbroker.server.watchdog import Watchdog
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -192,7 +193,9 @@ class KafkaServer:
         self._replicas.set_group_commit(self._flush_policy, self._flush_threads.run)
         self._topics = TopicAdmin(zk, self._current_config, self._metadata, self._waiter)
         self._groups = self._make_groups()
-        channel = LocalChannel(self._replicas, self._waiter, self._load_topic_settings)
+        self._control = ControlRequests(
+            self._replicas, self._waiter, self._load_topic_settings, self._broker_epoch
+        )
         self._controller = KafkaController(
             ControllerSettings(
                 broker_id=identity.broker_id,
@@ -200,7 +203,7 @@ class KafkaServer:
                 unclean_leader_election_enable=config.replication.unclean_leader_election_enable,
             ),
             zk,
-            lambda _: channel,
+            lambda _: self._control,
             self.lifecycle.on_controller_activity,
         )
         self._work = BackgroundWork(broker_duties(config, self._logs, self._replicas, clock))
@@ -236,6 +239,7 @@ class KafkaServer:
             configs=ConfigAdmin(self._zk, self._current_config, self._metadata),
             producer_ids=ProducerIdManager(self._zk, self._identity.broker_id),
             controller=self._controller,
+            control=self._control,
             config=self._config,
             clock=self._clock,
         )
@@ -252,7 +256,8 @@ class KafkaServer:
         recovered = await load_with_progress(load, sys.stderr)
         self._undo.callback(self._logs.shutdown)
         # The tree may know less than the logs: it was adopted, or its end was lost with the power.
-        await self._zk.skip_producer_ids(identity.broker_id, self._logs.highest_producer_id())
+        highest_id = self._logs.highest_producer_id()
+        await ProducerIdBlocks(self._zk).skip(identity.broker_id, highest_id)
         if recovered:
             _log.info("%d partitions were recovered after an unclean shutdown", len(recovered))
 
@@ -298,7 +303,8 @@ class KafkaServer:
             end_points=advertised_end_points(self._config, self.end_points),
             rack=self._config.server.broker_rack,
         )
-        await KafkaHealthcheck(self._zk, broker).startup()
+        self._healthcheck = KafkaHealthcheck(self._zk, broker)
+        await self._healthcheck.startup()
         self._undo.push_async_callback(self._topics.close)
         self._undo.push_async_callback(self._controller.shutdown)
         await self._controller.startup()
@@ -323,6 +329,9 @@ class KafkaServer:
             _log.warning("the controller has told nothing yet of the topics %s", sorted(missing))
 
     # News from one part for another.
+
+    def _broker_epoch(self) -> int:
+        return self._healthcheck.broker_epoch
 
     def _current_config(self) -> KafkaConfig:
         return self._settings.config

@@ -52,6 +52,7 @@ class ApiCaller:
             configs=None,
             producer_ids=None,
             controller=None,
+            control=None,
             config=SimpleNamespace(server=server),
             clock=cluster.time,
         )

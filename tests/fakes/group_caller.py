@@ -27,6 +27,7 @@ class GroupCaller:
             configs=None,
             producer_ids=None,
             controller=None,
+            control=None,
             config=SimpleNamespace(group=self.broker.config),
             clock=self.broker.time,
         )

@@ -49,6 +49,7 @@ def kafka_apis() -> KafkaApis:
         configs=nothing,
         producer_ids=nothing,
         controller=nothing,
+        control=None,
         config=KafkaConfig(),
         clock=SystemClock(),
     )

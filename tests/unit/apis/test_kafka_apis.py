@@ -37,6 +37,7 @@ def apis_with(handler: Callable[[RequestContext, Any], Any]) -> KafkaApis:
         configs=nothing,
         producer_ids=nothing,
         controller=nothing,
+        control=None,
         config=KafkaConfig(),
         clock=CLOCK,
     )

@@ -1,0 +1,17 @@
+"""UpdateMetadata (key 6), versions 0 to 8: the controller says who is alive and who leads what.
+
+v0: brokers by host and port. v5: broker epoch, partitions under their topics. v7: topic ids.
+Refused with STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH as a whole.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+@api(UpdateMetadataRequest, serves="0-8")
+async def handle(ctx: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+    """Take over who is alive and who leads what."""
+    return await ctx.control.update_metadata(request)

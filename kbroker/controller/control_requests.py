@@ -1,0 +1,206 @@
+"""ControlRequests: what a broker does with the three requests of its controller.
+
+One object for all ways they come: a call from the controller in this process, or a connection from
+another one's.
+
+Law: requests are carried out one at a time, in the order in which they came, whatever way each of
+them took: what a newer controller says never mixes with the rest of what the one before said
+(Kafka's replicaStateChangeLock). A request for an earlier life of this broker, or of a controller
+that has been replaced, is refused before anything is read or changed. A request for many partitions
+is carried out in slices, so that clients are answered in between: creating a log costs several
+system calls, and a topic may have thousands of partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar
+
+from kbroker.controller.controller_channel_manager import ControlResponse
+from kbroker.controller.machines.request_batch import ControlRequest
+from kbroker.controller.machines.request_shapes import (
+    check_leader_and_isr,
+    check_stop_replica,
+    check_update_metadata,
+    grouped_leader_and_isr,
+    grouped_stop_replica,
+    with_end_points,
+)
+from kbroker.controller.metadata_waiter import MetadataWaiter
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.zk.tree import TreeUnavailableError
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_BROKER_EPOCH = -1  # of controllers older than Kafka 2.2 (KIP-380)
+TREE_BACKOFF_S = 0.1
+_SLICE_PARTITIONS = 4  # about 2 ms where files are slow to make
+
+T = TypeVar("T")
+
+
+class ControlRequests:
+    """Carries out LeaderAndIsr, UpdateMetadata and StopReplica. Owned by the event loop."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        waiter: MetadataWaiter,
+        load_topic_settings: Callable[[Iterable[TopicPartition]], Awaitable[None]],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`load_topic_settings` is awaited before logs of these partitions may be created;
+        `broker_epoch` gives the epoch of this broker's present registration.
+        """
+        self._replicas = replicas
+        self._waiter = waiter
+        self._load_topic_settings = load_topic_settings
+        self._broker_epoch = broker_epoch
+        self._turn = asyncio.Lock()  # first come, first served
+
+    async def send(self, request: ControlRequest) -> ControlResponse:
+        """Carry out a request of the controller in this process (BrokerChannel)."""
+        if isinstance(request, LeaderAndIsrRequest):
+            return await self.leader_and_isr(request)
+        if isinstance(request, StopReplicaRequest):
+            return await self.stop_replica(request)
+        return await self.update_metadata(request)
+
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead and follow as ordered. Raises KafkaError INVALID_REQUEST; nothing is done then."""
+        grouped = grouped_leader_and_isr(request)
+        check_leader_and_isr(grouped)
+        async with self._turn:
+            refusal = self._refusal(grouped)
+            if refusal is not ErrorCode.NONE:
+                return LeaderAndIsrResponse(error_code=refusal)
+            await self._load_settings(
+                TopicPartition(topic.topic_name, partition.partition_index)
+                for topic in grouped.topic_states
+                for partition in topic.partition_states
+            )
+            return await self._lead_or_follow(grouped)
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over who is alive and who leads what. Raises KafkaError INVALID_REQUEST."""
+        complete = with_end_points(request)
+        check_update_metadata(complete)
+        async with self._turn:
+            refusal = self._refusal(complete)
+            if refusal is not ErrorCode.NONE:
+                return UpdateMetadataResponse(error_code=refusal)
+            response = self._replicas.update_metadata(complete)
+            self._waiter.notify()
+            return response
+
+    async def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop replicas and delete their logs as ordered. Raises KafkaError INVALID_REQUEST."""
+        grouped = grouped_stop_replica(request)
+        check_stop_replica(grouped)
+        async with self._turn:
+            refusal = self._refusal(grouped)
+            if refusal is not ErrorCode.NONE:
+                return StopReplicaResponse(error_code=refusal)
+            return await self._stop(grouped)
+
+    def _refusal(self, request: ControlRequest) -> ErrorCode:
+        """Compare the epochs; an epoch above our own is of a registration we shall hear of."""
+        own_epoch = self._broker_epoch()
+        if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < own_epoch:
+            log.info(
+                "%s for broker epoch %d refused, this broker's is %d",
+                type(request).__name__,
+                request.broker_epoch,
+                own_epoch,
+            )
+            return ErrorCode.STALE_BROKER_EPOCH
+        known_epoch = self._replicas.controller_epoch
+        if request.controller_epoch < known_epoch:
+            log.warning(
+                "%s of controller %d refused: its epoch is %d, the latest is %d",
+                type(request).__name__,
+                request.controller_id,
+                request.controller_epoch,
+                known_epoch,
+            )
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
+
+    async def _load_settings(self, partitions: Iterable[TopicPartition]) -> None:
+        """Wait for the tree where it cannot be read: a log made with wrong settings may lose data,
+        and a refusal would tell the controller that a disk has failed.
+        """
+        wanted = list(partitions)
+        while True:
+            try:
+                await self._load_topic_settings(wanted)
+                return
+            except TreeUnavailableError:
+                await asyncio.sleep(TREE_BACKOFF_S)
+
+    async def _lead_or_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        whole = LeaderAndIsrResponse()
+        if not request.topic_states:
+            return self._replicas.become_leader_or_follower(request)  # its epoch is noted
+        for topic in request.topic_states:
+            merged = LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic.topic_id)
+            for states in _slices(topic.partition_states):
+                response = self._replicas.become_leader_or_follower(
+                    LeaderAndIsrRequest(
+                        controller_id=request.controller_id,
+                        controller_epoch=request.controller_epoch,
+                        broker_epoch=request.broker_epoch,
+                        type=request.type,
+                        topic_states=[
+                            LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                                topic_name=topic.topic_name,
+                                topic_id=topic.topic_id,
+                                partition_states=states,
+                            )
+                        ],
+                        live_leaders=request.live_leaders,
+                    )
+                )
+                whole.partition_errors.extend(response.partition_errors)
+                for part in response.topics:
+                    merged.partition_errors.extend(part.partition_errors)
+                await asyncio.sleep(0)
+            whole.topics.append(merged)
+        return whole
+
+    async def _stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        whole = StopReplicaResponse()
+        if not request.topic_states:
+            return self._replicas.stop_replicas(request)
+        for topic in request.topic_states:
+            for states in _slices(topic.partition_states):
+                response = self._replicas.stop_replicas(
+                    StopReplicaRequest(
+                        controller_id=request.controller_id,
+                        controller_epoch=request.controller_epoch,
+                        broker_epoch=request.broker_epoch,
+                        topic_states=[
+                            StopReplicaRequest.StopReplicaTopicState(
+                                topic_name=topic.topic_name, partition_states=states
+                            )
+                        ],
+                    )
+                )
+                whole.partition_errors.extend(response.partition_errors)
+                await asyncio.sleep(0)
+        return whole
+
+
+def _slices(items: list[T]) -> Iterator[list[T]]:
+    for start in range(0, len(items), _SLICE_PARTITIONS):
+        yield items[start : start + _SLICE_PARTITIONS]

@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import pytest
+
+from kbroker.controller import control_requests
+from kbroker.controller.control_requests import ControlRequests
+from kbroker.controller.metadata_waiter import MetadataWaiter
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kbroker.zk.tree import TreeUnavailableError
+
+PARTITIONS = 50
+OWN_EPOCH = 40
+PartitionState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+TopicState = LeaderAndIsrRequest.LeaderAndIsrTopicState
+
+
+class CountingReplicas:
+    """Answers what it is asked, and notes of whom, how many partitions, and for what."""
+
+    def __init__(self) -> None:
+        self.controller_epoch = 0
+        self.sizes: list[int] = []
+        self.epochs: list[int] = []
+        self.led: list[tuple[str, int]] = []
+        self.stopped: list[tuple[str, int, int, bool]] = []
+        self.metadata: list[UpdateMetadataRequest] = []
+
+    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        self._note(request)
+        whole = LeaderAndIsrResponse()
+        for topic in request.topic_states:
+            errors = [
+                LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                    topic_name=topic.topic_name, partition_index=state.partition_index
+                )
+                for state in topic.partition_states
+            ]
+            self.led += [(topic.topic_name, s.partition_index) for s in topic.partition_states]
+            self.sizes.append(len(errors))
+            whole.partition_errors += errors
+            whole.topics.append(
+                LeaderAndIsrResponse.LeaderAndIsrTopicError(partition_errors=errors)
+            )
+        return whole
+
+    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        self._note(request)
+        whole = StopReplicaResponse()
+        for topic in request.topic_states:
+            self.sizes.append(len(topic.partition_states))
+            for state in topic.partition_states:
+                self.stopped.append(
+                    (
+                        topic.topic_name,
+                        state.partition_index,
+                        state.leader_epoch,
+                        state.delete_partition,
+                    )
+                )
+                whole.partition_errors.append(
+                    StopReplicaResponse.StopReplicaPartitionError(
+                        topic_name=topic.topic_name, partition_index=state.partition_index
+                    )
+                )
+        return whole
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        self._note(request)
+        self.metadata.append(request)
+        return UpdateMetadataResponse()
+
+    def _note(self, request: Any) -> None:
+        self.controller_epoch = request.controller_epoch
+        self.epochs.append(request.controller_epoch)
+
+
+async def nothing(_topics: Iterable[TopicPartition]) -> None:
+    return None
+
+
+def control_of(
+    replicas: Any, load: Callable[[Iterable[TopicPartition]], Awaitable[None]] = nothing
+) -> ControlRequests:
+    return ControlRequests(replicas, MetadataWaiter(), load, lambda: OWN_EPOCH)
+
+
+def send(replicas: Any, request: Any) -> tuple[Any, int]:
+    """The answer, and how often others had a turn of the loop meanwhile."""
+
+    async def run() -> tuple[Any, int]:
+        turns = 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(others())
+        try:
+            return await control_of(replicas).send(request), turns
+        finally:
+            task.cancel()
+
+    return asyncio.run(run())
+
+
+def received(request: Any, version: int) -> Any:
+    """The request as it comes over the wire in that version."""
+    return decode(type(request), version, encode(request, version))[0]
+
+
+def leader_and_isr(epoch: int = 1, topic: str = "t", partitions: int = 1, **fields: Any) -> Any:
+    states = [PartitionState(partition_index=index) for index in range(partitions)]
+    return LeaderAndIsrRequest(
+        controller_epoch=epoch,
+        topic_states=[TopicState(topic_name=topic, partition_states=states)],
+        **fields,
+    )
+
+
+def stop_replica(epoch: int = 1, topic: str = "t", partitions: int = 1, **fields: Any) -> Any:
+    states = [
+        StopReplicaRequest.StopReplicaPartitionState(partition_index=index)
+        for index in range(partitions)
+    ]
+    topic_state = StopReplicaRequest.StopReplicaTopicState(
+        topic_name=topic, partition_states=states
+    )
+    return StopReplicaRequest(controller_epoch=epoch, topic_states=[topic_state], **fields)
+
+
+def update_metadata(epoch: int = 1, topic: str = "t", **fields: Any) -> Any:
+    state = UpdateMetadataRequest.UpdateMetadataPartitionState()
+    topic_state = UpdateMetadataRequest.UpdateMetadataTopicState(
+        topic_name=topic, partition_states=[state]
+    )
+    return UpdateMetadataRequest(controller_epoch=epoch, topic_states=[topic_state], **fields)
+
+
+ALL_KINDS = [leader_and_isr, stop_replica, update_metadata]
+
+
+def test_many_partitions_are_led_in_slices_and_answered_as_one() -> None:
+    replicas = CountingReplicas()
+
+    answer, turns = send(replicas, leader_and_isr(partitions=PARTITIONS))
+
+    assert [e.partition_index for e in answer.partition_errors] == list(range(PARTITIONS))
+    assert [len(topic.partition_errors) for topic in answer.topics] == [PARTITIONS]
+    assert max(replicas.sizes) < 10
+    assert turns >= len(replicas.sizes)
+
+
+def test_many_partitions_are_stopped_in_slices_and_answered_as_one() -> None:
+    replicas = CountingReplicas()
+
+    answer, turns = send(replicas, stop_replica(partitions=PARTITIONS))
+
+    assert [e.partition_index for e in answer.partition_errors] == list(range(PARTITIONS))
+    assert max(replicas.sizes) < 10
+    assert turns >= len(replicas.sizes)
+
+
+@pytest.mark.parametrize("request_of", ALL_KINDS)
+def test_a_request_for_an_earlier_life_of_the_broker_is_refused(request_of: Any) -> None:
+    replicas = CountingReplicas()
+
+    answer, _ = send(replicas, request_of(broker_epoch=OWN_EPOCH - 1))
+
+    assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert replicas.epochs == []
+
+
+@pytest.mark.parametrize("request_of", ALL_KINDS)
+@pytest.mark.parametrize("epoch", [-1, OWN_EPOCH, OWN_EPOCH + 1])
+def test_no_broker_epoch_our_own_and_one_we_do_not_know_yet_are_taken(
+    request_of: Any, epoch: int
+) -> None:
+    replicas = CountingReplicas()
+
+    answer, _ = send(replicas, request_of(broker_epoch=epoch))
+
+    assert (answer.error_code, replicas.epochs) == (ErrorCode.NONE, [1])
+
+
+@pytest.mark.parametrize("request_of", ALL_KINDS)
+def test_a_controller_that_was_replaced_is_refused(request_of: Any) -> None:
+    replicas = CountingReplicas()
+    replicas.controller_epoch = 2
+
+    answer, _ = send(replicas, request_of(epoch=1))
+
+    assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert replicas.epochs == []
+
+
+@pytest.mark.parametrize("kind", [LeaderAndIsrRequest, StopReplicaRequest])
+def test_a_request_without_partitions_makes_its_controller_known(kind: Any) -> None:
+    replicas = CountingReplicas()
+
+    send(replicas, kind(controller_epoch=7))
+
+    assert replicas.controller_epoch == 7
+
+
+def test_what_a_newer_controller_says_does_not_mix_with_the_one_before() -> None:
+    replicas = CountingReplicas()
+
+    async def run() -> list[Any]:
+        control = control_of(replicas)
+        return await asyncio.gather(
+            control.leader_and_isr(leader_and_isr(epoch=1, partitions=PARTITIONS)),
+            control.stop_replica(stop_replica(epoch=2, partitions=PARTITIONS)),
+            control.update_metadata(update_metadata(epoch=2)),
+            control.leader_and_isr(leader_and_isr(epoch=1)),
+        )
+
+    answers = asyncio.run(run())
+
+    assert replicas.epochs == sorted(replicas.epochs)
+    assert [answer.error_code for answer in answers] == [0, 0, 0, ErrorCode.STALE_CONTROLLER_EPOCH]
+    assert len(replicas.led) == PARTITIONS
+
+
+def test_settings_are_read_before_logs_are_made_and_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control_requests, "TREE_BACKOFF_S", 0)
+    replicas = CountingReplicas()
+    log: list[Any] = []
+
+    async def load(partitions: Iterable[TopicPartition]) -> None:
+        log.append((list(partitions), len(replicas.led)))
+        if len(log) < 3:
+            raise TreeUnavailableError("/config/topics/t")
+
+    answer = asyncio.run(control_of(replicas, load).send(leader_and_isr()))
+
+    assert log == [([TopicPartition("t", 0)], 0)] * 3
+    assert (answer.error_code, replicas.led) == (ErrorCode.NONE, [("t", 0)])
+
+
+def test_nothing_is_read_for_a_request_that_is_refused() -> None:
+    async def load(_partitions: Iterable[TopicPartition]) -> None:
+        raise AssertionError("settings were read")
+
+    answer = asyncio.run(
+        control_of(CountingReplicas(), load).send(leader_and_isr(broker_epoch=OWN_EPOCH - 1))
+    )
+
+    assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_partitions_of_an_old_leader_and_isr_are_led(version: int) -> None:
+    replicas = CountingReplicas()
+    request = LeaderAndIsrRequest(
+        controller_epoch=1,
+        ungrouped_partition_states=[
+            PartitionState(topic_name="a", partition_index=0),
+            PartitionState(topic_name="b", partition_index=0),
+            PartitionState(topic_name="a", partition_index=1),
+        ],
+    )
+
+    answer, _ = send(replicas, received(request, version))
+
+    assert sorted(replicas.led) == [("a", 0), ("a", 1), ("b", 0)]
+    named = [(e.topic_name, e.partition_index) for e in received(answer, version).partition_errors]
+    assert sorted(named) == sorted(replicas.led)
+
+
+def test_partitions_of_the_oldest_stop_replica_are_stopped() -> None:
+    replicas = CountingReplicas()
+    named = StopReplicaRequest.StopReplicaPartitionV0
+    request = StopReplicaRequest(
+        controller_epoch=1,
+        delete_partitions=True,
+        ungrouped_partitions=[named(topic_name="a"), named(topic_name="b", partition_index=2)],
+    )
+
+    send(replicas, received(request, 0))
+
+    assert replicas.stopped == [("a", 0, -1, True), ("b", 2, -1, True)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("delete", [False, True])
+def test_topics_of_an_old_stop_replica_are_stopped(version: int, delete: bool) -> None:
+    replicas = CountingReplicas()
+    topic = StopReplicaRequest.StopReplicaTopicV1(name="a", partition_indexes=[0, 3])
+    request = StopReplicaRequest(controller_epoch=1, delete_partitions=delete, topics=[topic])
+
+    send(replicas, received(request, version))
+
+    assert replicas.stopped == [("a", 0, -1, delete), ("a", 3, -1, delete)]
+
+
+def test_brokers_of_the_oldest_update_metadata_have_an_end_point() -> None:
+    replicas = CountingReplicas()
+    live = UpdateMetadataRequest.UpdateMetadataBroker(id=4, v0_host="host", v0_port=9092)
+
+    send(replicas, received(UpdateMetadataRequest(controller_epoch=1, live_brokers=[live]), 0))
+
+    (taken,) = replicas.metadata
+    (end_point,) = taken.live_brokers[0].endpoints
+    assert (end_point.listener, end_point.host, end_point.port) == ("PLAINTEXT", "host", 9092)
+
+
+@pytest.mark.parametrize("request_of", ALL_KINDS)
+@pytest.mark.parametrize("topic", ["../../etc", "", "..", "a/b", "x" * 250])
+def test_a_name_that_is_none_is_refused_before_anything_is_done(
+    request_of: Any, topic: str
+) -> None:
+    replicas = CountingReplicas()
+
+    with pytest.raises(KafkaError) as caught:
+        send(replicas, request_of(topic=topic))
+
+    assert (caught.value.code, replicas.epochs) == (ErrorCode.INVALID_REQUEST, [])
+
+
+def test_a_negative_partition_is_refused() -> None:
+    request = leader_and_isr()
+    request.topic_states[0].partition_states[0].partition_index = -1
+
+    with pytest.raises(KafkaError, match="below 0"):
+        send(CountingReplicas(), request)
+
+
+@pytest.mark.parametrize("protocol", [-1, 4])
+def test_an_unknown_security_protocol_is_refused(protocol: int) -> None:
+    end_point = UpdateMetadataRequest.UpdateMetadataEndpoint(security_protocol=protocol)
+    live = UpdateMetadataRequest.UpdateMetadataBroker(id=4, endpoints=[end_point])
+
+    with pytest.raises(KafkaError, match="security protocol"):
+        send(CountingReplicas(), UpdateMetadataRequest(live_brokers=[live]))
