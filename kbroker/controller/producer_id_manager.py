@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.zk.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import TreeError
-from kbroker.zk.zk_paths import ProducerIdBlock
+from kbroker.zk.zk_paths import ProducerIdBlock, ZnodeFormatError
 from kbroker.zk.zk_utils import ZkUtils
 
 MAX_PRODUCER_ID = 2**63 - 1
@@ -21,6 +22,7 @@ class ProducerIdManager:
     """One per broker. Owned by the event loop."""
 
     def __init__(self, zk: ZkUtils, broker_id: int) -> None:
+        self._blocks = ProducerIdBlocks(zk)
         self._zk = zk
         self._broker_id = broker_id
         self._next = 0
@@ -42,12 +44,15 @@ class ProducerIdManager:
         # Callers that find the block used up share one request for the next.
         if self._taking is None:
             self._taking = asyncio.create_task(
-                self._zk.allocate_producer_id_block(self._broker_id), name="producer id block"
+                self._blocks.allocate(self._broker_id), name="producer id block"
             )
         taking = self._taking
         try:
             block = await asyncio.shield(taking)
         except TreeError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+        except ZnodeFormatError as error:  # clients go on once somebody has repaired the node
+            self._zk.report(error)
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
         finally:
             if taking.done() and self._taking is taking:

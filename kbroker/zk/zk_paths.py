@@ -73,6 +73,7 @@ PERSISTENT_PATHS = (
     ),
 )
 PRODUCER_ID_BLOCK_SIZE = 1000
+_2_31 = 1 << 31
 
 
 class ZnodeFormatError(Exception):
@@ -119,6 +120,11 @@ class ProducerIdBlock:
 def broker_path(broker_id: int) -> str:
     """Registration of a broker; ephemeral."""
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def is_broker_id(name: str) -> bool:
+    """Whether a child of /brokers/ids can be a broker."""
+    return name.isascii() and name.isdecimal() and str(int(name)) == name and int(name) < _2_31
 
 
 def topic_path(topic: str) -> str:
@@ -176,12 +182,12 @@ def decode_uuid(text: str) -> UUID:
 
 def encode_cluster_id(cluster_id: str) -> bytes:
     """Data of /cluster/id."""
-    return _encode({"version": "1", "id": cluster_id})
+    return encode_json({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(data: bytes | None) -> str:
     """The cluster id. Raises ZnodeFormatError."""
-    cluster_id = _decode(CLUSTER_ID, data).get("id")
+    cluster_id = decode_json(CLUSTER_ID, data).get("id")
     if not isinstance(cluster_id, str):
         raise ZnodeFormatError(f"{CLUSTER_ID}: no id")
     return cluster_id
@@ -209,7 +215,7 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
         "version": 5,
         "timestamp": str(now_ms),
     }
-    return _encode(document)
+    return encode_json(document)
 
 
 def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
@@ -218,25 +224,33 @@ def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
     Raises ZnodeFormatError.
     """
     path = broker_path(broker_id)
-    document = _decode(path, data)
+    document = decode_json(path, data)
+    end_points: tuple[EndPoint, ...]
     try:
-        if document["version"] >= 2:
+        version = int32(document["version"])
+        if version < 1:
+            raise ZnodeFormatError(f"{path}: version {version}")
+        if version == 1:
+            host, port = _text(document["host"]), _port(document["port"])
+            end_points = (EndPoint(listener_name="PLAINTEXT", host=host, port=port),)
+        else:
             protocols = document.get("listener_security_protocol_map", {})
             end_points = tuple(_end_point(text, protocols) for text in document["endpoints"])
-        else:
-            host, port = str(document["host"]), int(document["port"])
-            end_points = (EndPoint(listener_name="PLAINTEXT", host=host, port=port),)
+        rack = document.get("rack")
         return Broker(
-            broker_id=broker_id, end_points=end_points, rack=document.get("rack"), epoch=epoch
+            broker_id=broker_id,
+            end_points=end_points,
+            rack=None if rack is None else _text(rack),
+            epoch=epoch,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZnodeFormatError(f"{path}: {error!r}") from error
 
 
 def encode_topic(assignment: TopicAssignment) -> bytes:
     """Data of /brokers/topics/<topic>, version 3."""
     partitions = assignment.partitions
-    return _encode(
+    return encode_json(
         {
             "partitions": {str(p): list(a.replicas) for p, a in partitions.items()},
             "topic_id": encode_uuid(assignment.topic_id),
@@ -259,7 +273,7 @@ def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
     Raises ZnodeFormatError.
     """
     path = topic_path(topic)
-    document = _decode(path, data)
+    document = decode_json(path, data)
     try:
         adding = document.get("adding_replicas") or {}
         removing = document.get("removing_replicas") or {}
@@ -267,7 +281,7 @@ def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
         return TopicAssignment(
             topic_id=decode_uuid(text) if text else ZERO_UUID,
             partitions={
-                int(partition): ReplicaAssignment(
+                _partition_number(partition): ReplicaAssignment(
                     replicas=_ids(replicas),
                     adding_replicas=_ids(adding.get(partition, ())),
                     removing_replicas=_ids(removing.get(partition, ())),
@@ -291,16 +305,16 @@ def encode_partition_state(state: LeaderAndIsr, controller_epoch: int) -> bytes:
 
 def decode_partition_state(path: str, data: bytes | None, version: int) -> PartitionStateZnode:
     """A partition's state; `version` is that of the node. Raises ZnodeFormatError."""
-    document = _decode(path, data)
+    document = decode_json(path, data)
     try:
         return PartitionStateZnode(
             leader_and_isr=LeaderAndIsr(
-                leader=int(document["leader"]),
-                leader_epoch=int(document["leader_epoch"]),
+                leader=int32(document["leader"]),
+                leader_epoch=int32(document["leader_epoch"]),
                 isr=_ids(document["isr"]),
                 partition_epoch=version,
             ),
-            controller_epoch=int(document["controller_epoch"]),
+            controller_epoch=int32(document["controller_epoch"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ZnodeFormatError(f"{path}: {error!r}") from error
@@ -308,17 +322,17 @@ def decode_partition_state(path: str, data: bytes | None, version: int) -> Parti
 
 def encode_controller(broker_id: int, now_ms: int) -> bytes:
     """Data of /controller, version 2."""
-    return _encode(
+    return encode_json(
         {"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1}
     )
 
 
 def decode_controller(data: bytes | None) -> int:
     """Id of the controller. Raises ZnodeFormatError."""
-    broker_id = _decode(CONTROLLER, data).get("brokerid")
-    if not isinstance(broker_id, int):
-        raise ZnodeFormatError(f"{CONTROLLER}: no broker id")
-    return broker_id
+    try:
+        return int32(decode_json(CONTROLLER, data).get("brokerid"))
+    except ValueError as error:
+        raise ZnodeFormatError(f"{CONTROLLER}: {error!r}") from error
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
@@ -329,14 +343,14 @@ def encode_controller_epoch(epoch: int) -> bytes:
 def decode_controller_epoch(data: bytes | None) -> int:
     """The controller epoch. Raises ZnodeFormatError."""
     try:
-        return int(data or b"")
+        return int32(int(data or b""))
     except ValueError as error:
         raise ZnodeFormatError(f"{CONTROLLER_EPOCH}: {data!r}") from error
 
 
 def encode_config(overrides: Mapping[str, str]) -> bytes:
     """Data of an entity's overrides, version 1."""
-    return _encode({"version": 1, "config": dict(overrides)})
+    return encode_json({"version": 1, "config": dict(overrides)})
 
 
 def decode_config(path: str, data: bytes | None) -> dict[str, str]:
@@ -346,7 +360,7 @@ def decode_config(path: str, data: bytes | None) -> dict[str, str]:
     """
     if not data:
         return {}
-    config = _decode(path, data).get("config")
+    config = decode_json(path, data).get("config")
     if not isinstance(config, dict) or not all(isinstance(v, str) for v in config.values()):
         raise ZnodeFormatError(f"{path}: config is no map of texts")
     return config
@@ -354,12 +368,12 @@ def decode_config(path: str, data: bytes | None) -> dict[str, str]:
 
 def encode_config_change(entity_path: str) -> bytes:
     """Data of a change notification, version 2; `entity_path` is as in `topics/orders`."""
-    return _encode({"version": 2, "entity_path": entity_path})
+    return encode_json({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(data: bytes | None) -> str:
     """The entity path of a notification, versions 1 and 2. Raises ZnodeFormatError."""
-    document = _decode(CONFIG_CHANGES, data)
+    document = decode_json(CONFIG_CHANGES, data)
     if document.get("version") == 1:
         entity_path = f"{document.get('entity_type')}/{document.get('entity_name')}"
     else:
@@ -371,7 +385,7 @@ def decode_config_change(data: bytes | None) -> str:
 
 def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
     """Data of /latest_producer_id_block."""
-    return _encode(
+    return encode_json(
         {
             "version": 1,
             "broker": block.broker_id,
@@ -383,7 +397,7 @@ def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
 
 def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock:
     """The latest block. Raises ZnodeFormatError."""
-    document = _decode(PRODUCER_ID_BLOCK, data)
+    document = decode_json(PRODUCER_ID_BLOCK, data)
     try:
         return ProducerIdBlock(
             broker_id=int(document["broker"]),
@@ -396,7 +410,7 @@ def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock:
 
 def encode_feature() -> bytes:
     """Data of /feature: versioning enabled, no features."""
-    return _encode({"features": {}, "version": 2, "status": 1})
+    return encode_json({"features": {}, "version": 2, "status": 1})
 
 
 def sequence_number(node_name: str) -> int:
@@ -407,22 +421,51 @@ def sequence_number(node_name: str) -> int:
     return int(digits)
 
 
-def _encode(document: Mapping[str, Any]) -> bytes:
+def encode_json(document: Mapping[str, Any]) -> bytes:
+    """A document as Kafka writes it: no spaces, keys in the order given."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _decode(path: str, data: bytes | None) -> dict[str, Any]:
+def decode_json(path: str, data: bytes | None) -> dict[str, Any]:
+    """The JSON object in a node. Raises ZnodeFormatError."""
     try:
         document = json.loads(data or b"")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ZnodeFormatError(f"{path}: {error}") from error
     if not isinstance(document, dict):
         raise ZnodeFormatError(f"{path}: no JSON object")
     return document
 
 
+def int32(value: object) -> int:
+    """A number that a node may hold: Kafka keeps 32 bits. Raises ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -_2_31 <= value < _2_31:
+        raise ValueError(f"{value!r} is no 32-bit number")
+    return value
+
+
 def _ids(values: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
+    return tuple(int32(value) for value in values)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
+
+
+def _port(value: object) -> int:
+    number = int32(value)
+    if not 0 <= number <= 0xFFFF:
+        raise ValueError(f"port {number}")
+    return number
+
+
+def _partition_number(text: str) -> int:
+    number = int32(int(text))
+    if number < 0:
+        raise ValueError(f"partition {text}")
+    return number
 
 
 def _end_point(text: str, protocols: Mapping[str, str]) -> EndPoint:
@@ -431,6 +474,6 @@ def _end_point(text: str, protocols: Mapping[str, str]) -> EndPoint:
     return EndPoint(
         listener_name=listener_name,
         host=host,
-        port=int(port),
+        port=_port(int(port)),
         security_protocol=protocols.get(listener_name, listener_name),
     )

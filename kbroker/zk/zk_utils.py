@@ -2,15 +2,19 @@
 
 Law: paths and bytes come from `zk_paths`, errors are the tree's own. Everything a controller writes
 is fenced: the write and a check of /controller_epoch's version happen in one multi, so a controller
-that lost its seat cannot overwrite the new one's state (it gets ControllerMovedError).
+that lost its seat cannot overwrite the new one's state (it gets ControllerMovedError). A node that
+is not what Kafka writes is reported once, by its path and the reason, and taken for absent: it
+never hides the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import TypeVar
 
 from kbroker.clock import Clock
 from kbroker.model import Broker, TopicPartition
@@ -34,10 +38,15 @@ from kbroker.zk.tree import (
 from kbroker.zk.zk_paths import (
     PartitionStateWrite,
     PartitionStateZnode,
-    ProducerIdBlock,
     TopicAssignment,
+    ZnodeFormatError,
 )
 
+log = logging.getLogger(__name__)
+
+NodeT = TypeVar("NodeT")
+
+_REPORTS = 10_000  # so many reports are remembered, not to be made again
 _TURN_MS = 4.0  # so long may writes follow each other before others get a turn of the loop
 
 
@@ -52,17 +61,18 @@ class ZkUtils:
         self.tree = tree
         self._clock = clock
         self._gave_way_ms = 0.0
+        self._reported: set[str] = set()
 
     # ---- cluster and brokers
 
     async def create_persistent_paths(self) -> None:
         """Make the nodes every broker expects."""
         for path in zk_paths.PERSISTENT_PATHS:
-            await self._create_if_absent(path)
+            await self.create_if_absent(path)
 
     async def get_or_create_cluster_id(self, proposal: str) -> str:
         """The cluster's id; `proposal` becomes it in a new cluster."""
-        await self._create_if_absent(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(proposal))
+        await self.create_if_absent(zk_paths.CLUSTER_ID, zk_paths.encode_cluster_id(proposal))
         data, _ = await self.tree.get(zk_paths.CLUSTER_ID)
         return zk_paths.decode_cluster_id(data)
 
@@ -80,18 +90,43 @@ class ZkUtils:
 
     async def broker(self, broker_id: int) -> Broker | None:
         """A registered broker."""
-        try:
-            data, stat = await self.tree.get(zk_paths.broker_path(broker_id))
-        except NoNodeError:
-            return None
-        return zk_paths.decode_broker(broker_id, data, stat.czxid)
+        return (await self._brokers([broker_id]))[0]
 
     async def all_brokers(self, watch: Watch | None = None) -> list[Broker]:
         """All registered brokers, by id. The watch fires when one comes or goes."""
-        names = await self._children(zk_paths.BROKER_IDS, watch)
-        ids = sorted(int(name) for name in names if name.isdecimal())
-        found = [await self.broker(broker_id) for broker_id in ids]
-        return [broker for broker in found if broker is not None]
+        names = await self.children(zk_paths.BROKER_IDS, watch)
+        ids = []
+        for name in names:
+            if zk_paths.is_broker_id(name):
+                ids.append(int(name))
+            else:
+                self.report(ZnodeFormatError(f"{zk_paths.BROKER_IDS}/{name}: no broker id"))
+        return [broker for broker in await self._brokers(sorted(ids)) if broker is not None]
+
+    async def generate_broker_id(self, reserved_max_id: int) -> int:
+        """An id that no other broker of the cluster was given, above those that people choose.
+
+        As in Kafka: the version of a node that is only ever overwritten counts the ids given out.
+        An id in use all the same, because the node was removed by hand, is passed over.
+        """
+        while True:
+            await self.create_if_absent(zk_paths.BROKER_SEQUENCE_ID)
+            try:
+                stat = await self.tree.set(zk_paths.BROKER_SEQUENCE_ID, b"")
+            except NoNodeError:
+                continue
+            broker_id = reserved_max_id + stat.version
+            if await self.tree.exists(zk_paths.broker_path(broker_id)) is None:
+                return broker_id
+
+    async def _brokers(self, broker_ids: Sequence[int]) -> list[Broker | None]:
+        nodes = await self.tree.get_all([zk_paths.broker_path(i) for i in broker_ids])
+        return [
+            self._decoded(partial(zk_paths.decode_broker, broker_id, node[0], node[1].czxid))
+            if node is not None
+            else None
+            for broker_id, node in zip(broker_ids, nodes, strict=True)
+        ]
 
     # ---- controller
 
@@ -104,11 +139,14 @@ class ZkUtils:
             data, _ = await self.tree.get(zk_paths.CONTROLLER)
         except NoNodeError:
             return None
-        return zk_paths.decode_controller(data)
+        return self._decoded(partial(zk_paths.decode_controller, data))
 
     async def controller_epoch(self) -> tuple[int, int]:
-        """The controller epoch and the version of its node; the node is made in a new cluster."""
-        await self._create_if_absent(zk_paths.CONTROLLER_EPOCH, zk_paths.encode_controller_epoch(0))
+        """The controller epoch and the version of its node; the node is made in a new cluster.
+
+        Raises ZnodeFormatError: without it nobody can be controller.
+        """
+        await self.create_if_absent(zk_paths.CONTROLLER_EPOCH, zk_paths.encode_controller_epoch(0))
         data, stat = await self.tree.get(zk_paths.CONTROLLER_EPOCH)
         return zk_paths.decode_controller_epoch(data), stat.version
 
@@ -141,7 +179,7 @@ class ZkUtils:
 
     async def create_feature(self) -> None:
         """Make the feature node of a new cluster."""
-        await self._create_if_absent(zk_paths.FEATURE, zk_paths.encode_feature())
+        await self.create_if_absent(zk_paths.FEATURE, zk_paths.encode_feature())
 
     async def fenced(self, ops: Sequence[Op], epoch_version: int) -> list[OpResult]:
         """Do all of `ops` if this is still the controller.
@@ -171,7 +209,7 @@ class ZkUtils:
 
     async def topics(self, watch: Watch | None = None) -> list[str]:
         """Names of all topics. The watch fires when one comes or goes."""
-        return await self._children(zk_paths.TOPICS, watch)
+        return await self.children(zk_paths.TOPICS, watch)
 
     async def topic_exists(self, topic: str) -> bool:
         """True when the topic is there."""
@@ -190,11 +228,20 @@ class ZkUtils:
         self, topic: str, watch: Watch | None = None
     ) -> TopicAssignment | None:
         """A topic's id and replicas. The watch fires when they change."""
-        try:
-            data, _ = await self.tree.get(zk_paths.topic_path(topic), watch)
-        except NoNodeError:
-            return None
-        return zk_paths.decode_topic(topic, data)
+        return (await self.topic_assignments([topic], watch)).get(topic)
+
+    async def topic_assignments(
+        self, topics: Sequence[str], watch: Watch | None = None
+    ) -> dict[str, TopicAssignment]:
+        """Ids and replicas of those topics that are there, in this order; each is watched."""
+        nodes = await self.tree.get_all([zk_paths.topic_path(topic) for topic in topics], watch)
+        found: dict[str, TopicAssignment] = {}
+        for topic, node in zip(topics, nodes, strict=True):
+            if node is not None:
+                assignment = self._decoded(partial(zk_paths.decode_topic, topic, node[0]))
+                if assignment is not None:
+                    found[topic] = assignment
+        return found
 
     async def create_topic_assignment(self, topic: str, assignment: TopicAssignment) -> None:
         """Create a topic. Raises NodeExistsError."""
@@ -215,20 +262,21 @@ class ZkUtils:
             await self.fenced((op,), epoch_version)
 
     async def delete_topic(self, topic: str, epoch_version: int) -> None:
-        """Remove a topic: partitions, assignment, overrides, and the wish to delete it."""
-        path = zk_paths.topic_path(topic)
-        await self._delete_recursive(zk_paths.partitions_path(topic), epoch_version)
-        await self._delete_fenced(
-            zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic), epoch_version
-        )
-        # The name is free from here on: nothing may be left to remove that a new topic would own.
-        try:
-            await self.fenced(
-                (DeleteOp(path), DeleteOp(zk_paths.delete_topic_path(topic))), epoch_version
-            )
-        except NoNodeError:  # one of them has been removed by hand
+        """Remove a topic: partitions, overrides, assignment, and the wish to delete it."""
+        partitions_path = zk_paths.partitions_path(topic)
+        partitions = [f"{partitions_path}/{name}" for name in await self._names(partitions_path)]
+        states = [f"{path}/state" for path in partitions]
+        config_path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic)
+        below = [*states, *partitions, partitions_path, config_path]
+        # The name is free from the last transaction on: nothing may be left to remove then that a
+        # new topic of this name would own.
+        path, wish = zk_paths.topic_path(topic), zk_paths.delete_topic_path(topic)
+        transactions: list[Sequence[Op]] = [(DeleteOp(path),) for path in below]
+        transactions.append((DeleteOp(path), DeleteOp(wish)))
+        outcomes = await self.fenced_all(transactions, epoch_version)
+        if isinstance(outcomes[-1], TreeError):  # something was added or removed by hand
             await self._delete_recursive(path, epoch_version)
-            await self.delete_topic_deletions([topic], epoch_version)
+            await self.delete_all([wish], epoch_version)
 
     async def partition_states(
         self, partitions: Iterable[TopicPartition]
@@ -241,7 +289,10 @@ class ZkUtils:
         for topic_partition, path, node in zip(wanted, paths, found, strict=True):
             if node is not None:
                 data, stat = node
-                states[topic_partition] = zk_paths.decode_partition_state(path, data, stat.version)
+                decode = partial(zk_paths.decode_partition_state, path, data, stat.version)
+                state = self._decoded(decode)
+                if state is not None:
+                    states[topic_partition] = state
         return states
 
     async def write_partition_states(
@@ -286,27 +337,37 @@ class ZkUtils:
 
     async def topic_deletions(self, watch: Watch | None = None) -> list[str]:
         """Topics to delete. The watch fires when one is added."""
-        return await self._children(zk_paths.DELETE_TOPICS, watch)
+        return await self.children(zk_paths.DELETE_TOPICS, watch)
 
     async def delete_topic_deletions(self, topics: Iterable[str], epoch_version: int) -> None:
         """Forget that these topics are to be deleted."""
-        for topic in topics:
-            await self._delete_fenced(zk_paths.delete_topic_path(topic), epoch_version)
+        await self.delete_all(
+            [zk_paths.delete_topic_path(topic) for topic in topics], epoch_version
+        )
 
     # ---- configuration
 
     async def entity_config(self, entity_type: str, name: str) -> dict[str, str]:
         """Overrides of an entity; none when it has none."""
-        path = zk_paths.config_path(entity_type, name)
-        try:
-            data, _ = await self.tree.get(path)
-        except NoNodeError:
-            return {}
-        return zk_paths.decode_config(path, data)
+        return (await self.entity_configs(entity_type, [name])).get(name, {})
+
+    async def entity_configs(
+        self, entity_type: str, names: Sequence[str]
+    ) -> dict[str, dict[str, str]]:
+        """Overrides of many entities; those whose node cannot be read are left out."""
+        paths = [zk_paths.config_path(entity_type, name) for name in names]
+        found: dict[str, dict[str, str]] = {}
+        nodes = await self.tree.get_all(paths)
+        for name, path, node in zip(names, paths, nodes, strict=True):
+            data = node[0] if node is not None else None
+            overrides = self._decoded(partial(zk_paths.decode_config, path, data))
+            if overrides is not None:
+                found[name] = overrides
+        return found
 
     async def entities(self, entity_type: str) -> list[str]:
         """Names of the entities of a type that have a node."""
-        return await self._children(zk_paths.config_root_path(entity_type), None)
+        return await self.children(zk_paths.config_root_path(entity_type), None)
 
     async def set_entity_config(
         self, entity_type: str, name: str, overrides: Mapping[str, str]
@@ -328,42 +389,39 @@ class ZkUtils:
             make_parents=True,
         )
 
-    # ---- producer ids
+    # ---- for all of them
 
-    async def allocate_producer_id_block(self, broker_id: int) -> ProducerIdBlock:
-        """Take the next block of producer ids for a broker."""
+    def report(self, error: ZnodeFormatError) -> None:
+        """Tell the operator, once, of a node that is left aside."""
+        text = str(error)
+        if text not in self._reported:
+            if len(self._reported) == _REPORTS:
+                self._reported.clear()
+            self._reported.add(text)
+            log.error("a node that Kafka cannot read is left aside: %s", text)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Names of the children of a node that is made where absent: a watch needs it."""
         while True:
-            await self._create_if_absent(zk_paths.PRODUCER_ID_BLOCK)
-            data, stat = await self.tree.get(zk_paths.PRODUCER_ID_BLOCK)
-            first_id = zk_paths.decode_producer_id_block(data).last_id + 1 if data else 0
-            last_id = first_id + zk_paths.PRODUCER_ID_BLOCK_SIZE - 1
-            block = ProducerIdBlock(broker_id=broker_id, first_id=first_id, last_id=last_id)
             try:
-                await self.tree.set(
-                    zk_paths.PRODUCER_ID_BLOCK,
-                    zk_paths.encode_producer_id_block(block),
-                    stat.version,
-                )
-            except BadVersionError:
-                continue  # another broker took this block
-            return block
+                return await self.tree.children(path, watch)
+            except NoNodeError:
+                await self.create_if_absent(path)
 
-    async def skip_producer_ids(self, broker_id: int, highest_id: int) -> None:
-        """Let blocks begin above `highest_id`, if they do not already."""
-        while True:
-            await self._create_if_absent(zk_paths.PRODUCER_ID_BLOCK)
-            data, stat = await self.tree.get(zk_paths.PRODUCER_ID_BLOCK)
-            last_id = zk_paths.decode_producer_id_block(data).last_id if data else -1
-            if last_id >= highest_id:
-                return
-            size = zk_paths.PRODUCER_ID_BLOCK_SIZE
-            first_id = highest_id // size * size
-            block = ProducerIdBlock(
-                broker_id=broker_id, first_id=first_id, last_id=first_id + size - 1
-            )
-            encoded = zk_paths.encode_producer_id_block(block)
-            with suppress(BadVersionError):  # another broker took a block: look again
-                await self.tree.set(zk_paths.PRODUCER_ID_BLOCK, encoded, stat.version)
+    async def create_if_absent(self, path: str, data: bytes | None = None) -> None:
+        """Make a node and its parents, unless it is there."""
+        if await self.tree.exists(path) is None:
+            with suppress(NodeExistsError):
+                await self.tree.create(path, data, make_parents=True)
+
+    async def delete_all(self, paths: Iterable[str], epoch_version: int) -> None:
+        """Remove nodes, in this order, those that are there. Raises ControllerMovedError."""
+        outcomes = await self.fenced_all([(DeleteOp(path),) for path in paths], epoch_version)
+        for outcome in outcomes:
+            if isinstance(outcome, TreeError) and not isinstance(outcome, NoNodeError):
+                raise outcome
+
+    # ---- inside
 
     async def _give_way(self) -> None:
         """Let others run during a long row of writes: a tree in this process never suspends."""
@@ -371,30 +429,21 @@ class ZkUtils:
             await asyncio.sleep(0)
             self._gave_way_ms = self._clock.monotonic_ms()
 
-    # ---- inside
-
-    async def _children(self, path: str, watch: Watch | None) -> list[str]:
+    def _decoded(self, decode: Callable[[], NodeT]) -> NodeT | None:
         try:
-            return await self.tree.children(path, watch)
+            return decode()
+        except ZnodeFormatError as error:
+            self.report(error)
+            return None
+
+    async def _names(self, path: str) -> list[str]:
+        try:
+            return await self.tree.children(path)
         except NoNodeError:
-            await self._create_if_absent(path)  # a watch needs a node to sit on
-            return await self.tree.children(path, watch)
-
-    async def _create_if_absent(self, path: str, data: bytes | None = None) -> None:
-        if await self.tree.exists(path) is None:
-            with suppress(NodeExistsError):
-                await self.tree.create(path, data, make_parents=True)
-
-    async def _delete_fenced(self, path: str, epoch_version: int) -> None:
-        with suppress(NoNodeError):
-            await self.fenced((DeleteOp(path),), epoch_version)
+            return []
 
     async def _delete_recursive(self, path: str, epoch_version: int) -> None:
-        try:
-            names = await self.tree.children(path)
-        except NoNodeError:
-            return
-        for name in names:
+        for name in await self._names(path):
             await self._delete_recursive(f"{path}/{name}", epoch_version)
         with suppress(NoNodeError):
             await self.fenced((DeleteOp(path),), epoch_version)

@@ -154,18 +154,6 @@ def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
     run(scenario)
 
 
-def test_producer_id_blocks_follow_each_other_across_brokers() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        blocks = [await zk.allocate_producer_id_block(broker_id) for broker_id in (0, 1, 0)]
-        assert [(b.broker_id, b.first_id, b.last_id) for b in blocks] == [
-            (0, 0, 999),
-            (1, 1000, 1999),
-            (0, 2000, 2999),
-        ]
-
-    run(scenario)
-
-
 def assignment() -> TopicAssignment:
     return TopicAssignment(
         topic_id=decode_uuid("YtMWDdqcTLmj-sHRw0ceHg"),
@@ -193,17 +181,5 @@ def test_a_node_among_the_brokers_that_is_no_id_is_passed_over() -> None:
         await zk.tree.create("/brokers/ids/by-hand")
         await zk.register_broker(broker(3))
         assert [each.broker_id for each in await zk.all_brokers()] == [3]
-
-    run(scenario)
-
-
-def test_producer_ids_skip_what_logs_have_seen_and_never_go_back() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        await zk.skip_producer_ids(1, -1)
-        assert (await zk.allocate_producer_id_block(1)).first_id == 0
-        await zk.skip_producer_ids(1, 2001)
-        assert (await zk.allocate_producer_id_block(1)).first_id == 3000
-        await zk.skip_producer_ids(1, 5)
-        assert (await zk.allocate_producer_id_block(1)).first_id == 4000
 
     run(scenario)

@@ -22,6 +22,7 @@ from kbroker.record.record_batch import Record, build
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionNeededError, AdoptionWish
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
@@ -165,7 +166,7 @@ def test_a_topic_that_is_there_already_stops_all_of_it(tmp_path: Path) -> None:
 
 
 async def next_producer_id(zk: ZkUtils) -> int:
-    return (await zk.allocate_producer_id_block(3)).first_id
+    return (await ProducerIdBlocks(zk).allocate(3)).first_id
 
 
 def test_producer_ids_begin_far_above_those_of_transactions(tmp_path: Path) -> None:
