@@ -22,6 +22,8 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 NO_PARTITION_LEADER_EPOCH = -1
 ZERO_UUID = UUID(int=0)  # "no topic id" on the wire
+# Leader recovery states (KIP-704): after an unclean election records may be missing.
+RECOVERED, RECOVERING = 0, 1
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
@@ -72,6 +74,7 @@ class LeaderAndIsr:
     leader_epoch: int
     isr: tuple[int, ...]
     partition_epoch: int = 0  # version of the state znode
+    leader_recovery_state: int = RECOVERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from kbroker.model import (
+    RECOVERED,
     ZERO_UUID,
     Broker,
     EndPoint,
@@ -296,10 +297,15 @@ def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
 def encode_partition_state(state: LeaderAndIsr, controller_epoch: int) -> bytes:
     """Data of a partition's state node, version 1."""
     isr = ",".join(map(str, state.isr))
+    recovery = (
+        f'"leader_recovery_state":{state.leader_recovery_state},'
+        if state.leader_recovery_state != RECOVERED
+        else ""
+    )
     # Written by hand: it is the node written most, and the format is fixed.
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{state.leader},"version":1,'
-        f'"leader_epoch":{state.leader_epoch},"isr":[{isr}]}}'
+        f'"leader_epoch":{state.leader_epoch},{recovery}"isr":[{isr}]}}'
     ).encode()
 
 
@@ -313,6 +319,7 @@ def decode_partition_state(path: str, data: bytes | None, version: int) -> Parti
                 leader_epoch=int32(document["leader_epoch"]),
                 isr=_ids(document["isr"]),
                 partition_epoch=version,
+                leader_recovery_state=int32(document.get("leader_recovery_state", RECOVERED)),
             ),
             controller_epoch=int32(document["controller_epoch"]),
         )

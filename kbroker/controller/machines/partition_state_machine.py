@@ -9,6 +9,7 @@ expected versions and hands the outcome to `written`, which alone makes a partit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from enum import Enum
 
 from kbroker.controller.machines.controller_context import (
@@ -24,7 +25,7 @@ from kbroker.controller.machines.election import (
     elect_reassigned,
 )
 from kbroker.controller.machines.request_batch import RequestBatch
-from kbroker.model import LeaderAndIsr, TopicPartition
+from kbroker.model import RECOVERING, LeaderAndIsr, TopicPartition
 from kbroker.zk.zk_paths import PartitionStateWrite, PartitionStateZnode
 
 VALID_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
@@ -45,6 +46,7 @@ class ElectionStrategy(Enum):
     OFFLINE = "offline"
     REASSIGN = "reassign"
     PREFERRED = "preferred"
+    UNCLEAN = "unclean"  # as offline, and allowed to lose records
     CONTROLLED_SHUTDOWN = "controlled shutdown"
 
 
@@ -123,6 +125,9 @@ class PartitionStateMachine:
                         leader=elected.leader,
                         leader_epoch=state.leader_epoch + 1,
                         isr=elected.isr,
+                        leader_recovery_state=(
+                            RECOVERING if elected.unclean else state.leader_recovery_state
+                        ),
                     ),
                     expected_version=state.partition_epoch,
                 )
@@ -174,18 +179,13 @@ class PartitionStateMachine:
             return elect_controlled_shutdown(
                 assignment.replicas, isr, registered, context.shutting_down
             )
-        return elect_offline(assignment.replicas, isr, live, allow_unclean(partition.topic))
+        is_unclean = strategy is ElectionStrategy.UNCLEAN or allow_unclean(partition.topic)
+        return elect_offline(assignment.replicas, isr, live, is_unclean)
 
 
 def remember(context: ControllerContext, write: PartitionStateWrite, version: int) -> None:
     """Put a written state into the context, with the version its node has now."""
-    state = write.leader_and_isr
     context.leadership[write.topic_partition] = PartitionStateZnode(
-        leader_and_isr=LeaderAndIsr(
-            leader=state.leader,
-            leader_epoch=state.leader_epoch,
-            isr=state.isr,
-            partition_epoch=version,
-        ),
+        leader_and_isr=replace(write.leader_and_isr, partition_epoch=version),
         controller_epoch=context.epoch,
     )

@@ -95,6 +95,7 @@ class ReplicaStateMachine:
                         leader=NO_LEADER if state.leader == broker_id else state.leader,
                         leader_epoch=state.leader_epoch + 1,
                         isr=left or state.isr,
+                        leader_recovery_state=state.leader_recovery_state,
                     ),
                     expected_version=state.partition_epoch,
                 )

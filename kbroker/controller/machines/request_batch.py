@@ -93,6 +93,7 @@ class RequestBatch:
                     adding_replicas=list(assignment.adding_replicas),
                     removing_replicas=list(assignment.removing_replicas),
                     is_new=is_new,
+                    leader_recovery_state=state.leader_recovery_state,
                 )
             )
         return LeaderAndIsrRequest(
