@@ -116,6 +116,11 @@ class Channel(asyncio.BufferedProtocol):
         return self._busy
 
     @property
+    def is_closed(self) -> bool:
+        """True when the connection is gone or going."""
+        return self._closing
+
+    @property
     def was_opened(self) -> bool:
         """True once the transport has been made."""
         return self._opened

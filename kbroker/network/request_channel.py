@@ -2,7 +2,7 @@
 
 As long as the pool runs, a request goes straight through: there is one event loop, so a request is
 either being handled or waits in its own connection's buffer. Requests wait here while the pool is
-not started (connections are accepted before the broker is ready). The queue is bounded by
+not attached (connections are accepted before the broker is ready). The queue is bounded by
 `queued.max.requests`; when it is full, connections keep their frames and stop reading.
 
 Owned by the event loop.
@@ -19,6 +19,11 @@ from kbroker.protocol.request import NoResponse, Request, Response
 
 class Replier(Protocol):
     """The connection a request came from."""
+
+    @property
+    def is_closed(self) -> bool:
+        """True when no answer can be sent any more."""
+        ...
 
     def complete(self, result: Response | NoResponse) -> None:
         """Send the answer; the next request of the connection may start."""

@@ -4,6 +4,9 @@ A handler that answers directly costs no task and no turn of the loop. One that 
 an awaitable; such a request holds no slot: it has left the queue, like a request in Kafka's
 purgatory, and others go on.
 
+While a broker starts, it must hear its controller before it may answer anybody else: then the pool
+runs the requests of some keys, and keeps the others; each connection has one of them at most.
+
 Owned by the event loop.
 """
 
@@ -19,6 +22,8 @@ from kbroker.protocol.request import NoResponse, Request, Response
 
 _log = logging.getLogger(__name__)
 
+_KEPT_UNTIL_LOOKED_THROUGH = 256  # then those of closed connections go
+
 Result = Response | NoResponse
 Handle = Callable[[Request], Result | Awaitable[Result]]
 
@@ -26,17 +31,36 @@ Handle = Callable[[Request], Result | Awaitable[Result]]
 class KafkaRequestHandlerPool:
     """Takes requests from a RequestChannel and sees each of them to its end."""
 
-    __slots__ = ("_handle", "_request_channel", "_waiting", "waited")
+    __slots__ = (
+        "_admitted_keys",
+        "_handle",
+        "_kept",
+        "_kept_max",
+        "_request_channel",
+        "_waiting",
+        "waited",
+    )
 
     def __init__(self, handle: Handle, request_channel: RequestChannel) -> None:
         self._handle = handle
         self._request_channel = request_channel
         self._waiting: set[asyncio.Task[None]] = set()
+        self._admitted_keys: frozenset[int] = frozenset()
+        self._kept: list[tuple[Replier, Request]] = []
+        self._kept_max = _KEPT_UNTIL_LOOKED_THROUGH
         self.waited = 0  # requests that could not be answered directly
+
+    def start_for(self, keys: frozenset[int]) -> None:
+        """Serve requests of these API keys; keep the others until `start`."""
+        self._admitted_keys = keys
+        self._request_channel.attach(self._run_or_keep)
 
     def start(self) -> None:
         """Begin with the requests that have been waiting, then serve."""
         self._request_channel.attach(self._run)
+        kept, self._kept = self._kept, []
+        for replier, request in kept:
+            self._run(replier, request)
 
     @property
     def waiting(self) -> int:
@@ -46,11 +70,22 @@ class KafkaRequestHandlerPool:
     async def shutdown(self) -> None:
         """Take no more requests and cancel those that wait."""
         self._request_channel.detach()
+        self._kept.clear()
         tasks = list(self._waiting)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=1.0)
+
+    def _run_or_keep(self, replier: Replier, request: Request) -> None:
+        if request.header.api_key in self._admitted_keys:
+            self._run(replier, request)
+            return
+        if len(self._kept) >= self._kept_max:
+            # A client that gives up and comes again must not leave a request behind each time.
+            self._kept = [entry for entry in self._kept if not entry[0].is_closed]
+            self._kept_max = max(_KEPT_UNTIL_LOOKED_THROUGH, 2 * len(self._kept))
+        self._kept.append((replier, request))
 
     def _run(self, replier: Replier, request: Request) -> None:
         try:

@@ -2,7 +2,8 @@
 it.
 
 Order of a start: `start()` binds every listener and accepts; requests that come wait in the
-RequestChannel until `enable_request_processing()`. Order of a stop: `stop_accepting()`, then
+RequestChannel. `enable_controller_requests()`: those of the controller are answered, and what is
+served is told; `enable_request_processing()`: all are. Order of a stop: `stop_accepting()`, then
 `shutdown()`.
 
 Owned by the event loop.
@@ -22,7 +23,10 @@ from kbroker.network.quotas import ConnectionQuotas, parse_per_ip_overrides
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool
+from kbroker.protocol.header import API_VERSIONS_KEY
 
+# LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
+ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
 SHUTDOWN_DEADLINE_MS = 100.0  # requests that wait for something are cut off then
 # For receive buffers when queued.max.request.bytes sets no bound.
 _DEFAULT_BUDGET_BYTES = 512 * 1024 * 1024
@@ -82,6 +86,10 @@ class SocketServer:
         for acceptor in self.acceptors:
             acceptor.start()
         return bound
+
+    def enable_controller_requests(self) -> None:
+        """Answer what a broker must hear before it may answer anything else; the rest waits."""
+        self.pool.start_for(ANSWERED_WHILE_STARTING)
 
     def enable_request_processing(self) -> None:
         """Begin to answer, with the requests that have been waiting."""

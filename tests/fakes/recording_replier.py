@@ -12,6 +12,7 @@ class RecordingReplier:
     def __init__(self) -> None:
         self.results: list[Response | NoResponse] = []
         self.failures: list[str] = []
+        self.is_closed = False
 
     def complete(self, result: Response | NoResponse) -> None:
         """The answer of a request."""

@@ -83,3 +83,58 @@ def test_a_bug_in_a_waiting_request_fails_its_connection() -> None:
         assert len(replier.failures) == 1
 
     asyncio.run(scenario())
+
+
+def test_some_keys_are_answered_before_the_others_which_wait() -> None:
+    answer = Response([b"x"])
+    channel, admitted, kept = RequestChannel(1), RecordingReplier(), RecordingReplier()
+    pool = KafkaRequestHandlerPool(lambda request: answer, channel)
+    pool.start_for(frozenset({6}))
+
+    channel.send(kept, request_of(3, 0, b""))
+    channel.send(admitted, request_of(6, 0, b""))
+    assert (admitted.results, kept.results) == ([answer], [])
+
+    pool.start()
+    assert kept.results == [answer]
+
+
+def test_any_number_of_connections_may_wait_for_the_start() -> None:
+    channel, answer = RequestChannel(1), Response([b"x"])
+    repliers = [RecordingReplier() for _ in range(1_000)]
+    pool = KafkaRequestHandlerPool(lambda request: answer, channel)
+    pool.start_for(frozenset())
+
+    for replier in repliers:
+        channel.send(replier, request_of(3, 0, b""))
+    assert not channel.is_full
+    pool.start()
+
+    assert [replier.results for replier in repliers] == [[answer]] * 1_000
+
+
+def test_requests_of_connections_that_closed_before_the_start_do_not_pile_up() -> None:
+    channel, handled = RequestChannel(1), []
+    pool = KafkaRequestHandlerPool(lambda request: handled.append(request) or Response([]), channel)
+    pool.start_for(frozenset())
+
+    for _ in range(5_000):
+        replier = RecordingReplier()
+        channel.send(replier, request_of(3, 0, b""))
+        replier.is_closed = True
+    pool.start()
+
+    assert len(handled) <= 256
+
+
+def test_a_start_that_ends_in_a_stop_answers_nothing() -> None:
+    async def scenario() -> RecordingReplier:
+        channel, replier = RequestChannel(1), RecordingReplier()
+        pool = KafkaRequestHandlerPool(lambda request: Response([]), channel)
+        pool.start_for(frozenset())
+        channel.send(replier, request_of(3, 0, b""))
+        await pool.shutdown()
+        pool.start()
+        return replier
+
+    assert asyncio.run(scenario()).results == []
