@@ -1,5 +1,5 @@
-"""`kbroker start`: reads settings from file, environment and options, runs a broker, and stops it
-on a signal.
+"""`kbroker start`: reads settings from file, environment and options, runs a broker or several, and
+stops them on a signal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -21,6 +21,8 @@ from kbroker.cli.connection import EXIT_ITEM_FAILED, EXIT_USAGE, CommandError
 from kbroker.cli.output import say
 
 if TYPE_CHECKING:
+    from kbroker.server.kafka_server import KafkaServer
+    from kbroker.server.local_cluster import LocalCluster
     from kbroker.server.settings import LoadedSettings
 
 _LEVELS = ("debug", "info", "warning", "error")
@@ -50,6 +52,18 @@ _LEVELS = ("debug", "info", "warning", "error")
     help="A setting by Kafka's name; may be repeated.",
 )
 @click.option(
+    "--brokers",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Run so many brokers of one cluster, on the addresses after the first (default: 1).",
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT/chroot",
+    help="ZooKeeper ensemble of the cluster to be part of (default: a cluster of its own).",
+)
+@click.option(
     "--adopt",
     is_flag=True,
     help="Take over data that Apache Kafka wrote; without it, a start only says what it would do.",
@@ -61,10 +75,12 @@ def start(
     data: str | None = None,
     profile: str | None = None,
     overrides: Sequence[str] = (),
+    brokers: int = 1,
+    zookeeper: str | None = None,
     adopt: bool = False,
     log_level: str = "warning",
 ) -> None:
-    """Start a broker and run it until Ctrl-C or SIGTERM.
+    """Start a broker, or several, and run until Ctrl-C or SIGTERM.
 
     Settings come from, weakest first: the profile, the properties file, the environment
     (KAFKA_...), the options. Prints `listening on HOST:PORT` for each listener once clients can use
@@ -73,61 +89,71 @@ def start(
     _set_up_logging(log_level)
     temporary = None
     chosen = _options(listen, data, overrides)
+    if zookeeper is not None:
+        chosen["zookeeper.connect"] = zookeeper
     settings = _load(properties, profile, chosen)
     if not _names_data_directory(settings):
         if adopt:
             raise CommandError("--adopt needs the directory to take over: --data DIR", EXIT_USAGE)
         temporary = tempfile.mkdtemp(prefix="kbroker-")
         settings = _load(properties, profile, {**chosen, "log.dirs": temporary})
+    _check_adoption(settings, brokers, adopt=adopt)
     for warning in settings.warnings:
         say(f"warning: {warning}")
     try:
-        sys.exit(_run(settings, temporary, adopt=adopt))
+        sys.exit(_run(_Start(settings, temporary, brokers, adopt)))
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _run(settings: LoadedSettings, temporary: str | None, *, adopt: bool) -> int:
+class _Start(NamedTuple):
+    """What is to be started."""
+
+    settings: LoadedSettings
+    temporary: str | None  # the data directory that goes at the end
+    brokers: int
+    adopt: bool
+
+
+def _check_adoption(settings: LoadedSettings, brokers: int, *, adopt: bool) -> None:
+    if adopt and (brokers > 1 or settings.config.zk.zookeeper_connect):
+        raise CommandError(
+            "--adopt makes a directory that of a broker of its own: leave out --brokers and "
+            "--zookeeper (a broker of an ensemble uses a directory of that cluster as it is)",
+            EXIT_USAGE,
+        )
+
+
+def _run(start: _Start) -> int:
     from kbroker.errors import ConfigError
     from kbroker.log.log_directory import LogDirectoryError
     from kbroker.server.adoption.gate import AdoptionNeededError
     from kbroker.server.event_loop import EventLoopKind, run
-    from kbroker.server.kafka_healthcheck import BrokerIdInUseError
+    from kbroker.server.start_error import StartError
     from kbroker.zk.tree import TreeUnavailableError
     from kbroker.zk.tree_journal import CorruptTreeError
 
-    kind = EventLoopKind(settings.config.kbroker.kbroker_loop)
+    kind = EventLoopKind(start.settings.config.kbroker.kbroker_loop)
     try:
-        run(_serve(settings, temporary, adopt=adopt), kind)
+        run(_serve(start), kind)
     except AdoptionNeededError as error:
         say(str(error))
         return EXIT_USAGE
     except (
-        ConfigError, LogDirectoryError, BrokerIdInUseError, TreeUnavailableError, CorruptTreeError,
+        ConfigError, LogDirectoryError, StartError, TreeUnavailableError, CorruptTreeError,
     ) as error:  # fmt: skip
         say(f"Error: {error}")
         return EXIT_ITEM_FAILED
     return 0
 
 
-async def _serve(settings: LoadedSettings, temporary: str | None, *, adopt: bool) -> None:
-    from kbroker.log.file_system import RealFileSystem
-    from kbroker.log.log_directory import LogDirectoryError
-    from kbroker.log.temporary_file_system import TemporaryFileSystem
-    from kbroker.server.kafka_server import KafkaServer
-
+async def _serve(start: _Start) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    files = RealFileSystem() if temporary is None else TemporaryFileSystem()
-    server = KafkaServer(
-        settings.config,
-        cluster_id=settings.cluster_id,
-        file_system=files,
-        adopt=say if adopt else None,
-    )
+    server = _server(start)
     starting = asyncio.create_task(server.startup(), name="startup")
     stopping = asyncio.create_task(stop.wait(), name="stop signal")
     failing = asyncio.create_task(server.failed.wait(), name="failure")
@@ -135,7 +161,7 @@ async def _serve(settings: LoadedSettings, temporary: str | None, *, adopt: bool
     try:
         if starting.done():
             starting.result()
-            _tell(server.end_points, temporary)
+            _tell(server.end_points, start.temporary)
             await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
         else:
             starting.cancel()  # asked to stop before the start was over
@@ -144,11 +170,34 @@ async def _serve(settings: LoadedSettings, temporary: str | None, *, adopt: bool
         stopping.cancel()
         failing.cancel()
         await server.shutdown()
-    if server.failed.is_set():
-        raise LogDirectoryError(
-            f"No data directory is left of {', '.join(settings.config.log.data_directories())}: "
-            "the broker stopped. Repair the disks and start it again"
+    if server.failure is not None:
+        raise server.failure
+
+
+def _server(start: _Start) -> KafkaServer | LocalCluster:
+    from kbroker.log.file_system import RealFileSystem
+    from kbroker.log.temporary_file_system import TemporaryFileSystem
+
+    settings = start.settings
+    files = RealFileSystem() if start.temporary is None else TemporaryFileSystem()
+    if start.brokers == 1:
+        from kbroker.server.kafka_server import KafkaServer
+
+        return KafkaServer(
+            settings.config,
+            cluster_id=settings.cluster_id,
+            file_system=files,
+            adopt=say if start.adopt else None,
         )
+    from kbroker.server.local_cluster import LocalCluster
+    from kbroker.server.local_configs import configs_of_brokers
+
+    return LocalCluster(
+        configs_of_brokers(settings.config, start.brokers),
+        settings.config.log.data_directories()[0],
+        cluster_id=settings.cluster_id,
+        file_system=files,
+    )
 
 
 def _tell(end_points: Sequence[object], temporary: str | None) -> None:

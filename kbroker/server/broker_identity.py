@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from kbroker.config.kafka_config import ORIGIN_PROFILE, KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.log.checkpoint import MetaProperties
+from kbroker.log.format import META_PROPERTIES_FILE
+from kbroker.server.start_error import InconsistentClusterIdError
 from kbroker.zk import zk_paths
+from kbroker.zk.tree import NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 
 
@@ -23,31 +26,65 @@ class BrokerIdentity:
     broker_id: int
 
 
+async def check_cluster(
+    zk: ZkUtils, meta: MetaProperties | None, directory: str, tree: str
+) -> None:
+    """Refuse the data of another cluster before anything is written; `tree` names the tree.
+
+    Raises InconsistentClusterIdError.
+    """
+    own = meta.cluster_id if meta is not None else None
+    if own is None:
+        return
+    try:
+        found = zk_paths.decode_cluster_id((await zk.tree.get(zk_paths.CLUSTER_ID))[0])
+    except NoNodeError:
+        found = None
+    if found != own:
+        whose = f"is of cluster {found}" if found is not None else "is of no cluster yet"
+        raise InconsistentClusterIdError(
+            f"data directory {directory} belongs to cluster {own}, but {tree} {whose}: check the "
+            f"address (with its chroot), or use another directory, or remove its "
+            f"{META_PROPERTIES_FILE} if this is intended"
+        )
+
+
 async def settle_identity(
-    config: KafkaConfig, zk: ZkUtils, meta: MetaProperties | None, wanted_cluster_id: str | None
+    config: KafkaConfig,
+    zk: ZkUtils,
+    meta: MetaProperties | None,
+    wanted_cluster_id: str | None,
+    *,
+    is_ensemble: bool = False,
 ) -> BrokerIdentity:
-    """The ids in force; new ones for a new cluster or a broker without id. Raises ConfigError."""
+    """The ids in force; new ones for a new cluster or a broker without id. Raises ConfigError.
+
+    A broker of an ensemble is never given the id of a profile: the next one would have it too.
+    """
     known = meta.cluster_id if meta is not None else None
     proposal = known or wanted_cluster_id or new_cluster_id()
     cluster_id = await zk.get_or_create_cluster_id(proposal)
-    return BrokerIdentity(cluster_id, await _broker_id(config, zk, meta))
-
-
-async def _broker_id(config: KafkaConfig, zk: ZkUtils, meta: MetaProperties | None) -> int:
     configured = config.server.broker_id
-    # The profile's id is nobody's wish: a directory that knows its broker is asked first.
-    is_wish = config.origin("broker.id") != ORIGIN_PROFILE or meta is None or meta.broker_id is None
-    if configured >= 0 and is_wish:
-        return configured
+    if configured >= 0 and not (is_ensemble and _is_profiles(config)):
+        is_wish = not _is_profiles(config) or meta is None or meta.broker_id is None
+        if is_wish:
+            return BrokerIdentity(cluster_id, configured)
+    return BrokerIdentity(cluster_id, await _known_or_new_id(config, zk, meta))
+
+
+def _is_profiles(config: KafkaConfig) -> bool:
+    """The profile's id is nobody's wish: a directory that knows its broker is asked first."""
+    return config.origin("broker.id") == ORIGIN_PROFILE
+
+
+async def _known_or_new_id(config: KafkaConfig, zk: ZkUtils, meta: MetaProperties | None) -> int:
     if meta is not None and meta.broker_id is not None:
         return meta.broker_id
     if not config.server.broker_id_generation_enable:
         raise ConfigError(
             "broker.id is not set and broker.id.generation.enable is false: set one of them"
         )
-    # As Kafka does: the version of a node that is only ever overwritten counts the ids given out.
-    stat = await zk.tree.set(zk_paths.BROKER_SEQUENCE_ID, b"")
-    return config.server.reserved_broker_max_id + stat.version
+    return await zk.generate_broker_id(config.server.reserved_broker_max_id)
 
 
 def config_of_broker(config: KafkaConfig, broker_id: int) -> KafkaConfig:

@@ -1,32 +1,116 @@
-"""KafkaHealthcheck: keeps this broker registered in the tree for as long as its session lives."""
+"""KafkaHealthcheck: keeps this broker registered in the tree for as long as it runs, with a new
+node and a new epoch for each session.
+
+Law: the node of a broker that lives is never taken away. One that an earlier run left behind is
+waited for, at most the time after which ZooKeeper ends a session that nobody keeps up.
+"""
 
 from __future__ import annotations
 
-from kbroker.model import Broker
-from kbroker.zk.tree import NodeExistsError
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from kbroker.model import Broker, EndPoint
+from kbroker.server.start_error import BrokerIdInUseError
+from kbroker.zk import zk_paths
+from kbroker.zk.tree import NodeExistsError, NoNodeError, Stat, TreeUnavailableError
+from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ZkUtils
 
+_log = logging.getLogger(__name__)
 
-class BrokerIdInUseError(Exception):
-    """Another broker with this id is registered; the message is one sentence for the operator."""
+RETRY_BACKOFF_S = 0.2  # between two attempts while the tree cannot be reached
+GRACE_MS = 2_000  # an ensemble may notice the end of a session so much late
+
+Probe = Callable[[EndPoint], Awaitable[bool]]  # whether a broker answers there
 
 
 class KafkaHealthcheck:
     """Registers the broker; `broker_epoch` is the creation id of its node, which fences it against
-    its past.
+    its past. Owned by the event loop.
     """
 
-    def __init__(self, zk: ZkUtils, broker: Broker) -> None:
+    def __init__(
+        self, zk: ZkUtils, broker: Broker, session_timeout_ms: float, is_alive: Probe
+    ) -> None:
         self._zk = zk
         self.broker = broker
+        self._session_timeout_ms = session_timeout_ms
+        self._is_alive = is_alive
+        self._own_sessions: set[int] = set()
         self.broker_epoch = -1
 
-    async def startup(self) -> None:
-        """Register. Raises BrokerIdInUseError."""
+    async def register(self) -> int:
+        """Register for the session there is now; returns the broker epoch.
+
+        Waits while the tree cannot be reached. Raises BrokerIdInUseError.
+        """
+        while True:
+            try:
+                self._own_sessions.add(self._zk.tree.session_id)
+                self.broker_epoch = await self._register()
+            except TreeUnavailableError as error:
+                _log.warning("broker %d cannot register now: %r", self.broker.broker_id, error)
+                await asyncio.sleep(RETRY_BACKOFF_S)
+            else:
+                return self.broker_epoch
+
+    async def _register(self) -> int:
+        while True:
+            try:
+                return await self._zk.register_broker(self.broker)
+            except NodeExistsError:
+                epoch = await self._look_at_the_other()
+                if epoch is not None:
+                    return epoch
+
+    async def _look_at_the_other(self) -> int | None:
+        """The epoch of a node that is ours after all; None once the other's node is gone."""
+        path = zk_paths.broker_path(self.broker.broker_id)
+        gone = asyncio.Event()
+        stat = await self._zk.tree.exists(path, lambda _: gone.set())
+        if stat is None:
+            return None
+        if stat.ephemeral_owner == self._zk.tree.session_id:  # made, but the answer was lost
+            return stat.czxid
+        if stat.ephemeral_owner in self._own_sessions:  # of a session that has ended since
+            with suppress(NoNodeError):
+                await self._zk.tree.delete(path, stat.version)
+            return None
+        await self._wait_for_its_end(stat, gone)
+        return None
+
+    async def _wait_for_its_end(self, stat: Stat, gone: asyncio.Event) -> None:
+        broker_id = self.broker.broker_id
+        other = await self._registered()
+        if other is not None and other.end_points != self.broker.end_points:
+            for end_point in other.end_points:
+                if await self._is_alive(end_point):
+                    raise BrokerIdInUseError(
+                        f"broker.id {broker_id} is in use by a running broker of this cluster "
+                        f"({end_point}): give this one another broker.id, or stop the other"
+                    )
+        limit_ms = self._session_timeout_ms + GRACE_MS
+        _log.warning(
+            "broker.id %d is still registered by an earlier run (session 0x%x), which does not "
+            "answer: waiting up to %g s until it is forgotten",
+            broker_id,
+            stat.ephemeral_owner,
+            limit_ms / 1000,
+        )
         try:
-            self.broker_epoch = await self._zk.register_broker(self.broker)
-        except NodeExistsError as error:
+            await asyncio.wait_for(gone.wait(), limit_ms / 1000)
+        except TimeoutError:
             raise BrokerIdInUseError(
-                f"broker.id {self.broker.broker_id} is in use by a running broker of this cluster: "
-                "give this one another broker.id, or stop the other"
-            ) from error
+                f"broker.id {broker_id} is still registered after {limit_ms / 1000:g} s: give this "
+                "broker another broker.id, or stop the other one"
+            ) from None
+
+    async def _registered(self) -> Broker | None:
+        try:
+            return await self._zk.broker(self.broker.broker_id)
+        except ZnodeFormatError as error:
+            _log.warning("%s", error)
+            return None

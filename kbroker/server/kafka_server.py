@@ -15,9 +15,8 @@ import asyncio
 import logging
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from functools import partial
 
 from kbroker.apis import registry
 from kbroker.apis.context import Services
@@ -32,9 +31,8 @@ from kbroker.controller.producer_id_manager import ProducerIdManager
 from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
-from kbroker.errors import ConfigError
-from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.log_directory import LogDirectoryError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.open_files import open_files_of
 from kbroker.log.recovery.load_progress import LoadProgress
@@ -45,29 +43,25 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
 from kbroker.server.advertised_address import advertised_end_points
-from kbroker.server.background_work import BackgroundWork
-from kbroker.server.background_writer import BackgroundWriter
-from kbroker.server.broker_duties import broker_duties
-from kbroker.server.broker_identity import config_of_broker, settle_identity
+from kbroker.server.background_services import BackgroundParts, start_background_services
+from kbroker.server.broker_channels import BrokerChannels, answers
+from kbroker.server.broker_identity import check_cluster, config_of_broker, settle_identity
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
-from kbroker.server.cleaner_threads import CleanerThreads, CleanerWorker
+from kbroker.server.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.cluster_tree import ClusterTree, OwnTree, tree_of
 from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.flush_threads import FlushThreads
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.recovery_display import load_with_progress
+from kbroker.server.settings_updates import SettingsUpdates
+from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
-from kbroker.server.tree_files import TreeDirectory
-from kbroker.server.watchdog import Watchdog
-from kbroker.zk import zk_paths
-from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.producer_id_blocks import ProducerIdBlocks
-from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ZkUtils
 
 _log = logging.getLogger(__name__)
-
-_READY_TIMEOUT_MS = 30_000.0
 
 
 class KafkaServer:
@@ -80,30 +74,50 @@ class KafkaServer:
         cluster_id: str | None = None,
         file_system: FileSystem | None = None,
         adopt: Callable[[str], None] | None = None,
+        tree: ClusterTree | None = None,
     ) -> None:
         """`cluster_id` is the id a new cluster gets; None draws one. Files are the system's own.
 
         With `adopt`, directories that Apache Kafka wrote are taken over; it is called with the
-        sentence that says so.
+        sentence that says so. Without `tree`, the settings say where it is.
         """
         self._config = config
         self._adopt = adopt
         self._wanted_cluster_id = cluster_id
         self._clock = SystemClock()
         self._file_system = file_system or RealFileSystem()
+        self._tree = tree or tree_of(config, self._clock, self._file_system)
         self._undo = AsyncExitStack()
         self._waiter = MetadataWaiter()
         self._flush_policy = FlushPolicy(config.kbroker.kbroker_flush)
         self._flush_threads = FlushThreads()
-        self.failed = asyncio.Event()  # no data directory is left: nothing can be served any more
+        self._healthcheck: KafkaHealthcheck | None = None
+        self._is_killed = False
+        self.failed = asyncio.Event()  # the broker cannot go on, `failure` says why
+        self.failure: StartError | LogDirectoryError | None = None
         self.lifecycle = BrokerLifecycle()
         self.end_points: tuple[EndPoint, ...] = ()
+
+    @property
+    def broker_id(self) -> int:
+        """The id in force, -1 before it is settled and where none was set."""
+        return self._config.server.broker_id
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of the present registration, -1 before the first."""
+        return self._healthcheck.broker_epoch if self._healthcheck is not None else -1
+
+    @property
+    def is_controller(self) -> bool:
+        """True while this broker is the cluster's controller."""
+        return self.lifecycle.is_running and self._controller.is_active
 
     async def startup(self) -> None:
         """Return when produce, consume and groups work.
 
-        Raises ConfigError, LogDirectoryError, BrokerIdInUseError, CorruptTreeError or
-        AdoptionNeededError: one sentence for the operator.
+        Raises ConfigError, LogDirectoryError, StartError, CorruptTreeError or AdoptionNeededError:
+        one sentence for the operator.
         """
         self.lifecycle.transition_to(BrokerState.STARTING)
         try:
@@ -123,6 +137,14 @@ class KafkaServer:
         await self._undo.aclose()
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
 
+    async def kill(self) -> None:
+        """End as a process ends that is killed: nobody is told, and no file is finished."""
+        self._is_killed = True
+        self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
+        await self._tree.close()
+        await self._undo.aclose()
+        self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
+
     async def _start(self) -> None:
         limit = raise_file_limit()
         if limit is not None:
@@ -132,29 +154,33 @@ class KafkaServer:
         await self._dynamic_configs.start()
         self._undo.push_async_callback(self._dynamic_configs.stop)
         await self._load_logs()
-        self._undo.callback(self._replicas.shutdown)
+        self._undo.callback(self._close_replicas)
         await self._bind()
+        self._undo.push_async_callback(self._socket_server.shutdown)
+        self._socket_server.enable_request_processing()
         await self._join_cluster()
         self._groups.start()
         self._undo.callback(self._groups.shutdown)
-        self._start_background_work()
-        self._undo.push_async_callback(self._socket_server.shutdown)
-        self._socket_server.enable_request_processing()
+        self._start_background_services()
         self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)
         self.lifecycle.on_controller_activity(self._controller.is_active)
 
     # The steps of a start, in their order.
 
     async def _open_storage(self) -> None:
-        """Lock the data directories, open the tree in the first of them, learn who we are."""
-        config = self._config
-        wish = AdoptionWish(
-            config=config,
-            is_agreed=self._adopt is not None,
-            cluster_id=self._wanted_cluster_id,
+        """Lock the data directories, open the tree, learn who we are."""
+        config, tree = self._config, self._tree
+        own_directory = tree.own_directory
+        adoption = AdoptionGate(
+            AdoptionWish(
+                config=config,
+                is_agreed=self._adopt is not None,
+                cluster_id=self._wanted_cluster_id,
+            ),
+            self._file_system,
         )
-        adoption = AdoptionGate(wish, self._file_system)
-        adoption.check_agreed()
+        if own_directory is not None:
+            adoption.check_agreed()
         self._logs = LogManager(
             config.log.data_directories(),
             config.log,
@@ -163,19 +189,22 @@ class KafkaServer:
             self._clock,
             walks_records=config.kbroker.kbroker_record_validation == "full",
         )
-        tree_directory = config.log.data_directories()[0]
-        meta = self._logs.open_directories(tree_directory)
+        meta = self._logs.open_directories(own_directory)
         self._undo.callback(self._logs.release)
-        self._tree_files = TreeDirectory(self._file_system, tree_directory)
-        self._tree_files.on_failure = partial(self._logs.fail_directory, tree_directory)
-        tree = EmbeddedTree(self._clock, self._tree_files)
-        self._undo.callback(_close_tree, tree)
-        self._zk = ZkUtils(tree.session(), self._clock)
+        if isinstance(tree, OwnTree):
+            tree.on_failure = lambda error: self._logs.fail_directory(tree.own_directory, error)
+        self._undo.push_async_callback(tree.close)
+        self._zk = ZkUtils(await tree.open(), self._clock)
+        if own_directory is None:
+            await check_cluster(self._zk, meta, config.log.data_directories()[0], str(tree))
         await self._zk.create_persistent_paths()
-        adopted = await adoption.carry_out(self._zk)
-        if self._adopt is not None:
-            self._adopt(adopted)
-        self._identity = await settle_identity(config, self._zk, meta, self._wanted_cluster_id)
+        if own_directory is not None:
+            adopted = await adoption.carry_out(self._zk)
+            if self._adopt is not None:
+                self._adopt(adopted)
+        self._identity = await settle_identity(
+            config, self._zk, meta, self._wanted_cluster_id, is_ensemble=tree.is_ensemble
+        )
         self._config = config_of_broker(config, self._identity.broker_id)
 
     def _assemble(self) -> None:
@@ -183,8 +212,7 @@ class KafkaServer:
         config, zk, clock, identity = self._config, self._zk, self._clock, self._identity
         self._dynamic_configs = DynamicConfigManager(zk, clock)
         self._settings = BrokerSettings(config, self._dynamic_configs.topic_overrides)
-        self._dynamic_configs.add_handler(zk_paths.TOPIC_CONFIGS, self._on_topic_config)
-        self._dynamic_configs.add_handler(zk_paths.BROKER_CONFIGS, self._on_broker_config)
+        updates = SettingsUpdates(self._dynamic_configs, self._settings, self._logs)
         self._metadata = MetadataCache(identity.broker_id, identity.cluster_id)
         self._replicas = ReplicaManager(
             self._logs, self._metadata, clock, clock, config.replication
@@ -194,7 +222,7 @@ class KafkaServer:
         self._topics = TopicAdmin(zk, self._current_config, self._metadata, self._waiter)
         self._groups = self._make_groups()
         self._control = ControlRequests(
-            self._replicas, self._waiter, self._load_topic_settings, self._broker_epoch
+            self._replicas, self._waiter, updates.load_topics, lambda: self.broker_epoch
         )
         self._controller = KafkaController(
             ControllerSettings(
@@ -203,10 +231,14 @@ class KafkaServer:
                 unclean_leader_election_enable=config.replication.unclean_leader_election_enable,
             ),
             zk,
-            lambda _: self._control,
+            BrokerChannels(
+                identity.broker_id,
+                self._control,
+                config.inter_broker_listener_name(),
+                config.quorum.controller_socket_timeout_ms,
+            ).connect,
             self.lifecycle.on_controller_activity,
         )
-        self._work = BackgroundWork(broker_duties(config, self._logs, self._replicas, clock))
         apis = KafkaApis(registry.load(), self._services())
         self._socket_server = SocketServer(
             config.socket_server, config.end_points(), apis.handle, clock
@@ -254,42 +286,29 @@ class KafkaServer:
             return self._logs.load(identity.cluster_id, identity.broker_id, progress, is_known)
 
         recovered = await load_with_progress(load, sys.stderr)
-        self._undo.callback(self._logs.shutdown)
+        self._undo.callback(self._close_logs)
         # The tree may know less than the logs: it was adopted, or its end was lost with the power.
-        highest_id = self._logs.highest_producer_id()
-        await ProducerIdBlocks(self._zk).skip(identity.broker_id, highest_id)
+        await self._skip_producer_ids()
         if recovered:
             _log.info("%d partitions were recovered after an unclean shutdown", len(recovered))
 
-    def _start_background_work(self) -> None:
-        writer = BackgroundWriter()
-        self._logs.write_with(writer.run)
-        self._undo.push_async_callback(writer.stop)
-        self._undo.callback(self._flush_threads.stop)
-        self._start_cleaner(writer)
-        self._work.start()
-        self._undo.callback(self._work.stop)
-        if _log.isEnabledFor(logging.DEBUG):
-            watchdog = Watchdog()
-            watchdog.start()
-            self._undo.callback(watchdog.stop)
+    async def _skip_producer_ids(self) -> None:
+        highest_id = self._logs.highest_producer_id()
+        try:
+            await ProducerIdBlocks(self._zk).skip(self._identity.broker_id, highest_id)
+        except ZnodeFormatError as error:  # no ids are given out until somebody repairs the node
+            self._zk.report(error)
 
-    def _start_cleaner(self, writer: BackgroundWriter) -> None:
-        if not self._config.log.log_cleaner_enable:
-            return
-        in_process = self._config.kbroker.kbroker_cleaner == "process"
-        threads = CleanerThreads(partial(_new_cleaner, self._file_system, in_process=in_process))
-        self._undo.push_async_callback(threads.stop)
-        cleaner = LogCleaner(
-            self._logs,
-            lambda: self._settings.config.log,
-            self._file_system,
-            (self._clock, self._clock),
-            threads,
-            writer.run,
+    def _start_background_services(self) -> None:
+        self._undo.callback(self._flush_threads.stop)
+        parts = BackgroundParts(
+            config=self._current_config,
+            logs=self._logs,
+            replicas=self._replicas,
+            file_system=self._file_system,
+            clock=self._clock,
         )
-        cleaner.start()
-        self._undo.callback(cleaner.stop)
+        start_background_services(parts, self._undo)
 
     async def _bind(self) -> None:
         self.end_points = await self._socket_server.start()
@@ -297,60 +316,48 @@ class KafkaServer:
 
     async def _join_cluster(self) -> None:
         """Register, see that there is a controller, and wait until it has told us of ourselves."""
-        broker_id = self._identity.broker_id
+        config, broker_id = self._config, self._identity.broker_id
         broker = Broker(
             broker_id=broker_id,
-            end_points=advertised_end_points(self._config, self.end_points),
-            rack=self._config.server.broker_rack,
+            end_points=advertised_end_points(config, self.end_points),
+            rack=config.server.broker_rack,
         )
-        self._healthcheck = KafkaHealthcheck(self._zk, broker)
-        await self._healthcheck.startup()
+        self._healthcheck = KafkaHealthcheck(
+            self._zk, broker, config.zk.zookeeper_session_timeout_ms, answers
+        )
         self._undo.push_async_callback(self._topics.close)
         self._undo.push_async_callback(self._controller.shutdown)
-        await self._controller.startup()
-        is_known = await self._waiter.wait_until(
-            lambda: self._metadata.broker(broker_id) is not None, _READY_TIMEOUT_MS
+        parts = MembershipParts(
+            broker_id=broker_id,
+            zk=self._zk,
+            controller=self._controller,
+            metadata=self._metadata,
+            waiter=self._waiter,
+            register=self._healthcheck.register,
         )
-        if not is_known:
-            raise ConfigError(
-                f"the controller (broker {self._controller.controller_id}) did not accept broker "
-                f"{broker_id} within {_READY_TIMEOUT_MS / 1000:g} s"
-            )
-        await self._learn_topics()
+        await ClusterMembership(parts).join()
 
-    async def _learn_topics(self) -> None:
-        """Wait for the topics there are: no client must hear that one of them does not exist."""
-        expected = set(await self._zk.topics()) - set(await self._zk.topic_deletions())
-        await self._waiter.wait_until(
-            lambda: all(map(self._metadata.contains_topic, expected)), _READY_TIMEOUT_MS
-        )
-        missing = [topic for topic in expected if not self._metadata.contains_topic(topic)]
-        if missing:
-            _log.warning("the controller has told nothing yet of the topics %s", sorted(missing))
+    # The steps of a stop that a killed broker leaves out.
+
+    def _close_replicas(self) -> None:
+        if not self._is_killed:
+            self._replicas.shutdown()
+
+    def _close_logs(self) -> None:
+        if not self._is_killed:
+            self._logs.shutdown()
+            return
+        for log in self._logs.all_logs():
+            log.close_files()
 
     # News from one part for another.
-
-    def _broker_epoch(self) -> int:
-        return self._healthcheck.broker_epoch
 
     def _current_config(self) -> KafkaConfig:
         return self._settings.config
 
-    async def _load_topic_settings(self, topics: Iterable[TopicPartition]) -> None:
-        """Read the overrides of topics whose first log is about to be made."""
-        new = {tp.topic for tp in topics if self._logs.get_log(tp) is None}
-        await self._dynamic_configs.load_topics(new)
-        for topic in new:
-            self._settings.topic_changed(topic)
-
-    def _on_topic_config(self, topic: str, _overrides: Mapping[str, str]) -> None:
-        self._settings.topic_changed(topic)
-        self._logs.update_topic_config(topic, self._settings.of_topic(topic))
-
-    def _on_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
-        self._settings.broker_changed(entity, overrides)
-        for topic in {log.topic_partition.topic for log in self._logs.all_logs()}:
-            self._logs.update_topic_config(topic, self._settings.of_topic(topic))
+    def _fail(self, error: StartError | LogDirectoryError) -> None:
+        self.failure = self.failure or error
+        self.failed.set()
 
     def _on_directory_offline(
         self, path: str, partitions: list[TopicPartition], error: StorageError
@@ -358,32 +365,17 @@ class KafkaServer:
         self._replicas.partitions_offline(partitions)
         if not self._logs.online_directories:
             _log.error("no data directory is left: the broker stops")
-            self.failed.set()
-        elif path == self._config.log.data_directories()[0]:
-            self._tree_files.refuse(error)
+            paths = ", ".join(self._config.log.data_directories())
+            self._fail(
+                LogDirectoryError(
+                    f"No data directory is left of {paths}: the broker stopped. Repair the disks "
+                    "and start it again"
+                )
+            )
+        elif isinstance(self._tree, OwnTree) and path == self._tree.own_directory:
+            self._tree.refuse(error)
             _log.error(
                 "%s holds the cluster's metadata too: topics and settings cannot be changed until "
                 "the broker is started again on a sound disk; other directories are served",
                 path,
             )
-
-
-def _new_cleaner(file_system: FileSystem, *, in_process: bool) -> CleanerWorker:
-    from kbroker.server import cleaner_workers  # with the first job: start-up cost
-
-    # Another process knows nothing of files that are not the system's.
-    if not isinstance(file_system, RealFileSystem):
-        return cleaner_workers.ThreadWorker(file_system)
-    if in_process:
-        return cleaner_workers.ProcessWorker()
-    # Its own count of open files: a thread must not close what the loop is about to send from.
-    return cleaner_workers.ThreadWorker(type(file_system)())
-
-
-def _close_tree(tree: EmbeddedTree) -> None:
-    try:
-        tree.close()
-    except TreeUnavailableError as error:
-        _log.warning(
-            "The tree could not be closed, its journal is read at the next start: %s", error
-        )

@@ -1,0 +1,106 @@
+"""How a broker becomes part of its cluster, and how it leaves.
+
+Law: clients are served once the controller has told this broker of itself and of every topic there
+is: none of them hears that an existing topic does not exist. A controller that is slow is waited
+for; what is odd about a single topic holds nobody up for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from kbroker.controller.kafka_controller import KafkaController
+from kbroker.controller.metadata_waiter import MetadataWaiter
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.zk import zk_paths
+from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.zk_paths import ZnodeFormatError
+from kbroker.zk.zk_utils import ZkUtils
+
+_log = logging.getLogger(__name__)
+
+SAY_INTERVAL_MS = 10_000.0  # between two sentences about what is waited for
+TOPICS_ROUNDS = 3  # then the broker serves, whatever topics it has not been told of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipParts:
+    """What the membership of a broker rests on."""
+
+    broker_id: int
+    zk: ZkUtils
+    controller: KafkaController
+    metadata: MetadataCache
+    waiter: MetadataWaiter
+    register: Callable[[], Awaitable[object]]
+
+
+class ClusterMembership:
+    """One broker's way in. Owned by the event loop."""
+
+    def __init__(self, parts: MembershipParts) -> None:
+        self._parts = parts
+
+    async def join(self) -> None:
+        """Register, compete for the controller's seat, and return when clients can be served.
+
+        Raises BrokerIdInUseError.
+        """
+        await self._parts.register()
+        await self._parts.controller.startup()
+        await self._until_known()
+        await self._until_topics_are_known()
+
+    async def _until_known(self) -> None:
+        parts = self._parts
+        while not await parts.waiter.wait_until(self._is_known, SAY_INTERVAL_MS):
+            who = parts.controller.controller_id
+            _log.warning(
+                "%s: broker %d waits until it is told of the cluster",
+                f"the controller, broker {who}, is slow" if who >= 0 else "there is no controller",
+                parts.broker_id,
+            )
+
+    def _is_known(self) -> bool:
+        return self._parts.metadata.broker(self._parts.broker_id) is not None
+
+    async def _until_topics_are_known(self) -> None:
+        missing: list[str] = []
+        for _ in range(TOPICS_ROUNDS):
+            missing = await self._untold_topics()
+            if await self._parts.waiter.wait_until(partial(self._knows, missing), SAY_INTERVAL_MS):
+                return
+            _log.warning("the controller has told nothing yet of the topics %s", missing)
+        _log.error("serving without the topics %s", missing)
+
+    def _knows(self, topics: list[str]) -> bool:
+        return all(map(self._parts.metadata.contains_topic, topics))
+
+    async def _untold_topics(self) -> list[str]:
+        """Topics of the tree that are to be led by somebody, and that nobody has told us of."""
+        zk, metadata = self._parts.zk, self._parts.metadata
+        while True:
+            try:
+                names = set(await zk.topics()) - set(await zk.topic_deletions())
+                untold = sorted(name for name in names if not metadata.contains_topic(name))
+                nodes = await zk.tree.get_all([zk_paths.topic_path(name) for name in untold])
+            except TreeUnavailableError as error:
+                _log.warning("the topics of the cluster cannot be read now: %r", error)
+                await asyncio.sleep(1.0)
+                continue
+            return [
+                name
+                for name, node in zip(untold, nodes, strict=True)
+                if node is not None and _has_partitions(name, node[0])
+            ]
+
+
+def _has_partitions(topic: str, data: bytes | None) -> bool:
+    try:
+        return bool(zk_paths.decode_topic(topic, data).partitions)
+    except ZnodeFormatError:
+        return False  # the controller leaves it aside, and says so

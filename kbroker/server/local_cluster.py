@@ -1,0 +1,144 @@
+"""LocalCluster: several brokers in one process and one event loop (`kbroker start --brokers N`),
+over one znode tree that they share, or over an ensemble with a session each.
+
+Law: the brokers know nothing of each other but what the tree and their connections say; stopping or
+killing one does to the others what it does in a cluster of processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.log.file_system import FileSystem, RealFileSystem
+from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
+from kbroker.model import EndPoint
+from kbroker.server.cluster_tree import SharedTree, close_store
+from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.local_configs import listeners_of, with_values
+from kbroker.server.start_error import StartError
+from kbroker.server.system_clock import SystemClock
+from kbroker.server.tree_files import TreeDirectory
+from kbroker.zk.embedded_tree import EmbeddedTree
+
+
+class LocalCluster:
+    """`await startup()`, serve, `await shutdown()`. Owned by the event loop.
+
+    Brokers are named by their place in `configs`.
+    """
+
+    def __init__(
+        self,
+        configs: Sequence[KafkaConfig],
+        directory: str,
+        *,
+        cluster_id: str | None = None,
+        file_system: FileSystem | None = None,
+    ) -> None:
+        """`directory` is where the shared tree is kept; `configs` name the brokers' own ones."""
+        self._configs = list(configs)
+        self._directory = directory.rstrip("/") or "/"
+        self._cluster_id = cluster_id
+        self._file_system = file_system or RealFileSystem()
+        self._lock: LogDirectory | None = None
+        self._store: EmbeddedTree | None = None
+        self._watching: set[asyncio.Task[None]] = set()
+        self.failed = asyncio.Event()  # a broker cannot go on, `failure` says why
+        self.failure: StartError | LogDirectoryError | None = None
+        self.servers: list[KafkaServer | None] = [None] * len(self._configs)
+
+    @property
+    def end_points(self) -> tuple[EndPoint, ...]:
+        """Where the running brokers listen, in their order."""
+        return tuple(e for server in self.servers if server for e in server.end_points)
+
+    @property
+    def store(self) -> EmbeddedTree:
+        """The tree that the brokers share."""
+        assert self._store is not None, "brokers of an ensemble share no tree"
+        return self._store
+
+    async def startup(self) -> None:
+        """Start all brokers; one that fails stops the others.
+
+        Raises as `KafkaServer.startup`.
+        """
+        try:
+            if not self._configs[0].zk.zookeeper_connect:
+                self._open_store()
+            await self.start_broker(0)  # alone, so that nobody competes for the controller's seat
+            async with asyncio.TaskGroup() as group:
+                for number in range(1, len(self._configs)):
+                    group.create_task(self.start_broker(number), name=f"start {number}")
+        except BaseExceptionGroup as errors:
+            await self.shutdown()
+            raise errors.exceptions[0] from None
+        except BaseException:
+            await self.shutdown()
+            raise
+
+    async def shutdown(self) -> None:
+        """Stop all brokers, the controller last, and close the tree."""
+        running = [number for number, server in enumerate(self.servers) if server is not None]
+        last = [n for n in running if self._is_controller(n)] or running[:1]
+        await asyncio.gather(*(self.stop_broker(n) for n in running if n not in last))
+        for number in last:
+            await self.stop_broker(number)
+        for task in self._watching:
+            task.cancel()
+        if self._store is not None:
+            close_store(self._store)
+            self._store = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    async def start_broker(self, number: int) -> KafkaServer:
+        """Start one of the brokers, where it listened before if it ran already."""
+        assert self.servers[number] is None
+        server = KafkaServer(
+            self._configs[number],
+            cluster_id=self._cluster_id,
+            file_system=self._file_system,
+            tree=SharedTree(self._store, f"the tree in {self._directory}") if self._store else None,
+        )
+        await server.startup()
+        self.servers[number] = server
+        self._configs[number] = with_values(self._configs[number], listeners_of(server.end_points))
+        task = asyncio.create_task(self._watch(server), name=f"watch broker {server.broker_id}")
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+        return server
+
+    async def stop_broker(self, number: int) -> None:
+        """Stop one of them cleanly."""
+        server, self.servers[number] = self.servers[number], None
+        if server is not None:
+            await server.shutdown()
+
+    async def kill_broker(self, number: int) -> None:
+        """End one of them as `kill -9` ends a process, and its session with it."""
+        server, self.servers[number] = self.servers[number], None
+        if server is not None:
+            await server.kill()
+
+    def _open_store(self) -> None:
+        self._lock = open_log_directory(self._file_system, self._directory)
+        if self._lock.meta is not None:
+            raise LogDirectoryError(
+                f"Data directory {self._directory} is that of a single broker: start it without "
+                "--brokers, or give the cluster another directory"
+            )
+        files = TreeDirectory(self._file_system, self._directory)
+        self._store = EmbeddedTree(SystemClock(), files)
+
+    def _is_controller(self, number: int) -> bool:
+        server = self.servers[number]
+        return server is not None and server.is_controller
+
+    async def _watch(self, server: KafkaServer) -> None:
+        await server.failed.wait()
+        self.failure = self.failure or server.failure
+        self.failed.set()

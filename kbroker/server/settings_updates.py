@@ -1,0 +1,40 @@
+"""Carries changes of dynamic settings to those who work with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kbroker.controller.dynamic_config_manager import DynamicConfigManager
+from kbroker.log.log_manager import LogManager
+from kbroker.model import TopicPartition
+from kbroker.server.broker_settings import BrokerSettings
+from kbroker.zk import zk_paths
+
+
+class SettingsUpdates:
+    """Between the manager of dynamic settings and the logs. Owned by the event loop."""
+
+    def __init__(
+        self, dynamic_configs: DynamicConfigManager, settings: BrokerSettings, logs: LogManager
+    ) -> None:
+        self._dynamic_configs = dynamic_configs
+        self._settings = settings
+        self._logs = logs
+        dynamic_configs.add_handler(zk_paths.TOPIC_CONFIGS, self._on_topic_config)
+        dynamic_configs.add_handler(zk_paths.BROKER_CONFIGS, self._on_broker_config)
+
+    async def load_topics(self, topics: Iterable[TopicPartition]) -> None:
+        """Read the overrides of topics whose first log is about to be made."""
+        new = {tp.topic for tp in topics if self._logs.get_log(tp) is None}
+        await self._dynamic_configs.load_topics(new)
+        for topic in new:
+            self._settings.topic_changed(topic)
+
+    def _on_topic_config(self, topic: str, _overrides: Mapping[str, str]) -> None:
+        self._settings.topic_changed(topic)
+        self._logs.update_topic_config(topic, self._settings.of_topic(topic))
+
+    def _on_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
+        self._settings.broker_changed(entity, overrides)
+        for topic in {log.topic_partition.topic for log in self._logs.all_logs()}:
+            self._logs.update_topic_config(topic, self._settings.of_topic(topic))
