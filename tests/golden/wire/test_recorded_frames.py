@@ -24,6 +24,7 @@ from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import Message
 
 FRAMES = Path(__file__).with_name("frames.jsonl.gz")
+NOT_SENT = {58}  # Envelope: by no broker with ZooKeeper
 TRAILING = b"\x01\x00\x00"  # librdkafka's admin client puts it after Metadata v12 and v13
 
 
@@ -82,4 +83,6 @@ def test_bytes_after_the_message_are_accepted_as_librdkafka_sends_them() -> None
 
 
 def test_every_declared_message_was_recorded() -> None:
-    assert sorted(recorded()) == sorted(message_classes())
+    declared = {(key, direction) for key, direction in message_classes() if key not in NOT_SENT}
+
+    assert sorted(recorded()) == sorted(declared)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import response_class
 
-ZOOKEEPER_MODE_KEYS = [4, 5, 6]
+ZOOKEEPER_MODE_KEYS = [4, 5, 6, 7, 56, 58, 67]
 CLIENT_KEYS = [0, 1, 2, 3, *range(8, 17), 18, 19, 20, 21, 22, 32, 35, 37, 42, 44, 60]
 
 

@@ -1,0 +1,27 @@
+"""Envelope: a client's request on its way from the broker that got it to the controller (KIP-590).
+
+v0: flexible.
+"""
+
+from __future__ import annotations
+
+from kbroker.protocol.schema import Message, message, wire
+
+
+@message(key=58, versions="0", flexible="0+")
+class EnvelopeRequest(Message):
+    """A request with its header, and whose it is: the principal in Kafka's own form
+    (DefaultPrincipalData with its version before it), the address as its 4 or 16 bytes.
+    """
+
+    request_data: bytes = wire("bytes", default=b"")
+    request_principal: bytes | None = wire("bytes", nullable="0+", default=b"")
+    client_host_address: bytes = wire("bytes", default=b"")
+
+
+@message(key=58, versions="0", flexible="0+")
+class EnvelopeResponse(Message):
+    """The answer with its header; None where the envelope itself was refused."""
+
+    response_data: bytes | None = wire("bytes", nullable="0+", default=None)
+    error_code: int = wire("int16", default=0)
