@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
 
+_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104  recognised here, not listened on
 
-def advertised_end_points(config: KafkaConfig, bound: Sequence[EndPoint]) -> tuple[EndPoint, ...]:
+
+class Reach(Enum):
+    """From where a registered address must be of use."""
+
+    CLIENTS = "clients"  # of a broker that is alone: each is told the address it came by
+    PROCESS = "process"  # also by the other brokers of this process
+    MACHINES = "machines"  # by brokers anywhere
+
+
+def advertised_end_points(
+    config: KafkaConfig, bound: Sequence[EndPoint], reach: Reach = Reach.CLIENTS
+) -> tuple[EndPoint, ...]:
     """The end points to register; `bound` are those listened on, with their real ports.
 
-    A listener without host is announced to each client under the address that client came by.
-    Raises ConfigError.
+    A listener without host is announced to each client under the address that client came by;
+    where brokers of other machines need one, under this machine's name, as in Kafka. Raises
+    ConfigError.
     """
     if config.kbroker.kbroker_advertise is not None:
         first = _forced(config.kbroker.kbroker_advertise, bound[0])
-        return (first, *bound[1:])
+        return (first, *_reachable(bound[1:], reach))
     if config.advertises_per_connection():
-        return tuple(replace(end_point, host="") for end_point in bound)
+        if reach is Reach.CLIENTS:
+            return tuple(replace(end_point, host="") for end_point in bound)
+        return _reachable(bound, reach)
     ports = {end_point.listener_name: end_point.port for end_point in bound}
+    return _reachable(
+        [
+            replace(end_point, port=end_point.port or ports.get(end_point.listener_name, 0))
+            for end_point in config.advertised_end_points()
+        ],
+        reach,
+    )
+
+
+def _reachable(end_points: Sequence[EndPoint], reach: Reach) -> tuple[EndPoint, ...]:
+    """End points of a listener on all interfaces get a host that those in reach can use."""
+    if reach is Reach.CLIENTS:
+        return tuple(end_points)
+    host = socket.gethostname() if reach is Reach.MACHINES else ""
     return tuple(
-        replace(end_point, port=end_point.port or ports.get(end_point.listener_name, 0))
-        for end_point in config.advertised_end_points()
+        replace(end_point, host=host) if end_point.host in _EVERYWHERE else end_point
+        for end_point in end_points
     )
 
 

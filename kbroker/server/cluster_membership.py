@@ -1,8 +1,8 @@
 """How a broker becomes part of its cluster, and how it leaves.
 
-Law: clients are served once the controller has told this broker of itself and of every topic there
-is: none of them hears that an existing topic does not exist. A controller that is slow is waited
-for; what is odd about a single topic holds nobody up for long.
+Law: clients are served once the controller has told this broker of itself, of every topic there is,
+and what to lead: none of them hears that an existing topic does not exist. A controller that is
+slow is waited for; what is odd about a single topic holds nobody up for long.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.metadata_waiter import MetadataWaiter
+from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import TreeUnavailableError
@@ -25,11 +26,14 @@ _log = logging.getLogger(__name__)
 
 SAY_INTERVAL_MS = 10_000.0  # between two sentences about what is waited for
 TOPICS_ROUNDS = 3  # then the broker serves, whatever topics it has not been told of
+LEADERSHIP_WAIT_MS = 5_000.0  # clients ask again while a partition has no leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipParts:
-    """What the membership of a broker rests on."""
+    """What the membership of a broker rests on; `holds` says whether a partition has been taken
+    over, or cannot be.
+    """
 
     broker_id: int
     zk: ZkUtils
@@ -37,6 +41,7 @@ class MembershipParts:
     metadata: MetadataCache
     waiter: MetadataWaiter
     register: Callable[[], Awaitable[object]]
+    holds: Callable[[TopicPartition], bool] = lambda _: True
 
 
 class ClusterMembership:
@@ -54,6 +59,8 @@ class ClusterMembership:
         await self._parts.controller.startup()
         await self._until_known()
         await self._until_topics_are_known()
+        if not await self._parts.waiter.wait_until(self._leads_its_own, LEADERSHIP_WAIT_MS):
+            _log.warning("broker %d serves before it leads all it should", self._parts.broker_id)
 
     async def _until_known(self) -> None:
         parts = self._parts
@@ -76,6 +83,19 @@ class ClusterMembership:
                 return
             _log.warning("the controller has told nothing yet of the topics %s", missing)
         _log.error("serving without the topics %s", missing)
+
+    def _leads_its_own(self) -> bool:
+        """Whether what nobody else can lead, and what it is said to lead, has been taken over."""
+        parts, own = self._parts, self._parts.broker_id
+        for topic in parts.metadata.topics():
+            for index, state in parts.metadata.partition_states(topic).items():
+                is_leader = state.leader == own
+                is_only = list(state.replicas) == [own] and own not in state.offline_replicas
+                if is_only and not is_leader and state.leader != LEADER_DURING_DELETE:
+                    return False
+                if is_leader and not parts.holds(TopicPartition(topic, index)):
+                    return False
+        return True
 
     def _knows(self, topics: list[str]) -> bool:
         return all(map(self._parts.metadata.contains_topic, topics))

@@ -31,6 +31,7 @@ from kbroker.controller.producer_id_manager import ProducerIdManager
 from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.log.log_manager import LogManager
@@ -42,7 +43,7 @@ from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
-from kbroker.server.advertised_address import advertised_end_points
+from kbroker.server.advertised_address import Reach, advertised_end_points
 from kbroker.server.background_services import BackgroundParts, start_background_services
 from kbroker.server.broker_channels import BrokerChannels, answers
 from kbroker.server.broker_identity import check_cluster, config_of_broker, settle_identity
@@ -156,12 +157,12 @@ class KafkaServer:
         await self._load_logs()
         self._undo.callback(self._close_replicas)
         await self._bind()
-        self._undo.push_async_callback(self._socket_server.shutdown)
-        self._socket_server.enable_request_processing()
         await self._join_cluster()
         self._groups.start()
         self._undo.callback(self._groups.shutdown)
         self._start_background_services()
+        self._undo.push_async_callback(self._socket_server.shutdown)
+        self._socket_server.enable_request_processing()
         self.lifecycle.transition_to(BrokerState.RUNNING_AS_BROKER)
         self.lifecycle.on_controller_activity(self._controller.is_active)
 
@@ -312,14 +313,18 @@ class KafkaServer:
 
     async def _bind(self) -> None:
         self.end_points = await self._socket_server.start()
-        self._undo.callback(self._socket_server.stop_accepting)
+        self._undo.push_async_callback(self._socket_server.shutdown)
+        self._socket_server.enable_controller_requests()
 
     async def _join_cluster(self) -> None:
         """Register, see that there is a controller, and wait until it has told us of ourselves."""
         config, broker_id = self._config, self._identity.broker_id
+        reach = Reach.CLIENTS
+        if self._tree.own_directory is None:
+            reach = Reach.MACHINES if self._tree.is_ensemble else Reach.PROCESS
         broker = Broker(
             broker_id=broker_id,
-            end_points=advertised_end_points(config, self.end_points),
+            end_points=advertised_end_points(config, self.end_points, reach),
             rack=config.server.broker_rack,
         )
         self._healthcheck = KafkaHealthcheck(
@@ -334,8 +339,16 @@ class KafkaServer:
             metadata=self._metadata,
             waiter=self._waiter,
             register=self._healthcheck.register,
+            holds=self._holds,
         )
         await ClusterMembership(parts).join()
+
+    def _holds(self, topic_partition: TopicPartition) -> bool:
+        try:
+            self._replicas.get_partition(topic_partition)
+        except KafkaError as error:
+            return error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        return True
 
     # The steps of a stop that a killed broker leaves out.
 
