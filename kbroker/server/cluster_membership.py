@@ -55,8 +55,11 @@ class ClusterMembership:
 
         Raises BrokerIdInUseError.
         """
+        session_id = self._parts.zk.tree.session_id
         await self._parts.register()
         await self._parts.controller.startup()
+        if self._parts.zk.tree.session_id != session_id:  # before the controller followed it
+            await self._parts.register()
         await self._until_known()
         await self._until_topics_are_known()
         if not await self._parts.waiter.wait_until(self._leads_its_own, LEADERSHIP_WAIT_MS):

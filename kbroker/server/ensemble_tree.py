@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from kbroker.config.zk_config import ZkConfig
-from kbroker.server.start_error import EnsembleUnreachableError
+from kbroker.errors import ConfigError
+from kbroker.zk.kazoo_tree import open_kazoo_tree
 from kbroker.zk.tree import Tree
 
 
 class EnsembleTree:
-    """One session over an ensemble."""
+    """One broker's session on an ensemble."""
 
     own_directory: str | None = None
     is_ensemble = True
@@ -21,8 +22,19 @@ class EnsembleTree:
         return f"ZooKeeper at {self._config.zookeeper_connect}"
 
     async def open(self) -> Tree:
-        """Connect."""
-        raise EnsembleUnreachableError(str(self))
+        """Connect. Raises ConfigError, and TreeUnavailableError when nobody answers in time."""
+        config = self._config
+        assert config.zookeeper_connect is not None
+        try:
+            self._tree = await open_kazoo_tree(
+                config.zookeeper_connect,
+                config.zookeeper_session_timeout_ms,
+                config.zookeeper_connection_timeout_ms,
+                config.zookeeper_max_in_flight_requests,
+            )
+        except ValueError as error:
+            raise ConfigError(f"zookeeper.connect: {error}") from error
+        return self._tree
 
     async def close(self) -> None:
         """End the session."""

@@ -51,6 +51,8 @@ from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.cluster_membership import ClusterMembership, MembershipParts
 from kbroker.server.cluster_tree import ClusterTree, OwnTree, tree_of
+from kbroker.server.controlled_shutdown import ControlledShutdown
+from kbroker.server.controller_requests import ControllerRequests
 from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.flush_threads import FlushThreads
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
@@ -133,7 +135,8 @@ class KafkaServer:
             return
         if self.lifecycle.is_running:
             self.lifecycle.transition_to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-            await self._controller.controlled_shutdown(self._identity.broker_id)
+            ask = self._controller_requests.controlled_shutdown
+            await ControlledShutdown(self._config.server, ask, self._clock).run()
         self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
         await self._undo.aclose()
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
@@ -225,6 +228,12 @@ class KafkaServer:
         self._control = ControlRequests(
             self._replicas, self._waiter, updates.load_topics, lambda: self.broker_epoch
         )
+        channels = BrokerChannels(
+            identity.broker_id,
+            self._control,
+            config.inter_broker_listener_name(),
+            config.quorum.controller_socket_timeout_ms,
+        )
         self._controller = KafkaController(
             ControllerSettings(
                 broker_id=identity.broker_id,
@@ -232,13 +241,12 @@ class KafkaServer:
                 unclean_leader_election_enable=config.replication.unclean_leader_election_enable,
             ),
             zk,
-            BrokerChannels(
-                identity.broker_id,
-                self._control,
-                config.inter_broker_listener_name(),
-                config.quorum.controller_socket_timeout_ms,
-            ).connect,
+            channels.connect,
             self.lifecycle.on_controller_activity,
+            self._register,
+        )
+        self._controller_requests = ControllerRequests(
+            self._controller, self._metadata, channels, zk, lambda: self.broker_epoch
         )
         apis = KafkaApis(registry.load(), self._services())
         self._socket_server = SocketServer(
@@ -338,10 +346,19 @@ class KafkaServer:
             controller=self._controller,
             metadata=self._metadata,
             waiter=self._waiter,
-            register=self._healthcheck.register,
+            register=self._register,
             holds=self._holds,
         )
         await ClusterMembership(parts).join()
+
+    async def _register(self) -> int:
+        """Register for the session there is now; without a registration the broker cannot go on."""
+        assert self._healthcheck is not None
+        try:
+            return await self._healthcheck.register()
+        except StartError as error:
+            self._fail(error)
+            raise
 
     def _holds(self, topic_partition: TopicPartition) -> bool:
         try:

@@ -7,10 +7,6 @@ class StartError(Exception):
     """The message says what is wrong, with which value, and what to do."""
 
 
-class EnsembleUnreachableError(StartError):
-    """No ZooKeeper answered."""
-
-
 class InconsistentClusterIdError(StartError):
     """The data directory belongs to another cluster than the tree."""
 

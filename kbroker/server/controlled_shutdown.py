@@ -1,0 +1,72 @@
+"""ControlledShutdown: has the controller move leaderships away before a broker stops (KIP-49).
+
+Law: a stop waits for the controller as long as it makes progress, and a few seconds at most for one
+that gives no answer: then the broker goes without, as if it had been killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from kbroker.clock import Clock
+from kbroker.config.server_config import ServerConfig
+from kbroker.errors import KafkaError
+from kbroker.model import TopicPartition
+from kbroker.zk.tree import TreeError, TreeUnavailableError
+
+_log = logging.getLogger(__name__)
+
+SILENCE_MS = 4_000.0  # so long may the controller be gone
+RETRY_BACKOFF_S = 0.2  # between two attempts to find it
+
+# Asks the controller, wherever it is; what it could not move comes back. Raises OSError,
+# TimeoutError, KafkaError or TreeError when there is no answer.
+Ask = Callable[[], Awaitable[Sequence[TopicPartition]]]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class ControlledShutdown:
+    """One stop's attempts. Owned by the event loop."""
+
+    def __init__(
+        self, config: ServerConfig, ask: Ask, clock: Clock, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        self._config = config
+        self._ask = ask
+        self._clock = clock
+        self._sleep = sleep
+
+    async def run(self) -> bool:
+        """True when nothing is led any more that another broker could lead."""
+        if not self._config.controlled_shutdown_enable:
+            return False
+        remaining: Sequence[TopicPartition] = ()
+        for attempt in range(self._config.controlled_shutdown_max_retries):
+            if attempt:
+                await self._sleep(self._config.controlled_shutdown_retry_backoff_ms / 1000)
+            answer = await self._answer()
+            if answer is None:
+                return False
+            if not answer:
+                return True
+            remaining = answer
+            _log.info("the controller could not move %d leaderships yet", len(remaining))
+        _log.warning("stopping while still leading %s", [str(tp) for tp in remaining])
+        return False
+
+    async def _answer(self) -> Sequence[TopicPartition] | None:
+        """The controller's answer; None when there is none."""
+        end_ms = self._clock.monotonic_ms() + SILENCE_MS
+        while True:
+            try:
+                async with asyncio.timeout(max(end_ms - self._clock.monotonic_ms(), 0) / 1000):
+                    return await self._ask()
+            except (OSError, TimeoutError, KafkaError, TreeError) as error:
+                is_over = self._clock.monotonic_ms() + RETRY_BACKOFF_S * 1000 >= end_ms
+                # Without the tree no broker can act as controller.
+                if is_over or isinstance(error, TreeUnavailableError):
+                    _log.warning("stopping without the controller: %r", error)
+                    return None
+            await self._sleep(RETRY_BACKOFF_S)
