@@ -1,0 +1,195 @@
+"""An event loop whose time stands still until nothing is left to do, and then jumps to the next
+timer: everything on it follows from the program alone, and hours pass in no time.
+
+Every callback belongs to an `Owner`, which stands for a process: the one in whose context it was
+scheduled. What a paused owner would do waits until it goes on; what a dead one would do is never
+done. So a process can be stopped or killed between any two steps of its tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar
+from enum import Enum
+from typing import Any
+
+MAX_TURNS_AT_ONE_TIME = 20_000  # time that does not go on any more is a program that spins
+
+
+class OwnerState(Enum):
+    RUNNING = "running"
+    PAUSED = "paused"
+    DEAD = "dead"
+
+
+class Owner:
+    """A process: its callbacks run in `context`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = OwnerState.RUNNING
+        self.held: deque[asyncio.Handle] = deque()  # while it is paused
+        self.tasks: list[asyncio.Task[Any]] = []  # those that are not done, and some that are
+        self._context = Context()
+        self._context.run(_OWNER.set, self)
+
+    @property
+    def context(self) -> Context:
+        """To schedule callbacks of this process in; a new one each time, to be entered once."""
+        return self._context.copy()
+
+
+_OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
+_SWEEP_TASKS = 64
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop,
+    coroutine: Coroutine[Any, Any, Any],
+    *,
+    context: Context | None = None,
+) -> asyncio.Task[Any]:
+    task = asyncio.Task(coroutine, loop=loop, context=context)
+    owner = context.get(_OWNER) if context is not None else _OWNER.get()
+    if owner is not None:
+        owner.tasks.append(task)
+        if len(owner.tasks) > _SWEEP_TASKS:
+            owner.tasks = [each for each in owner.tasks if not each.done()]
+    return task
+
+
+def nobody() -> Context:
+    """Of whatever is no process: networks, ensembles, the test itself."""
+    return Context()
+
+
+class SpinningError(Exception):
+    """Callbacks follow each other without end while the time stands still."""
+
+
+class NothingLeftError(Exception):
+    """The loop runs, and nothing will ever happen on it again."""
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """`on_turn` is called after each round of callbacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._sequence = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._turns = 0
+        self.on_turn: Callable[[], None] = lambda: None
+        self.set_task_factory(_make_task)
+        self.set_exception_handler(lambda _loop, context: self.on_exception(context))
+        self.on_exception: Callable[[dict[str, Any]], None] = lambda _: None
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._sequence += 1
+        heapq.heappush(self._timers, (when, self._sequence, timer))
+        return timer
+
+    def run_in_executor(self, _executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        """There are no threads: the work is done at once."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def start(
+        self, coroutine: Coroutine[Any, Any, Any], owner: Owner, name: str
+    ) -> asyncio.Task[Any]:
+        """Run a coroutine as a task of a process."""
+        return owner.context.run(self.create_task, coroutine, name=name)
+
+    def pause(self, owner: Owner) -> None:
+        assert owner.state is OwnerState.RUNNING
+        owner.state = OwnerState.PAUSED
+
+    def resume(self, owner: Owner) -> None:
+        """Go on where it was."""
+        assert owner.state is OwnerState.PAUSED
+        owner.state = OwnerState.RUNNING
+        self._ready.extend(owner.held)
+        owner.held.clear()
+
+    def kill(self, owner: Owner) -> None:
+        owner.state = OwnerState.DEAD
+        owner.held.clear()
+
+    def _run_once(self) -> None:
+        if not self._ready:
+            self._advance()
+        self._turns += 1
+        if self._turns > MAX_TURNS_AT_ONE_TIME:
+            self._turns = 0
+            raise SpinningError(f"at {self._now:.3f}: {self._ready[0] if self._ready else None}")
+        for _ in range(len(self._ready)):
+            self._run_handle(self._ready.popleft())
+        self.on_turn()
+
+    def _run_handle(self, handle: asyncio.Handle) -> None:
+        if handle.cancelled():
+            return
+        owner = handle._context.get(_OWNER)
+        if owner is None or owner.state is OwnerState.RUNNING:
+            handle._run()
+        elif owner.state is OwnerState.PAUSED:
+            owner.held.append(handle)
+
+    def _advance(self) -> None:
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not timers:
+            raise NothingLeftError
+        if timers[0][0] > self._now:
+            self._now = timers[0][0]
+            self._turns = 0
+        while timers and timers[0][0] <= self._now:
+            self._ready.append(heapq.heappop(timers)[2])
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        pass
+
+    def _check_closed(self) -> None:
+        """What the dead have left undone may still be cleared away."""
+
+    def _write_to_self(self) -> None:
+        pass
+
+    def _process_events(self, event_list: Any) -> None:
+        pass
+
+
+class LoopClock:
+    """Clock and Timer of everything on the loop."""
+
+    def __init__(self, loop: VirtualLoop, now_ms: int = 1_795_000_000_000) -> None:
+        self._loop = loop
+        self._start_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._start_ms + int(self._loop.time() * 1000)
+
+    def monotonic_ms(self) -> float:
+        return self._loop.time() * 1000
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._loop.call_later(delay_ms / 1000, callback)

@@ -1,0 +1,235 @@
+"""What must hold of a simulated cluster once nothing troubles it any more: everybody knows and does
+what the tree says, and nothing is left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from kbroker.log.format import MOVED_DIRECTORY_SUFFIXES
+from kbroker.model import NO_LEADER, TopicPartition
+from kbroker.zk import zk_paths
+from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
+from tests.faults.cluster_model import ClusterModel
+from tests.faults.cluster_process import LOG_DIRS, BrokerProcess, SimulatedDisk
+
+# Tasks that a broker at rest has; "controller to broker N" only where it is the controller.
+STANDING_TASKS = frozenset(
+    {"controller events", "dynamic settings", "notifications /config/changes", "upkeep"}
+)
+
+
+class TreeContents:
+    """The cluster as the tree has it now."""
+
+    def __init__(self, store: EmbeddedTree) -> None:
+        self.topics: dict[str, TopicAssignment] = {}
+        self.states: dict[TopicPartition, PartitionStateZnode] = {}
+        self.configs: dict[str, dict[str, str]] = {}
+        self.brokers: dict[int, int] = {}  # epochs
+        self.controller_id = NO_LEADER
+        self.controller_epoch = 0
+        self.to_delete: list[str] = []
+        for path, data, stat in store.dump():
+            parts = path.split("/")
+            if path == zk_paths.CONTROLLER:
+                self.controller_id = zk_paths.decode_controller(data)
+            elif path == zk_paths.CONTROLLER_EPOCH:
+                self.controller_epoch = int(data or b"0")
+            elif path.startswith("/brokers/ids/"):
+                self.brokers[int(parts[3])] = stat.czxid
+            elif path.startswith("/brokers/topics/") and len(parts) == 4:
+                self.topics[parts[3]] = zk_paths.decode_topic(parts[3], data)
+            elif path.startswith("/brokers/topics/") and path.endswith("/state"):
+                partition = TopicPartition(parts[3], int(parts[5]))
+                self.states[partition] = zk_paths.decode_partition_state(path, data, stat.version)
+            elif path.startswith("/config/topics/"):
+                self.configs[parts[3]] = zk_paths.decode_config(path, data)
+            elif path.startswith("/admin/delete_topics/"):
+                self.to_delete.append(parts[3])
+
+
+class RestCheck:
+    """`findings` are sentences about what is not as it should be, yet."""
+
+    def __init__(
+        self, store: EmbeddedTree, processes: Sequence[BrokerProcess], model: ClusterModel
+    ) -> None:
+        self.tree = TreeContents(store)
+        self.processes = processes
+        self.model = model
+
+    def findings(self) -> Iterator[str]:
+        yield from self._of_the_tree()
+        controllers = [p for p in self.processes if p.controller.is_active]
+        if [p.broker_id for p in controllers] != [self.tree.controller_id]:
+            yield f"controllers are {controllers}, the tree says {self.tree.controller_id}"
+        for process in self.processes:
+            yield from (f"{process}: {text}" for text in self._of_a_broker(process))
+
+    def _of_the_tree(self) -> Iterator[str]:
+        tree = self.tree
+        if tree.to_delete:
+            yield f"topics still to be deleted: {tree.to_delete}"
+        for name, assignment in tree.topics.items():
+            for index, partition in assignment.partitions.items():
+                state = tree.states.get(TopicPartition(name, index))
+                if state is None:
+                    yield f"{name}-{index} has no state"
+                elif state.leader_and_isr.leader not in partition.replicas:
+                    yield f"{name}-{index} has no leader: {state.leader_and_isr}"
+                elif state.leader_and_isr.leader not in tree.brokers:
+                    yield f"{name}-{index} is led by a dead broker: {state.leader_and_isr}"
+        for process in self.processes:
+            if tree.brokers.get(process.broker_id) != process.broker_epoch:
+                yield f"{process} is registered as {tree.brokers.get(process.broker_id)}"
+
+    def _of_a_broker(self, process: BrokerProcess) -> Iterator[str]:
+        yield from self._of_metadata(process)
+        yield from self._of_partitions(process)
+        yield from self._of_settings(process)
+        yield from self._of_tasks(process)
+
+    def _of_metadata(self, process: BrokerProcess) -> Iterator[str]:
+        tree, metadata = self.tree, process.metadata
+        if metadata.controller_id != tree.controller_id:
+            yield f"takes {metadata.controller_id} for controller, not {tree.controller_id}"
+        alive = [broker.broker_id for broker in metadata.alive_brokers()]
+        if alive != sorted(tree.brokers):
+            yield f"takes brokers {alive} for alive, not {sorted(tree.brokers)}"
+        known = dict(metadata.topic_ids())
+        wanted = {name: assignment.topic_id for name, assignment in tree.topics.items()}
+        if known != wanted:
+            yield f"knows other topics: {_difference(known, wanted)}"
+        for partition, state in tree.states.items():
+            found = metadata.partition_state(partition)
+            leadership = state.leader_and_isr
+            has = found and (found.leader, found.leader_epoch, tuple(found.isr), found.zk_version)
+            wants = (
+                leadership.leader,
+                leadership.leader_epoch,
+                leadership.isr,
+                leadership.partition_epoch,
+            )
+            if has != wants:
+                yield f"has for {partition} {has}, the tree {wants}"
+            elif found is not None:
+                yield from self._of_replicas(partition, found.replicas, found.offline_replicas)
+        for name, assignment in tree.topics.items():
+            if metadata.partition_count(name) != len(assignment.partitions):
+                yield f"knows {metadata.partition_count(name)} partitions of {name}"
+
+    def _of_replicas(
+        self, partition: TopicPartition, replicas: list[int], offline: list[int]
+    ) -> Iterator[str]:
+        wanted = self.tree.topics[partition.topic].partitions[partition.partition].replicas
+        if tuple(replicas) != wanted:
+            yield f"has replicas {replicas} of {partition}, the tree {wanted}"
+        if offline:
+            yield f"takes replicas {offline} of {partition} for offline"
+
+    def _of_partitions(self, process: BrokerProcess) -> Iterator[str]:
+        tree = self.tree
+        ours: dict[TopicPartition, UUID] = {}
+        for name, assignment in tree.topics.items():
+            for index, replicas in assignment.partitions.items():
+                if process.broker_id in replicas.replicas:
+                    ours[TopicPartition(name, index)] = assignment.topic_id
+        for partition, topic_id in ours.items():
+            hosted = process.replicas.find_partition(partition)
+            state = tree.states.get(partition)
+            if hosted is None or state is None:
+                yield f"does not hold {partition}"
+                continue
+            leadership = state.leader_and_isr
+            has = (hosted.topic_id, hosted.leader_epoch, hosted.is_leader)
+            wants = (topic_id, leadership.leader_epoch, leadership.leader == process.broker_id)
+            if has != wants:
+                yield f"holds {partition} as {has}, not {wants}"
+        for hosted in process.replicas.partitions():
+            if hosted.topic_partition not in ours:
+                yield f"holds {hosted.topic_partition}, which is none of its own"
+        for log in process.logs.all_logs():
+            if log.topic_partition not in ours:
+                yield f"has a stray log of {log.topic_partition}"
+        for directory in directories_on(process.disk):
+            name = directory.rpartition("/")[2]
+            if name not in {str(partition) for partition in ours}:
+                yield f"has a stray directory {directory}"
+
+    def _of_settings(self, process: BrokerProcess) -> Iterator[str]:
+        hosted = {partition.topic_partition.topic for partition in process.replicas.partitions()}
+        for name in self.tree.topics:
+            wants = self.tree.configs.get(name, {})
+            has = process.overrides(name)
+            # Settings of topics it does not work with are not read when they are created.
+            if has != wants and (has or name in hosted):
+                yield f"has settings {process.overrides(name)} of {name}, the tree {wants}"
+            for log in process.logs.all_logs():
+                if log.topic_partition.topic != name or "retention.ms" not in wants:
+                    continue
+                if log.config.retention_ms != int(wants["retention.ms"]):
+                    yield f"its log of {name} keeps {log.config.retention_ms} ms, the tree {wants}"
+
+    def _of_tasks(self, process: BrokerProcess) -> Iterator[str]:
+        names = sorted(task.get_name() for task in process.owner.tasks if not task.done())
+        left = [name for name in names if name not in STANDING_TASKS]
+        if process.controller.is_active:
+            wanted = [f"controller to broker {b}" for b in sorted(self.tree.brokers)]
+            if left != wanted:
+                yield f"tasks are {left}"
+        elif left:
+            yield f"tasks are left: {left}"
+        if process.controller._queue._events:
+            yield f"events are queued: {list(process.controller._queue._events)[:3]}"
+
+
+def directories_on(disk: SimulatedDisk) -> Iterator[str]:
+    """Directories of partitions that are not on their way out."""
+    for root in LOG_DIRS:
+        if not disk.is_directory(root):
+            continue
+        for name in disk.list(root):
+            is_going = name.endswith(MOVED_DIRECTORY_SUFFIXES)
+            if disk.is_directory(f"{root}/{name}") and not is_going:
+                yield f"{root}/{name}"
+
+
+def topic_id_in(disk: SimulatedDisk, directory: str) -> UUID | None:
+    """The topic id a log directory says, None for none."""
+    path = f"{directory}/partition.metadata"
+    if not disk.exists(path):
+        return None
+    for line in disk.read_bytes(path).decode().splitlines():
+        name, _, value = line.partition(": ")
+        if name == "topic_id":
+            return zk_paths.decode_uuid(value)
+    return None
+
+
+def lost_records(processes: Sequence[BrokerProcess], model: ClusterModel) -> Iterator[str]:
+    """Records that producers were told of, and that their log lacks while its topic lives."""
+    for (broker_id, partition, topic_id), records in model.acknowledged.items():
+        life = model.lives[topic_id]
+        process = next((p for p in processes if p.broker_id == broker_id), None)
+        if life.is_gone or life.is_marked or process is None:
+            continue
+        log = process.logs.get_log(partition)
+        if log is None or log.topic_id != topic_id:
+            yield f"{process} has no log of {partition}, which had {len(records)} records"
+            continue
+        content = b"".join(
+            bytes(segment.records.read(0, segment.size_bytes)) for segment in log.segments
+        )
+        lost = [record for record in records if record.value not in content]
+        if lost:
+            yield f"{process} has lost {len(lost)} of {len(records)} records of {partition}"
+
+
+def _difference(has: dict[str, UUID], wants: dict[str, UUID]) -> str:
+    more = sorted(set(has) - set(wants))
+    less = sorted(set(wants) - set(has))
+    other = sorted(name for name in set(has) & set(wants) if has[name] != wants[name])
+    return f"too many {more}, missing {less}, of another id {other}"
