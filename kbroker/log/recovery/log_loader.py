@@ -3,8 +3,8 @@ stop left behind.
 
 Law: a cleanly stopped log is taken at its word after a look at its indexes; otherwise every batch
 from the recovery point on is read and checked. At the first broken one the segment is cut and all
-later segments go. Whatever comes out ends at a whole batch, and epochs, producers and indexes agree
-with it.
+later segments go, durably: what was cut must not be there again after a clean stop and a power
+loss. Whatever comes out ends at a whole batch, and epochs, producers and indexes agree with it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,8 @@ from kbroker.log.format import (
     SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
-    file_name,
     offset_of,
 )
-from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment
@@ -45,6 +43,7 @@ from kbroker.log.log_state import LogEnvironment, LogState, segment_config
 from kbroker.log.producer_replay import load_snapshot, replay_batch, replay_segments
 from kbroker.log.producer_snapshot import ProducerSnapshots, snapshot_offsets
 from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.recovery.index_rebuild import index_fault, rebuild_beside
 from kbroker.log.recovery.load_checks import (
     agree_with,
     are_rising,
@@ -144,17 +143,18 @@ class LogLoader:
 
     def _read_topic_id(self) -> UUID | None:
         """None where there is none, or where a power loss has spoiled a file that was new: the
-        controller knows the id. Raises CheckpointError after a clean stop.
+        controller knows the id. Raises CheckpointError for another content after a clean stop.
         """
+        path = f"{self._directory}/{PARTITION_METADATA_FILE}"
         if PARTITION_METADATA_FILE not in self._names:
             return None
         try:
             return read_partition_metadata(self._file_system, self._directory)
         except CheckpointError as error:
-            if self._was_clean:
+            if self._was_clean and self._file_system.size(path):
                 raise
             _log.warning("Taking the topic id of %s from the cluster: %s", self._directory, error)
-            self._file_system.unlink(f"{self._directory}/{PARTITION_METADATA_FILE}")
+            self._file_system.unlink(path)
             return None
 
     def _clear_leftovers(self) -> None:
@@ -253,18 +253,10 @@ class LogLoader:
             self._segments.add(segment)
             # An unclean stop leaves the indexes behind the recovery point as they are: they are
             # rebuilt anyway.
-            if self._was_clean or base_offset < self._recovery_point:
-                self._check_indexes(segment, names)
-
-    def _check_indexes(self, segment: LogSegment, names: set[str]) -> None:
-        try:
-            for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-                if file_name(segment.base_offset, suffix) not in names:
-                    raise CorruptIndexError(f"{segment.path_stem}{suffix} is missing")
-            segment.sanity_check()
-        except (CorruptIndexError, StorageError) as error:
-            _log.warning("Rebuilding the indexes of %s: %s", segment.path_stem, error)
-            self._recover(segment)
+            is_believed = self._was_clean or base_offset < self._recovery_point
+            if is_believed and (fault := index_fault(segment, names)):
+                _log.warning("Rebuilding the indexes of %s: %s", segment.path_stem, fault)
+                self._recover(segment)
 
     def _recover_segments(self) -> None:
         """Check everything behind the recovery point; cut at the first broken batch."""
@@ -275,9 +267,8 @@ class LogLoader:
                 return
             cut_bytes = self._recover(segment)
             if cut_bytes:
-                _log.warning(
-                    "Cut %d bytes that are no whole batch off %s.log", cut_bytes, segment.path_stem
-                )
+                _log.warning("Cut %d bytes off %s.log: no batch", cut_bytes, segment.path_stem)
+                self._file_system.sync(segment.records.path)
                 self._remove(unflushed[index + 1 :])
                 return
 
@@ -316,6 +307,12 @@ class LogLoader:
         return True
 
     def _recover(self, segment: LogSegment) -> int:
+        """See `_walk`; indexes that the next start would believe are not made in their places."""
+        if self._was_clean or segment.base_offset < self._request.recovery_point:
+            return rebuild_beside(segment, self._file_system, self._walk)
+        return self._walk(segment)
+
+    def _walk(self, segment: LogSegment) -> int:
         """Walk a segment's batches, rebuild its indexes, epochs and producers; the number of bytes
         cut off.
         """
@@ -441,6 +438,8 @@ class LogLoader:
             # Where the log ends there now, it is written again.
             self._last_snapshot_offset = min(self._last_snapshot_offset, segment.base_offset - 1)
             segment.delete()
+        if segments:  # a clean stop does not look into what did not grow since
+            self._file_system.sync_directory(self._directory)
 
     def _load_producers(self, start_offset: int, end_offset: int) -> None:
         """Bring the producer state to the log end; keep the snapshots that later loads can use."""
