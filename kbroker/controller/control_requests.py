@@ -76,6 +76,9 @@ class ControlRequests:
             return await self.stop_replica(request)
         return await self.update_metadata(request)
 
+    def close(self) -> None:
+        """Nothing is kept open for a controller in this process (BrokerChannel)."""
+
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
         """Lead and follow as ordered. Raises KafkaError INVALID_REQUEST; nothing is done then."""
         grouped = grouped_leader_and_isr(request)

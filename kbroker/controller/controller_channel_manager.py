@@ -1,19 +1,25 @@
 """ControllerChannelManager: carries the controller's requests to the brokers, in order.
 
-Law: requests of one broker are sent one after the other, each after the answer to the one before; a
-request that could not be sent is sent again until the broker is removed. The queue of a broker is
-not bounded, as in Kafka: dropping one request would leave that broker with a wrong picture for
-good.
+Law: requests of one broker are sent one after the other, each after the answer to the one before,
+and none overtakes another. A request that could not be sent is sent again until it is answered or
+the broker goes: dropping one would leave that broker with a wrong picture for good. What waits for
+a broker that cannot be reached is merged (`request_merge`), so it stays bounded by the number of
+partitions. A broker that registers anew gets an empty queue and another channel: what was meant for
+its earlier life is dropped, and the controller tells it everything again.
+
+Kafka keeps every request in an unbounded queue instead (ControllerChannelManager.scala).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kbroker.controller.machines.request_batch import ControlRequest
+from kbroker.controller.machines.request_merge import merge_requests
 from kbroker.model import Broker
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaResponse
@@ -23,7 +29,9 @@ log = logging.getLogger(__name__)
 
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 ResponseHandler = Callable[[int, ControlRequest, ControlResponse], None]
-RETRY_BACKOFF_S = 0.1
+RETRY_BACKOFF_S = 0.1  # Kafka's; doubled while nothing gets through
+MAX_RETRY_BACKOFF_S = 1.0
+MERGE_ABOVE = 100  # waiting requests
 
 
 class BrokerChannel(Protocol):
@@ -34,6 +42,10 @@ class BrokerChannel(Protocol):
 
         Raises OSError or TimeoutError when the broker could not be reached.
         """
+        ...
+
+    def close(self) -> None:
+        """Nothing will be sent any more."""
         ...
 
 
@@ -51,13 +63,31 @@ class ControllerChannelManager:
         """Start sending to a broker."""
         assert broker.broker_id not in self._senders
         channel = self._connect(broker)
-        self._senders[broker.broker_id] = _Sender(broker.broker_id, channel, self._on_response)
+        self._senders[broker.broker_id] = _Sender(broker, channel, self._on_response)
+
+    def update_broker(self, broker: Broker) -> None:
+        """A broker has other end points than before; what waits for it goes there."""
+        sender = self._senders[broker.broker_id]
+        if broker.end_points != sender.broker.end_points:
+            sender.move(broker, self._connect(broker))
 
     async def remove_broker(self, broker_id: int) -> None:
         """Stop sending to a broker; what is queued for it is dropped."""
         sender = self._senders.pop(broker_id, None)
         if sender is not None:
             await sender.stop()
+
+    async def set_brokers(self, brokers: Iterable[Broker]) -> None:
+        """Send to these brokers, each in its present registration, and to no other."""
+        wanted = {broker.broker_id: broker for broker in brokers}
+        for broker_id, sender in list(self._senders.items()):
+            if broker_id not in wanted or wanted[broker_id].epoch != sender.broker.epoch:
+                await self.remove_broker(broker_id)
+        for broker_id, broker in wanted.items():
+            if broker_id in self._senders:
+                self.update_broker(broker)
+            else:
+                self.add_broker(broker)
 
     def send(self, requests: Iterable[tuple[int, ControlRequest]]) -> None:
         """Queue requests; those for unknown brokers are dropped."""
@@ -67,6 +97,11 @@ class ControllerChannelManager:
                 log.warning("no channel to broker %d, request dropped", broker_id)
             else:
                 sender.put(request)
+
+    def waiting(self, broker_id: int) -> int:
+        """Number of requests a broker has not answered yet."""
+        sender = self._senders.get(broker_id)
+        return 0 if sender is None else sender.waiting
 
     async def stop(self) -> None:
         """Stop sending to all brokers."""
@@ -78,35 +113,71 @@ class _Sender:
     """Queue and task of one broker."""
 
     def __init__(
-        self, broker_id: int, channel: BrokerChannel, on_response: ResponseHandler
+        self, broker: Broker, channel: BrokerChannel, on_response: ResponseHandler
     ) -> None:
-        self._broker_id = broker_id
+        self.broker = broker
         self._channel = channel
         self._on_response = on_response
-        self._queue: asyncio.Queue[ControlRequest] = asyncio.Queue()
-        self._task = asyncio.create_task(self._run(), name=f"controller to broker {broker_id}")
+        self._queue: deque[ControlRequest] = deque()
+        self._in_flight: ControlRequest | None = None
+        self._arrived = asyncio.Event()
+        name = f"controller to broker {broker.broker_id}"
+        self._task = asyncio.create_task(self._run(), name=name)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue) + (self._in_flight is not None)
 
     def put(self, request: ControlRequest) -> None:
-        self._queue.put_nowait(request)
+        self._queue.append(request)
+        if len(self._queue) > MERGE_ABOVE:
+            self._queue = deque(merge_requests(self._queue))
+        self._arrived.set()
+
+    def move(self, broker: Broker, channel: BrokerChannel) -> None:
+        self._channel.close()
+        self.broker, self._channel = broker, channel
 
     async def stop(self) -> None:
-        if self._task is asyncio.current_task():
-            return
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not asyncio.current_task():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._channel.close()
 
     async def _run(self) -> None:
         while True:
-            request = await self._queue.get()
+            while not self._queue:
+                self._arrived.clear()
+                await self._arrived.wait()
             try:
-                self._on_response(self._broker_id, request, await self._send(request))
+                self._on_response(self.broker.broker_id, *await self._deliver_next())
             except Exception:
-                log.exception("broker %d failed on %s", self._broker_id, type(request).__name__)
+                # Not to be had by trying again: the broker or we cannot make sense of it.
+                log.exception("request to broker %d failed", self.broker.broker_id)
 
-    async def _send(self, request: ControlRequest) -> ControlResponse:
+    async def _deliver_next(self) -> tuple[ControlRequest, ControlResponse]:
+        """Send the first of the queue until it is answered; when the broker cannot be reached, the
+        queue is merged, and another request may be the first.
+        """
+        backoff_s, failures = RETRY_BACKOFF_S, 0
         while True:
+            request = self._in_flight = self._queue.popleft()
             try:
-                return await self._channel.send(request)
+                response = await self._channel.send(request)
             except (OSError, TimeoutError) as error:
-                log.warning("broker %d cannot be reached: %r", self._broker_id, error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
+                self._queue = deque(merge_requests((request, *self._queue)))
+                failures += 1
+                self._report(error, failures)
+            else:
+                if failures:
+                    log.info("broker %d is reached again", self.broker.broker_id)
+                return request, response
+            finally:
+                self._in_flight = None
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(backoff_s * 2, MAX_RETRY_BACKOFF_S)
+
+    def _report(self, error: Exception, failures: int) -> None:
+        """One line at the first failure, and again when their number has doubled."""
+        if failures & (failures - 1) == 0:
+            log.warning("broker %d cannot be reached: %r", self.broker.broker_id, error)

@@ -1,5 +1,9 @@
 """The controller's queue: events are worked one at a time, in the order they came, by one task.
 
+Law: an event in work is never interrupted; between two events the queue may rest (the tree cannot
+be reached), and what came meanwhile is worked afterwards. Whoever asked learns the answer, or that
+there is none: an event dropped with its reign is refused with NOT_CONTROLLER.
+
 Owned by the controller, which starts and stops it. Unbounded as in Kafka: an event that is dropped
 would be a change of the cluster nobody ever acts on; what is queued is bounded by the number of
 changes in the tree.
@@ -11,8 +15,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kbroker.controller.machines.events import Event
+from kbroker.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +26,12 @@ log = logging.getLogger(__name__)
 class EventQueue:
     """One queue, one consumer."""
 
-    def __init__(self, process: Callable[[Event], Awaitable[None]]) -> None:
+    def __init__(self, process: Callable[[Event], Awaitable[object]]) -> None:
         self._process = process
-        self._events: deque[tuple[Event, asyncio.Future[None]]] = deque()
+        self._events: deque[tuple[Event, asyncio.Future[Any] | None]] = deque()
         self._arrived = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._awake.set()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -31,32 +39,80 @@ class EventQueue:
         assert self._task is None
         self._task = asyncio.create_task(self._run(), name="controller events")
 
-    def put(self, event: Event) -> asyncio.Future[None]:
-        """Queue an event; the future is done when it has been worked, also when that failed."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._events.append((event, done))
+    def put(self, event: Event) -> None:
+        """Queue an event nobody waits for."""
+        self._events.append((event, None))
         self._arrived.set()
-        return done
+
+    def put_first(self, event: Event) -> None:
+        """Queue an event before all others."""
+        self._events.appendleft((event, None))
+        self._arrived.set()
+
+    async def ask(self, event: Event) -> Any:
+        """Queue an event and wait for its answer.
+
+        Raises the KafkaError it was refused with; NOT_CONTROLLER when it was dropped.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._events.append((event, answer))
+        self._arrived.set()
+        return await answer
+
+    def rest(self) -> None:
+        """Work no further event for now."""
+        self._awake.clear()
+
+    def wake(self) -> None:
+        """Go on after a rest."""
+        self._awake.set()
+
+    def drop(self, is_dropped: Callable[[Event], bool]) -> None:
+        """Drop those of the queued events; who asked is refused."""
+        events, self._events = self._events, deque()
+        for event, answer in events:
+            if not is_dropped(event):
+                self._events.append((event, answer))
+            elif answer is not None and not answer.done():
+                answer.set_exception(not_controller())
 
     async def stop(self) -> None:
-        """Stop the consumer; events still queued are left, their futures cancelled."""
+        """Stop the consumer; events still queued are dropped."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
-        while self._events:
-            self._events.popleft()[1].cancel()
+        self.drop(lambda _: True)
 
     async def _run(self) -> None:
         while True:
-            while self._events:
-                event, done = self._events.popleft()
-                try:
-                    await self._process(event)
-                except Exception:
-                    log.exception("event %s failed", event)
-                finally:
-                    if not done.done():
-                        done.set_result(None)
-            self._arrived.clear()
             await self._arrived.wait()
+            await self._awake.wait()
+            if not self._events:
+                self._arrived.clear()
+                continue
+            event, answer = self._events.popleft()
+            try:
+                result = await self._process(event)
+            except Exception as error:
+                _fail(event, answer, error)
+            except BaseException:
+                if answer is not None and not answer.done():
+                    answer.set_exception(not_controller())
+                raise
+            else:
+                if answer is not None and not answer.done():
+                    answer.set_result(result)
+
+
+def not_controller() -> KafkaError:
+    """What those hear who ask a broker that is not, or no longer, the controller."""
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller.")
+
+
+def _fail(event: Event, answer: asyncio.Future[Any] | None, error: Exception) -> None:
+    if answer is None:
+        if not isinstance(error, KafkaError):
+            log.error("event %s failed", event, exc_info=error)
+    elif not answer.done():
+        answer.set_exception(error)

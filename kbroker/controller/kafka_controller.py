@@ -1,8 +1,19 @@
 """KafkaController: the thin shell around the controller's machines.
 
 Every change of the cluster becomes an event in one queue; working an event means: read the tree,
-ask the machines, write what they say (fenced by the controller epoch), tell the brokers. A
-controller that finds its epoch raised by another one drops everything and stays a plain broker.
+ask the machines, write what they say (fenced by the controller epoch), tell the brokers.
+
+Laws:
+- Sessions. SUSPENDED: nobody acts as controller, the queue rests and keeps its events. CONNECTED in
+  the same session: the reign goes on, if the tree still says so. LOST: the reign and all that is
+  queued are dropped. A new session: the broker registers, then takes part in the election.
+- A controller that finds its epoch raised, by the tree or by a broker that refuses it, drops
+  everything at once and stays a plain broker until it is elected anew.
+- An event that fails half way leaves a picture nobody can trust: the controller then reads the
+  whole cluster anew within its reign (`ReadAgain`), until that succeeds. What is queued meanwhile
+  is dropped, for the tree says it too; who asked for something is refused with NOT_CONTROLLER and
+  asks again. So no change of the cluster is lost.
+- Events about the seat are tried again until they succeed or the session ends.
 """
 
 from __future__ import annotations
@@ -12,34 +23,38 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from kbroker.controller.cluster_changes import ClusterChanges
+from kbroker.controller.cluster_watches import ClusterWatches
 from kbroker.controller.controller_channel_manager import (
     BrokerChannel,
     ControllerChannelManager,
     ControlResponse,
 )
-from kbroker.controller.event_queue import EventQueue
+from kbroker.controller.controller_responses import event_of_response
+from kbroker.controller.event_queue import EventQueue, not_controller
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import ControllerContext
 from kbroker.controller.machines.events import Event
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.zookeeper_leader_elector import (
-    NO_CONTROLLER,
     Seat,
     ZookeeperLeaderElector,
 )
-from kbroker.errors import ErrorCode
+from kbroker.errors import KafkaError
 from kbroker.model import Broker, TopicPartition
-from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
-from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from kbroker.zk.tree import SessionState, TreeError
+from kbroker.zk.tree import SessionState, TreeError, TreeUnavailableError
+from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 
 log = logging.getLogger(__name__)
 
 GIVE_UP_BACKOFF_S = 1.0  # between two attempts to be controller
+RETRY_BACKOFF_S = 0.1  # doubled with every failure in a row
+MAX_RETRY_BACKOFF_S = 10.0
+UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +64,15 @@ class ControllerSettings:
     broker_id: int
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
+
+
+@dataclass(slots=True)
+class _Reign:
+    """The time in which this broker is controller."""
+
+    seat: Seat
+    changes: ClusterChanges
+    is_doubtful: bool = False  # an event has failed half way
 
 
 class KafkaController:
@@ -67,25 +91,40 @@ class KafkaController:
         `on_activity_change` hears when this broker becomes controller. `register_broker` registers
         it in the tree after a session has ended, and returns the new broker epoch.
         """
-        self._register_broker = register_broker
         self._settings = settings
         self._zk = zk
         self._connect = connect
         self._on_activity_change = on_activity_change
-        self._session_id = zk.tree.session_id
+        self._register_broker = register_broker
         self._queue = EventQueue(self._process)
+        self._watches = ClusterWatches(self._queue.put)
         self._elector = ZookeeperLeaderElector(
             zk,
             settings.broker_id,
-            on_change=lambda: self._note(events.ControllerChange()),
-            on_vacancy=lambda: self._note(events.Reelect()),
+            on_change=lambda: self._queue.put(events.ControllerChange()),
+            on_vacancy=lambda: self._queue.put(events.Reelect()),
         )
-        self._changes: ClusterChanges | None = None  # present while this broker is controller
+        self._session_id = zk.tree.session_id
+        self._is_connected = True  # and the seat was looked at since
+        self._reign: _Reign | None = None  # present while this broker is controller
+        self._was_active = False
+        self._failures = 0  # of events about the seat, in a row
+        self._retries: dict[Event, asyncio.TimerHandle] = {}
+        self._seat_events: dict[type[Event], Callable[[Any], Awaitable[None]]] = {
+            events.Startup: self._on_seat_change,
+            events.ControllerChange: self._on_seat_change,
+            events.Reelect: self._on_seat_change,
+            events.Expire: self._on_expire,
+            events.RegisterBrokerAndReelect: self._on_new_session,
+            events.SessionResumed: self._on_session_resumed,
+            events.ControllerFenced: self._on_fenced,
+            events.ReadAgain: self._on_read_again,
+        }
 
     @property
     def is_active(self) -> bool:
-        """True while this broker is the controller."""
-        return self._changes is not None
+        """True while this broker is the controller and can act as it."""
+        return self._reign is not None and self._is_connected
 
     @property
     def controller_id(self) -> int:
@@ -95,185 +134,261 @@ class KafkaController:
     @property
     def epoch(self) -> int:
         """The controller epoch while this broker is controller, else 0."""
-        return self._changes.context.epoch if self._changes else 0
+        return self._reign.seat.epoch if self._reign else 0
 
     @property
     def context(self) -> ControllerContext | None:
         """What the active controller knows; to read only."""
-        return self._changes.context if self._changes else None
+        return self._reign.changes.context if self._reign else None
 
     async def startup(self) -> None:
         """Compete for the controller's seat; returns when it is known who has it."""
         self._session_id = self._zk.tree.session_id
         self._zk.tree.add_session_listener(self._on_session_state)
         self._queue.start()
-        await self._put(events.Startup())
+        with suppress(KafkaError):  # the session ended: the next one begins with the same
+            await self._queue.ask(events.Startup())
 
     async def shutdown(self) -> None:
         """Stop working events and give the seat up."""
         await self._queue.stop()
-        changes = self._changes
+        self._cancel_retries()
+        reign = self._reign
         await self._resign()
-        if changes is not None:
-            await self._leave_seat(changes.context.epoch_version)
+        if reign is not None:
+            await self._leave_seat(reign.seat)
 
-    async def controlled_shutdown(self, broker_id: int) -> list[TopicPartition]:
+    async def ask(self, event: Event) -> Any:
+        """Have an event worked by the active controller, and return its answer.
+
+        Raises KafkaError: what the event was refused with, NOT_CONTROLLER when this broker is not
+        controller, or cannot go through with it.
+        """
+        if not self.is_active:
+            raise not_controller()
+        return await self._queue.ask(event)
+
+    async def controlled_shutdown(
+        self, broker_id: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
+    ) -> list[TopicPartition]:
         """Move leaderships away from a broker.
 
-        Returns the partitions it still leads (with other replicas).
+        Returns the partitions it still leads though they have other replicas. Raises KafkaError
+        NOT_CONTROLLER, BROKER_NOT_AVAILABLE, or STALE_BROKER_EPOCH for an earlier life of it.
         """
-        await self._put(events.ControlledShutdown(broker_id))
-        return self._changes.led_with_others(broker_id) if self._changes else []
+        partitions: list[TopicPartition] = await self.ask(
+            events.ControlledShutdown(broker_id, broker_epoch)
+        )
+        return partitions
 
     async def elect_preferred_leaders(self, partitions: frozenset[TopicPartition] | None) -> None:
         """Move leadership to the preferred replicas of these partitions, or of all."""
-        await self._put(events.ReplicaLeaderElection(partitions))
+        await self.ask(events.ReplicaLeaderElection(partitions))
 
-    # ---- inside
+    # ---- events
 
-    def _put(self, event: Event) -> asyncio.Future[None]:
-        return self._queue.put(event)
-
-    def _note(self, event: Event) -> None:
-        self._queue.put(event)
-
-    async def _process(self, event: Event) -> None:
+    async def _process(self, event: Event) -> object:
+        handler = self._seat_events.get(type(event))
+        if handler is None:
+            return await self._work(event)
         try:
-            if isinstance(event, events.Startup | events.Reelect | events.ControllerChange):
-                await self._settle_seat()
-            elif isinstance(event, events.Expire):
-                await self._resign()
-            elif isinstance(event, events.RegisterBrokerAndReelect):
-                await self._register_and_reelect()
-            elif self._changes is not None:
-                await self._changes.on(event)
+            await handler(event)
         except ControllerMovedError as error:
-            log.info("no longer controller: %s", error)
-            await self._resign()
-            self._note(events.Reelect())  # the seat may be empty by now
+            await self._on_moved(error)
+        except Exception as error:
+            self._try_again(event, error)
+        else:
+            self._failures = 0
+        return None
 
-    async def _register_and_reelect(self) -> None:
+    async def _work(self, event: Event) -> object:
+        reign = self._reign
+        if reign is None or reign.is_doubtful:
+            raise not_controller()
+        try:
+            return await reign.changes.on(event)
+        except KafkaError:
+            raise  # refused, and nothing is changed
+        except ControllerMovedError as error:
+            await self._on_moved(error)
+        except TreeUnavailableError as error:
+            log.warning("event %s failed, the cluster will be read anew: %r", event, error)
+            self._doubt(reign)
+        except Exception:
+            log.exception("event %s failed, the cluster is read anew", event)
+            self._doubt(reign)
+        raise not_controller()
+
+    def _doubt(self, reign: _Reign) -> None:
+        reign.is_doubtful = True
+        self._queue.put_first(events.ReadAgain())
+
+    async def _on_moved(self, error: ControllerMovedError) -> None:
+        log.info("no longer controller: %s", error)
+        await self._resign()
+        self._queue.put(events.Reelect())  # the seat may be empty by now
+
+    def _try_again(self, event: Event, error: Exception) -> None:
+        if isinstance(error, ZnodeFormatError):
+            self._zk.report(error)
+        elif isinstance(error, TreeError):
+            log.warning("%s failed and will be tried again: %r", event, error)
+        else:
+            log.error("%s failed and will be tried again", event, exc_info=error)
+        self._retry_later(event)
+
+    def _retry_later(self, event: Event) -> None:
+        delay_s = min(RETRY_BACKOFF_S * 2**self._failures, MAX_RETRY_BACKOFF_S)
+        self._failures += 1
+        if event not in self._retries:
+            loop = asyncio.get_running_loop()
+            self._retries[event] = loop.call_later(delay_s, self._retry, event)
+
+    def _retry(self, event: Event) -> None:
+        del self._retries[event]
+        self._queue.put_first(event)
+
+    def _cancel_retries(self) -> None:
+        for retry in self._retries.values():
+            retry.cancel()
+        self._retries.clear()
+        self._failures = 0
+
+    # ---- sessions
+
+    def _on_session_state(self, state: SessionState) -> None:
+        if state is SessionState.SUSPENDED:
+            self._queue.rest()
+            self._set_connected(False)
+        elif state is SessionState.LOST:
+            self._cancel_retries()
+            self._queue.drop(lambda _: True)
+            self._queue.put_first(events.Expire())
+            self._queue.wake()
+            self._set_connected(False)
+        elif self._zk.tree.session_id == self._session_id:
+            self._queue.put_first(events.SessionResumed())
+            self._queue.wake()
+        else:
+            self._session_id = self._zk.tree.session_id
+            self._queue.put(events.RegisterBrokerAndReelect())
+            self._queue.wake()
+
+    async def _on_expire(self, _event: events.Expire) -> None:
+        await self._resign()
+
+    async def _on_new_session(self, event: events.RegisterBrokerAndReelect) -> None:
         if self._register_broker is not None:
             await self._register_broker()
-        await self._settle_seat()
+        self._set_connected(True)
+        await self._on_seat_change(event)
 
-    async def _settle_seat(self) -> None:
+    async def _on_session_resumed(self, event: events.SessionResumed) -> None:
+        if self._reign is not None and not await self._elector.holds(self._reign.seat):
+            log.info("another broker has become controller meanwhile")
+            await self._resign()
+        self._set_connected(True)
+        await self._on_seat_change(event)
+
+    def _set_connected(self, is_connected: bool) -> None:
+        self._is_connected = is_connected and self._zk.tree.state is SessionState.CONNECTED
+        self._announce()
+
+    # ---- the seat
+
+    async def _on_seat_change(self, _event: Event) -> None:
         """Find out who is controller; resign if it is another one, compete if it is nobody."""
         holder = await self._elector.look()
-        if self.is_active and holder != self._settings.broker_id:
+        if self._reign is not None:
+            if holder == self._settings.broker_id:
+                return
+            log.info("no longer controller: the seat says %d", holder)
             await self._resign()
-        if holder == NO_CONTROLLER:
+        if await self._elector.clear_own_node():
             seat = await self._elector.elect()
             if seat is not None:
                 await self._take_over(seat)
 
+    async def _on_fenced(self, event: events.ControllerFenced) -> None:
+        if self._reign is not None and self._reign.seat.epoch == event.controller_epoch:
+            log.warning("a broker knows a newer controller than epoch %d", event.controller_epoch)
+            await self._resign()
+            self._retry_later(events.Reelect())
+
     async def _take_over(self, seat: Seat) -> None:
         log.info("controller with epoch %d", seat.epoch)
-        context = ControllerContext()
-        context.epoch, context.epoch_version = seat.epoch, seat.epoch_version
-        channels = ControllerChannelManager(self._connect, self._on_response)
-        states = StateChanges(
-            context,
-            self._zk,
-            channels,
-            broker_id=self._settings.broker_id,
-            unclean_by_default=self._settings.unclean_leader_election_enable,
-        )
-        self._changes = ClusterChanges(
-            states,
-            put=self._put,
-            delete_topic_enable=self._settings.delete_topic_enable,
-        )
+        self._reign = _Reign(seat, self._changes_of(seat))
         try:
-            await self._changes.start()
+            await self._reign.changes.start()
         except ControllerMovedError:
             raise
         except Exception:
             log.exception("broker %d cannot be controller now", self._settings.broker_id)
             await self._give_up(seat)
             return
-        if self._on_activity_change is not None:
-            self._on_activity_change(True)
+        self._announce()
+
+    def _changes_of(self, seat: Seat) -> ClusterChanges:
+        context = ControllerContext()
+        context.epoch, context.epoch_version = seat.epoch, seat.epoch_version
+        states = StateChanges(
+            context,
+            self._zk,
+            ControllerChannelManager(self._connect, self._on_response),
+            broker_id=self._settings.broker_id,
+            unclean_by_default=self._settings.unclean_leader_election_enable,
+        )
+        return ClusterChanges(
+            states,
+            self._watches,
+            put=self._queue.put,
+            delete_topic_enable=self._settings.delete_topic_enable,
+        )
+
+    async def _on_read_again(self, _event: events.ReadAgain) -> None:
+        reign = self._reign
+        if reign is None or not reign.is_doubtful:
+            return
+        try:
+            await reign.changes.start()
+        except (ControllerMovedError, TreeUnavailableError):
+            raise
+        except Exception:
+            log.exception("broker %d cannot go on as controller", self._settings.broker_id)
+            await self._give_up(reign.seat)
+            return
+        reign.is_doubtful = False
 
     async def _give_up(self, seat: Seat) -> None:
         """Let another broker try, or this one again: half a controller is worse than none."""
         await self._resign()
         await asyncio.sleep(GIVE_UP_BACKOFF_S)
-        await self._leave_seat(seat.epoch_version)
+        await self._leave_seat(seat)
+        self._retry_later(events.Reelect())
 
-    async def _leave_seat(self, epoch_version: int) -> None:
+    async def _leave_seat(self, seat: Seat) -> None:
         with suppress(TreeError, ControllerMovedError):
-            await self._zk.delete_controller(epoch_version)
+            await self._zk.delete_controller(seat.epoch_version)
 
     async def _resign(self) -> None:
-        changes, self._changes = self._changes, None
-        if changes is None:
+        reign, self._reign = self._reign, None
+        if reign is None:
             return
-        await changes.stop()
-        if self._on_activity_change is not None:
-            self._on_activity_change(False)
+        self._announce()
+        self._queue.drop(lambda event: type(event) not in self._seat_events)
+        await reign.changes.stop()
 
-    def _on_session_state(self, state: SessionState) -> None:
-        if state is SessionState.LOST:
-            self._put(events.Expire())
-        elif state is SessionState.CONNECTED and self._zk.tree.session_id != self._session_id:
-            self._session_id = self._zk.tree.session_id
-            self._put(events.RegisterBrokerAndReelect())
+    def _announce(self) -> None:
+        if self._was_active != self.is_active:
+            self._was_active = self.is_active
+            if self._on_activity_change is not None:
+                self._on_activity_change(self.is_active)
 
     def _on_response(
         self, broker_id: int, request: ControlRequest, response: ControlResponse
     ) -> None:
-        if isinstance(request, LeaderAndIsrRequest):
-            assert isinstance(response, LeaderAndIsrResponse)
-            self._put(_leader_and_isr_outcome(broker_id, request, response))
-        elif isinstance(request, StopReplicaRequest):
-            assert isinstance(response, StopReplicaResponse)
-            outcome = _deletion_outcome(broker_id, request, response)
-            if outcome.deleted or outcome.failed:
-                self._put(outcome)
-        elif response.error_code != ErrorCode.NONE:
-            log.error(
-                "broker %d refused new metadata: %s", broker_id, ErrorCode(response.error_code)
-            )
-
-
-def _leader_and_isr_outcome(
-    broker_id: int, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
-) -> events.LeaderAndIsrResponseReceived:
-    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
-    offline: set[TopicPartition] = set()
-    online: set[TopicPartition] = set()
-    for topic in response.topics:
-        for answer in topic.partition_errors:
-            partition = TopicPartition(names[topic.topic_id], answer.partition_index)
-            if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
-                offline.add(partition)
-            elif answer.error_code == ErrorCode.NONE:
-                online.add(partition)
-            else:
-                log.warning(
-                    "broker %d: %s: %s", broker_id, partition, ErrorCode(answer.error_code).name
-                )
-    return events.LeaderAndIsrResponseReceived(broker_id, frozenset(offline), frozenset(online))
-
-
-def _deletion_outcome(
-    broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
-) -> events.TopicDeletionStopReplicaResponseReceived:
-    asked = {
-        TopicPartition(topic.topic_name, state.partition_index)
-        for topic in request.topic_states
-        for state in topic.partition_states
-        if state.delete_partition
-    }
-    if response.error_code != ErrorCode.NONE:
-        failed = asked
-    else:
-        failed = {
-            TopicPartition(error.topic_name, error.partition_index)
-            for error in response.partition_errors
-            if error.error_code != ErrorCode.NONE
-        } & asked
-    return events.TopicDeletionStopReplicaResponseReceived(
-        broker_id, frozenset(asked - failed), frozenset(failed)
-    )
+        if self._reign is None or self._reign.seat.epoch != request.controller_epoch:
+            return  # an answer to an earlier reign
+        event = event_of_response(broker_id, request, response)
+        if event is not None:
+            self._queue.put(event)

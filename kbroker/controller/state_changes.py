@@ -9,7 +9,8 @@ and the step repeated for it, a bounded number of times.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import groupby
 
 from kbroker.controller.controller_channel_manager import ControllerChannelManager
@@ -22,11 +23,13 @@ from kbroker.controller.machines.controller_context import (
 from kbroker.controller.machines.partition_state_machine import (
     ElectionStrategy,
     PartitionStateMachine,
+    remember,
 )
 from kbroker.controller.machines.replica_state_machine import ReplicaStateMachine
 from kbroker.controller.machines.request_batch import RequestBatch
-from kbroker.model import TopicPartition
+from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.zk import zk_paths
+from kbroker.zk.entity_configs import ZkEntityConfigs
 from kbroker.zk.zk_paths import PartitionStateWrite
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -103,11 +106,24 @@ class StateChanges:
                 (w.topic_partition for w in writes), self.context.epoch_version
             )
             conflicts = self.partitions.written(writes, await self._write(writes), batch)
-            if conflicts:
-                log.error("state nodes of new partitions are there already: %s", conflicts)
+            old += await self._adopt(conflicts)
         if old:
             await self._elect(old, strategy, batch)
         self.send(batch)
+
+    async def _adopt(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """New partitions whose state node is there already, by hand or by a write whose answer was
+        lost: they are led by what it says. Returns those it says something of.
+        """
+        if not partitions:
+            return []
+        await self._read_again(partitions)
+        known = [p for p in partitions if p in self.context.leadership]
+        self.partitions_offline(known)
+        if len(known) < len(partitions):
+            unknown = sorted(set(partitions) - set(known))
+            log.error("state nodes of new partitions cannot be read: %s", unknown)
+        return known
 
     async def _elect(
         self,
@@ -145,12 +161,53 @@ class StateChanges:
             )
         }
         allowed = set()
-        for topic in topics:
-            overrides = await self.zk.entity_config(zk_paths.TOPIC_CONFIGS, topic)
+        configs = ZkEntityConfigs(self.zk)
+        found = await configs.all_overrides(zk_paths.TOPIC_CONFIGS, sorted(topics))
+        for topic, overrides in found.items():
             text = overrides.get(UNCLEAN_SETTING, str(self._unclean_by_default))
             if text.strip().lower() == "true":
                 allowed.add(topic)
         return allowed
+
+    async def raise_leader_epoch(self, partition: TopicPartition) -> bool:
+        """Write a new leader epoch and nothing else new; False when the state cannot be written."""
+        for _ in range(MAX_CONFLICT_RETRIES):
+            await self._read_again([partition])
+            known = self.context.leadership.get(partition)
+            if known is None:
+                break
+            state = known.leader_and_isr
+            raised = replace(state, leader_epoch=state.leader_epoch + 1)
+            if (await self.change_states({partition: raised}))[partition] is not None:
+                return True
+        log.error("the leader epoch of %s cannot be raised", partition)
+        return False
+
+    async def change_states(
+        self, wanted: Mapping[TopicPartition, LeaderAndIsr]
+    ) -> dict[TopicPartition, LeaderAndIsr | None]:
+        """Write states over the versions that `partition_epoch` names, and remember them.
+
+        The value is the state with its new version, or None where the node had another one.
+        """
+        writes = [
+            PartitionStateWrite(
+                topic_partition=partition,
+                leader_and_isr=state,
+                expected_version=state.partition_epoch,
+            )
+            for partition, state in wanted.items()
+        ]
+        versions = await self._write(writes)
+        outcome: dict[TopicPartition, LeaderAndIsr | None] = {}
+        for write in writes:
+            partition, version = write.topic_partition, versions[write.topic_partition]
+            if version is None:
+                outcome[partition] = None
+            else:
+                remember(self.context, write, version)
+                outcome[partition] = self.context.leadership[partition].leader_and_isr
+        return outcome
 
     # ---- replicas
 
@@ -190,6 +247,17 @@ class StateChanges:
                 break
             pending = [Replica(p, broker_id) for p in conflicts]
         self.replicas.offline(replicas, batch)
+
+    def topic_removed(self, topic: str) -> None:
+        """Forget a topic whose node has been removed; brokers stop it and keep its records."""
+        partitions = self.context.partitions_of(topic)
+        self.context.topics_to_delete.add(topic)  # brokers hear that it goes for good
+        batch = self.batch()
+        batch.add_update_metadata(self.context.live_brokers, partitions)
+        for replica in self.context.replicas_of(partitions):
+            batch.add_stop_replica(replica.broker_id, replica.topic_partition, delete=False)
+        self.send(batch)
+        self.context.remove_topic(topic)
 
     def replicas_deletion_started(self, replicas: Iterable[Replica]) -> None:
         """Ask for replicas to be deleted."""

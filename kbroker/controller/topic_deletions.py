@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from kbroker.controller.cluster_watches import ClusterWatches
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import Replica, ReplicaState
-from kbroker.controller.machines.events import Event
 from kbroker.controller.machines.topic_deletion import (
     CompleteDeletion,
     DeletionStep,
@@ -15,7 +15,6 @@ from kbroker.controller.machines.topic_deletion import (
     TopicDeletionManager,
 )
 from kbroker.controller.state_changes import StateChanges
-from kbroker.zk.tree import WatchEvent
 
 log = logging.getLogger(__name__)
 
@@ -23,19 +22,17 @@ log = logging.getLogger(__name__)
 class TopicDeletions:
     """Topics that are going. Owned by the controller's queue."""
 
-    def __init__(
-        self, states: StateChanges, put: Callable[[Event], object], *, enabled: bool
-    ) -> None:
+    def __init__(self, states: StateChanges, watches: ClusterWatches, *, enabled: bool) -> None:
         self._states = states
         self._context = states.context
         self._zk = states.zk
-        self._put = put
+        self._watches = watches
         self._manager = TopicDeletionManager(states.context, enabled=enabled)
 
     async def read(self) -> None:
         """Take over what people asked to have deleted, and go on with it."""
         context = self._context
-        asked = await self._zk.topic_deletions(self._on_event)
+        asked = await self._zk.topic_deletions(self._watches.deletions)
         refused = [t for t in asked if t not in context.assignments or not self._manager.enabled]
         if refused:
             log.warning("not deleted, as unknown or not allowed: %s", refused)
@@ -44,6 +41,10 @@ class TopicDeletions:
             t for t in asked if t not in refused and not context.is_queued_for_deletion(t)
         )
         await self._resume()
+
+    async def on_topic_deletion(self, _event: events.TopicDeletion) -> None:
+        """Somebody wants a topic deleted."""
+        await self.read()
 
     async def on_answer(self, event: events.TopicDeletionStopReplicaResponseReceived) -> None:
         """A broker has deleted replicas, or could not."""
@@ -112,6 +113,3 @@ class TopicDeletions:
         await self._zk.delete_topic(topic, context.epoch_version)
         context.remove_topic(topic)
         log.info("topic %s is deleted", topic)
-
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._put(events.TopicDeletion())

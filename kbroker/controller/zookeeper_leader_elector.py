@@ -1,7 +1,8 @@
 """ZookeeperLeaderElector: who is controller, decided by one ephemeral node.
 
 Law: becoming controller and raising the controller epoch is one transaction, so an epoch belongs to
-one broker; the node is watched from before it is read, so no change of it is missed.
+one broker; the node is watched from before it is read, so no change of it is missed. An epoch is
+above all that this broker has ever had, also where the node of the epoch was removed by hand.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kbroker.zk import zk_paths
 from kbroker.zk.tree import EventType, WatchEvent
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 
@@ -37,6 +39,7 @@ class ZookeeperLeaderElector:
         self._broker_id = broker_id
         self._on_change = on_change
         self._on_vacancy = on_vacancy
+        self._last_epoch = 0
         self.controller_id = NO_CONTROLLER
 
     async def look(self) -> int:
@@ -47,15 +50,38 @@ class ZookeeperLeaderElector:
 
     async def elect(self) -> Seat | None:
         """Compete for an empty seat. Returns the seat if this broker got it, else None."""
-        if await self.look() != NO_CONTROLLER:
-            return None
         try:
-            epoch, version = await self._zk.register_controller_and_raise_epoch(self._broker_id)
+            epoch, version = await self._zk.register_controller_and_raise_epoch(
+                self._broker_id, self._last_epoch
+            )
         except ControllerMovedError:
             await self.look()
             return None
         self.controller_id = self._broker_id
+        self._last_epoch = epoch
         return Seat(epoch, version)
+
+    async def holds(self, seat: Seat) -> bool:
+        """True while the tree says that this broker has the seat, and nobody has had it since."""
+        if await self.look() != self._broker_id:
+            return False
+        stat = await self._zk.tree.exists(zk_paths.CONTROLLER_EPOCH)
+        return stat is not None and stat.version == seat.epoch_version
+
+    async def clear_own_node(self) -> bool:
+        """Give up a node of this very session that says nothing true: it was changed by hand, or
+        this broker could not take over, or not give up, when it wanted to.
+
+        Returns True when there is none (any more), and the seat may be competed for.
+        """
+        _, version = await self._zk.controller_epoch()
+        stat = await self._zk.tree.exists(zk_paths.CONTROLLER)
+        if stat is None:
+            return True
+        if stat.ephemeral_owner != self._zk.tree.session_id:
+            return False
+        await self._zk.delete_controller(version)
+        return True
 
     def _on_event(self, event: WatchEvent) -> None:
         if event.type is EventType.DELETED:

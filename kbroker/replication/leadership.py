@@ -223,6 +223,9 @@ class Leadership:
                 return ErrorCode.FENCED_LEADER_EPOCH
             partition.stop()
             change.became_follower.append(partition)
+            if order.leader_epoch == LEADER_DURING_DELETE:
+                # Its topic has gone: should the name be used again, no old leader epoch counts.
+                self._hosted.remove(topic_partition)
         if not order.delete:
             return ErrorCode.NONE
         self._hosted.remove(topic_partition)

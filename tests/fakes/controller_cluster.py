@@ -67,6 +67,9 @@ class FakeBroker:
         self.cluster.dead.append(self)
         self.session.expire()
 
+    def close(self) -> None:
+        pass
+
     async def send(self, request: ControlRequest) -> ControlResponse:
         self.cluster.told.extend(describe(self.broker_id, request))
         if isinstance(request, UpdateMetadataRequest):
@@ -91,10 +94,13 @@ class ControllerCluster:
         self.told: list[str] = []
 
     async def start(self, broker_id: int, rack: str | None = None) -> FakeBroker:
-        broker = self.brokers[broker_id] = FakeBroker(self, broker_id, rack)
+        broker = self.brokers[broker_id] = self.make_broker(broker_id, rack)
         await broker.start()
         await self.settle()
         return broker
+
+    def make_broker(self, broker_id: int, rack: str | None) -> FakeBroker:
+        return FakeBroker(self, broker_id, rack)
 
     def channel(self, broker: Broker) -> FakeBroker:
         return self.brokers[broker.broker_id]

@@ -61,6 +61,21 @@ class ControllerContext:
         self.topics_with_deletion_started: set[str] = set()
         self.replicas_on_failed_dirs: set[Replica] = set()
 
+    def forget_cluster(self) -> None:
+        """Be ready to read the cluster anew within one reign.
+
+        What only brokers can tell stays: who is about to stop, which replicas cannot be used. So do
+        the registrations, by which it is seen whether a broker is still the same.
+        """
+        self.topic_ids.clear()
+        self.assignments.clear()
+        self.leadership.clear()
+        self.partition_states.clear()
+        self.replica_states.clear()
+        self.topics_to_delete.clear()
+        self.topics_ineligible_for_deletion.clear()
+        self.topics_with_deletion_started.clear()
+
     # ---- brokers
 
     def is_live(self, broker_id: int) -> bool:

@@ -43,8 +43,42 @@ class RegisterBrokerAndReelect(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SessionResumed(Event):
+    """The tree can be reached again, in the same session: see whether the seat is still ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerFenced(Event):
+    """A broker knows a newer controller than the one of this epoch."""
+
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAgain(Event):
+    """An event failed half way: the controller reads the whole cluster anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerChange(Event):
     """A broker came or went."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerModifications(Event):
+    """A registered broker changed its end points or its rack."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirEventNotification(Event):
+    """Brokers have news of their log directories."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeNotification(Event):
+    """Brokers without AlterPartition have written ISRs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +125,10 @@ class ReplicaLeaderElection(Event):
 
 @dataclass(frozen=True, slots=True)
 class ControlledShutdown(Event):
-    """A broker is about to stop: its leaderships move first."""
+    """A broker is about to stop: its leaderships move first.
+
+    The answer: partitions with other replicas that it still leads. Epoch -1 stands for any.
+    """
 
     broker_id: int
+    broker_epoch: int = -1

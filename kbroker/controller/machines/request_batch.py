@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kbroker.controller.machines.controller_context import ControllerContext
+from kbroker.controller.machines.controller_context import ControllerContext, Replica
 from kbroker.model import LEADER_DURING_DELETE, Broker, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
@@ -155,7 +155,9 @@ class RequestBatch:
                     isr=list(state.isr),
                     zk_version=state.partition_epoch,
                     replicas=list(replicas),
-                    offline_replicas=[b for b in replicas if b not in context.live_brokers],
+                    offline_replicas=[
+                        b for b in replicas if not context.is_replica_online(Replica(partition, b))
+                    ],
                 )
             )
         return [

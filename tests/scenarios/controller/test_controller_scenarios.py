@@ -12,11 +12,13 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
-from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.model import ReplicaAssignment
+from kbroker.zk import zk_paths
+from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import ControllerCluster
 
 HERE = Path(__file__).parent
@@ -73,30 +75,28 @@ async def shut_down(cluster: ControllerCluster, broker_id: str) -> None:
 
 
 async def create(cluster: ControllerCluster, name: str, *replicas: str) -> None:
-    assignments = [
-        CreateTopicsRequest.CreatableReplicaAssignment(
-            partition_index=index, broker_ids=[int(b) for b in text.split(",")]
-        )
-        for index, text in enumerate(replicas)
-    ]
-    topic = CreateTopicsRequest.CreatableTopic(
-        name=name, num_partitions=-1, replication_factor=-1, assignments=assignments
+    """Straight into the tree, as a tool does it: the API refuses more than one replica for now."""
+    assignment = TopicAssignment(
+        topic_id=uuid4(),
+        partitions={
+            index: ReplicaAssignment(replicas=tuple(int(b) for b in text.split(",")))
+            for index, text in enumerate(replicas)
+        },
     )
-    (result,) = await cluster.controller.topics.create_topics([topic], 1000, False)
-    assert result.error == 0
+    session = cluster.controller.session
+    await session.create(zk_paths.topic_path(name), zk_paths.encode_topic(assignment))
 
 
-async def grow(cluster: ControllerCluster, name: str, count: str, *replicas: str) -> None:
-    assignments = [
-        CreatePartitionsRequest.CreatePartitionsAssignment(
-            broker_ids=[int(b) for b in text.split(",")]
-        )
-        for text in replicas
-    ]
-    topic = CreatePartitionsRequest.CreatePartitionsTopic(
-        name=name, count=int(count), assignments=assignments
-    )
-    await cluster.controller.topics.create_partitions([topic], 1000, False)
+async def grow(cluster: ControllerCluster, name: str, *replicas: str) -> None:
+    session, path = cluster.controller.session, zk_paths.topic_path(name)
+    data, _ = await session.get(path)
+    old = zk_paths.decode_topic(name, data)
+    partitions = dict(old.partitions)
+    for text in replicas:
+        added = ReplicaAssignment(replicas=tuple(int(b) for b in text.split(",")))
+        partitions[len(partitions)] = added
+    grown = TopicAssignment(topic_id=old.topic_id, partitions=partitions)
+    await session.set(path, zk_paths.encode_topic(grown))
 
 
 async def delete(cluster: ControllerCluster, name: str) -> None:

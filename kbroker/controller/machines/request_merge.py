@@ -1,0 +1,128 @@
+"""Makes few requests out of many that wait for one broker, without changing what they come to.
+
+PURE. Law: afterwards there is at most one request of each kind, in the order StopReplica,
+LeaderAndIsr, UpdateMetadata, and each names a partition at most once; so what waits for a broker
+that cannot be reached is bounded by the number of its partitions, however long that lasts.
+
+Of several orders for one partition the last one counts: a stop makes an order to lead or follow
+before it pointless; an order to lead or follow comes after any stop that stays. What was to be
+deleted is deleted, and what was new is still new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from uuid import UUID
+
+from kbroker.controller.machines.request_batch import ControlRequest
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+
+_LeadState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+_StopState = StopReplicaRequest.StopReplicaPartitionState
+_MetadataState = UpdateMetadataRequest.UpdateMetadataPartitionState
+
+
+def merge_requests(requests: Iterable[ControlRequest]) -> list[ControlRequest]:
+    """The requests of one reign to one registration of a broker, in fewer requests."""
+    merge = _Merge()
+    for request in requests:
+        if isinstance(request, LeaderAndIsrRequest):
+            merge.add_leader_and_isr(request)
+        elif isinstance(request, StopReplicaRequest):
+            merge.add_stop_replica(request)
+        else:
+            merge.add_update_metadata(request)
+    return merge.build()
+
+
+class _Merge:
+    """The last order for each partition. Ids go with the partition: a name may be used again."""
+
+    def __init__(self) -> None:
+        self._last_stop: StopReplicaRequest | None = None
+        self._last_lead: LeaderAndIsrRequest | None = None
+        self._last_metadata: UpdateMetadataRequest | None = None
+        self._stops: dict[TopicPartition, _StopState] = {}
+        self._leads: dict[TopicPartition, tuple[UUID, _LeadState]] = {}
+        self._live_leaders: dict[int, LeaderAndIsrRequest.LeaderAndIsrLiveLeader] = {}
+        self._metadata: dict[TopicPartition, tuple[UUID, _MetadataState]] = {}
+
+    def add_leader_and_isr(self, request: LeaderAndIsrRequest) -> None:
+        self._last_lead = request
+        self._live_leaders.update((leader.broker_id, leader) for leader in request.live_leaders)
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                partition = TopicPartition(topic.topic_name, state.partition_index)
+                before = self._leads.pop(partition, None)
+                is_new = state.is_new or (
+                    before is not None and before[0] == topic.topic_id and before[1].is_new
+                )
+                self._leads[partition] = (topic.topic_id, replace(state, is_new=is_new))
+
+    def add_stop_replica(self, request: StopReplicaRequest) -> None:
+        self._last_stop = request
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                partition = TopicPartition(topic.topic_name, state.partition_index)
+                self._leads.pop(partition, None)
+                before = self._stops.pop(partition, None)
+                delete = state.delete_partition or (before is not None and before.delete_partition)
+                self._stops[partition] = replace(state, delete_partition=delete)
+
+    def add_update_metadata(self, request: UpdateMetadataRequest) -> None:
+        self._last_metadata = request
+        for topic in request.topic_states:
+            for state in topic.partition_states:
+                partition = TopicPartition(topic.topic_name, state.partition_index)
+                self._metadata.pop(partition, None)
+                self._metadata[partition] = (topic.topic_id, state)
+
+    def build(self) -> list[ControlRequest]:
+        requests: list[ControlRequest] = []
+        if self._last_stop is not None and self._stops:
+            stops: dict[str, list[_StopState]] = {}
+            for partition, stop in self._stops.items():
+                stops.setdefault(partition.topic, []).append(stop)
+            stop_topics = [
+                StopReplicaRequest.StopReplicaTopicState(topic_name=topic, partition_states=states)
+                for topic, states in stops.items()
+            ]
+            requests.append(replace(self._last_stop, topic_states=stop_topics))
+        if self._last_lead is not None and self._leads:
+            requests.append(self._leader_and_isr(self._last_lead))
+        if self._last_metadata is not None:
+            requests.append(self._update_metadata(self._last_metadata))
+        return requests
+
+    def _leader_and_isr(self, last: LeaderAndIsrRequest) -> LeaderAndIsrRequest:
+        by_topic: dict[tuple[str, UUID], list[_LeadState]] = {}
+        for partition, (topic_id, state) in self._leads.items():
+            by_topic.setdefault((partition.topic, topic_id), []).append(state)
+        return replace(
+            last,
+            live_leaders=list(self._live_leaders.values()),
+            topic_states=[
+                LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                    topic_name=topic, topic_id=topic_id, partition_states=states
+                )
+                for (topic, topic_id), states in by_topic.items()
+            ],
+        )
+
+    def _update_metadata(self, last: UpdateMetadataRequest) -> UpdateMetadataRequest:
+        by_topic: dict[tuple[str, UUID], list[_MetadataState]] = {}
+        for partition, (topic_id, state) in self._metadata.items():
+            by_topic.setdefault((partition.topic, topic_id), []).append(state)
+        return replace(
+            last,
+            topic_states=[
+                UpdateMetadataRequest.UpdateMetadataTopicState(
+                    topic_name=topic, topic_id=topic_id, partition_states=states
+                )
+                for (topic, topic_id), states in by_topic.items()
+            ],
+        )
