@@ -22,6 +22,7 @@ from kbroker.record.record_batch import Record, build
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionNeededError, AdoptionWish
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.entity_configs import ZkEntityConfigs
 from kbroker.zk.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_utils import ZkUtils
@@ -79,7 +80,7 @@ def test_topics_stand_in_the_tree_with_id_leader_and_settings(tmp_path: Path) ->
         state = (await zk.partition_states([ORDERS]))[ORDERS].leader_and_isr
         assignment = await zk.topic_assignment("orders")
         assert assignment is not None
-        settings = await zk.entity_config(zk_paths.TOPIC_CONFIGS, "orders")
+        settings = await ZkEntityConfigs(zk).overrides(zk_paths.TOPIC_CONFIGS, "orders")
         replicas = assignment.partitions[0].replicas
         leader = (state.leader, state.leader_epoch, state.isr)
         return assignment.topic_id, replicas, leader, settings["retention.ms"]
