@@ -1,0 +1,201 @@
+"""Was it done? What became of a transaction whose answer was lost with the connection.
+
+Law: looked up from what the tree shows now, never guessed: a transaction is atomic, so one node
+that can only look as it does because of it tells for all. It counts as not done only when doing it
+(again) cannot do harm: a version, or a node that is there, would refuse a second time.
+
+What nobody can see from the tree is refused as UNKNOWN (data set for any version and then replaced
+by somebody else; a node deleted, and another one made since). A sequential node that somebody has
+taken away meanwhile looks as if it had never been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from kbroker.zk.tree import (
+    ANY_VERSION,
+    NO_OWNER,
+    CreateOp,
+    DeleteOp,
+    Op,
+    OpResult,
+    SetOp,
+    Stat,
+)
+
+_SEQUENCE_DIGITS = 10
+
+ReadNode = Callable[[str], Awaitable[tuple[bytes | None, Stat] | None]]
+ReadChildren = Callable[[str], Awaitable[list[str]]]
+
+
+class Verdict(Enum):
+    """What became of a transaction."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LostWrite:
+    """A transaction without an answer. All its effects have zxids above `zxid_before`."""
+
+    ops: Sequence[Op]
+    session_id: int
+    zxid_before: int
+
+
+@dataclass(slots=True)
+class _After:
+    """How a node looks after the whole transaction, as far as the operations say."""
+
+    path: str
+    created: CreateOp | None = None
+    exists: bool = True
+    data: bytes | None = None
+    version: int | None = None  # None: any
+    expected_version: bool = False  # an operation asked for a version
+
+
+def written_paths(ops: Sequence[Op]) -> list[str]:
+    """What a transaction writes: its lookup tells nothing while another one writes it too."""
+    return [
+        f"{op.path}*" if isinstance(op, CreateOp) and op.sequential else op.path
+        for op in ops
+        if isinstance(op, CreateOp | SetOp | DeleteOp)
+    ]
+
+
+class LostWriteLookup:
+    """Looks one transaction up, after the connection stands again and the server has caught up."""
+
+    def __init__(self, lost: LostWrite, read: ReadNode, children: ReadChildren) -> None:
+        self._lost = lost
+        self._read = read
+        self._children = children
+        self._sequential: dict[int, str] = {}  # paths made, by operation
+        self._after = _states_after(lost.ops)
+
+    async def verdict(self) -> Verdict:
+        """Whether it was done."""
+        ephemeral = [a for a in self._after if a.created is not None and a.created.ephemeral]
+        versioned = [a for a in self._after if a.expected_version and a.exists and not a.created]
+        created = [a for a in self._after if a.created is not None]
+        for after in [*ephemeral, *versioned, *created][:1]:
+            return await self._created_or_versioned(after)
+        if any(isinstance(op, CreateOp) and op.sequential for op in self._lost.ops):
+            return Verdict.DONE if await self._find_sequential() else Verdict.NOT_DONE
+        for after in [*(a for a in self._after if not a.exists), *self._after][:1]:
+            return await self._deleted_or_set(after)
+        return Verdict.NOT_DONE  # it wrote nothing
+
+    async def results(self) -> list[OpResult] | None:
+        """What the operations of one that was done yielded, None where that cannot be told."""
+        if not self._sequential:
+            await self._find_sequential()
+        results: list[OpResult] = []
+        for index, op in enumerate(self._lost.ops):
+            result: OpResult = None
+            if isinstance(op, CreateOp):
+                result = self._sequential.get(index) if op.sequential else op.path
+            elif isinstance(op, SetOp):
+                node = await self._read(op.path)
+                result = _stat_after(op, node[1]) if node is not None else None
+            if result is None and isinstance(op, CreateOp | SetOp):
+                return None
+            results.append(result)
+        return results
+
+    async def _created_or_versioned(self, after: _After) -> Verdict:
+        """Both are refused a second time, so what is not seen may be done again."""
+        node = await self._read(after.path)
+        if node is None:
+            return Verdict.NOT_DONE
+        data, stat = node
+        if after.created is not None and after.created.ephemeral:
+            is_ours = stat.ephemeral_owner == self._lost.session_id
+            return _done(is_ours and stat.czxid > self._lost.zxid_before)
+        is_new = (stat.czxid if after.created else stat.mzxid) > self._lost.zxid_before
+        return _done(is_new and stat.version == after.version and data == after.data)
+
+    async def _deleted_or_set(self, after: _After) -> Verdict:
+        node = await self._read(after.path)
+        if not after.exists:
+            if node is None:
+                return Verdict.DONE
+            is_another = node[1].czxid > self._lost.zxid_before
+            return Verdict.UNKNOWN if is_another else Verdict.NOT_DONE
+        if node is None or node[1].mzxid <= self._lost.zxid_before:
+            return Verdict.NOT_DONE
+        return Verdict.DONE if node[0] == after.data else Verdict.UNKNOWN
+
+    async def _find_sequential(self) -> bool:
+        """Find the nodes that sequential operations made; False when one is not there."""
+        taken: set[str] = set()
+        for index, op in enumerate(self._lost.ops):
+            if isinstance(op, CreateOp) and op.sequential:
+                path = await self._find_made(op, taken)
+                if path is None:
+                    return False
+                taken.add(path)
+                self._sequential[index] = path
+        return True
+
+    async def _find_made(self, op: CreateOp, taken: set[str]) -> str | None:
+        parent, _, prefix = op.path.rpartition("/")
+        names = [
+            name
+            for name in await self._children(parent or "/")
+            if name.startswith(prefix)
+            and len(name) == len(prefix) + _SEQUENCE_DIGITS
+            and name[len(prefix) :].isdecimal()
+        ]
+        found = None
+        # Numbers rise with zxids: from the newest back to those that were there before.
+        for name in sorted(names, reverse=True):
+            path = f"{parent}/{name}"
+            node = await self._read(path)
+            if node is None or path in taken:
+                continue
+            data, stat = node
+            if stat.czxid <= self._lost.zxid_before:
+                break
+            owner = self._lost.session_id if op.ephemeral else NO_OWNER
+            if data == op.data and stat.ephemeral_owner == owner:
+                found = path
+        return found
+
+
+def _states_after(ops: Sequence[Op]) -> list[_After]:
+    states: dict[str, _After] = {}
+    for op in ops:
+        if isinstance(op, CreateOp) and not op.sequential:
+            states[op.path] = _After(op.path, created=op, data=op.data, version=0)
+        elif isinstance(op, SetOp):
+            state = states.setdefault(op.path, _After(op.path))
+            if op.version != ANY_VERSION:
+                state.expected_version = True
+                state.version = op.version
+            state.version = None if state.version is None else state.version + 1
+            state.data = op.data
+        elif isinstance(op, DeleteOp):
+            state = states.setdefault(op.path, _After(op.path))
+            state.exists = False
+            if state.created is not None:
+                del states[op.path]  # it came and went: nothing to see
+    return list(states.values())
+
+
+def _stat_after(op: SetOp, now: Stat) -> Stat:
+    """The stat as it was right after, when somebody has set other data since."""
+    if op.version == ANY_VERSION or now.version == op.version + 1:
+        return now
+    return replace(now, version=op.version + 1, data_length=len(op.data or b""))
+
+
+def _done(is_done: bool) -> Verdict:
+    return Verdict.DONE if is_done else Verdict.NOT_DONE
