@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_values import ConfigType, to_text
@@ -16,9 +17,12 @@ from kbroker.config.config_view import ResourceType
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.controller.metadata_waiter import MetadataView
+from kbroker.controller.tree_patience import patiently
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.zk import zk_paths
+from kbroker.zk.entity_configs import Overrides, ZkEntityConfigs
+from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 
 AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -35,17 +39,18 @@ class ConfigAdmin:
         self, zk: ZkUtils, config: Callable[[], KafkaConfig], metadata: MetadataView
     ) -> None:
         """`config` gives the settings in force."""
-        self._zk = zk
+        self._tree = zk.tree
+        self._stored = ZkEntityConfigs(zk)
         self._config = config
         self._metadata = metadata
 
     async def topic_overrides(self, topic: str) -> Mapping[str, str]:
         """The topic's own settings; empty for none."""
-        return await self._zk.entity_config(zk_paths.TOPIC_CONFIGS, topic)
+        return await self._overrides(zk_paths.TOPIC_CONFIGS, topic)
 
     async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
         """The dynamic settings of one broker, or of the cluster (None)."""
-        return await self._zk.entity_config(zk_paths.BROKER_CONFIGS, _broker_entity(broker_id))
+        return await self._overrides(zk_paths.BROKER_CONFIGS, _broker_entity(broker_id))
 
     async def incremental_alter(
         self, resources: Sequence[AlterConfigsResource], validate_only: bool
@@ -67,39 +72,50 @@ class ConfigAdmin:
 
     # ---- inside
 
+    async def _overrides(self, entity_type: str, entity: str) -> Overrides:
+        read = partial(self._stored.overrides, entity_type, entity)
+        return await patiently(self._tree, read)
+
     async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> None:
         _check_request(resource)
         if resource.resource_type == ResourceType.TOPIC:
             entity_type, entity = zk_paths.TOPIC_CONFIGS, resource.resource_name
-            overrides = await self._altered_topic(resource)
+            change = partial(self._altered_topic, resource)
         elif resource.resource_type == ResourceType.BROKER:
             entity_type, entity = zk_paths.BROKER_CONFIGS, _broker_entity(self._broker_id(resource))
-            overrides = await self._altered_broker(resource, entity)
+            change = partial(self._altered_broker, resource)
         else:
             message = f"Settings of resource type {resource.resource_type} cannot be altered."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        if not validate_only:
-            await self._zk.set_entity_config(entity_type, entity, overrides)
-            await self._zk.create_config_change(f"{entity_type}/{entity}")
+        if validate_only:
+            change(await self._overrides(entity_type, entity))
+            return
+        try:
+            await patiently(self._tree, partial(self._stored.update, entity_type, entity, change))
+        except NodeTooLargeError as error:
+            message = (
+                f"The settings of {entity_type}/{entity} do not fit into a node of the tree, which "
+                f"takes {MAX_NODE_BYTES} bytes"
+            )
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from error
+        except NoNodeError as error:
+            raise _unknown_topic(entity) from error
 
-    async def _altered_topic(self, resource: AlterConfigsResource) -> dict[str, str]:
+    def _altered_topic(self, resource: AlterConfigsResource, before: Overrides) -> Overrides:
         topic = resource.resource_name
         if not topic:
             message = "Default topic resources are not allowed."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        before = await self._zk.entity_config(zk_paths.TOPIC_CONFIGS, topic)
         overrides = apply_operations(resource.configs, before, topic_config_key)
         if not self._metadata.contains_topic(topic):
-            message = f"The topic '{topic}' does not exist."
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+            raise _unknown_topic(topic)
         try:
             validate_overrides(overrides)
         except KafkaError as error:
             raise _with_resource(error, topic) from error
         return overrides
 
-    async def _altered_broker(self, resource: AlterConfigsResource, entity: str) -> dict[str, str]:
-        before = await self._zk.entity_config(zk_paths.BROKER_CONFIGS, entity)
+    def _altered_broker(self, resource: AlterConfigsResource, before: Overrides) -> Overrides:
         overrides = apply_operations(resource.configs, before, _broker_config_key)
         self._check_dynamic(overrides, per_broker=bool(resource.resource_name))
         return overrides
@@ -197,6 +213,11 @@ def _check_request(resource: AlterConfigsResource) -> None:
     if nulls:
         message = f"Null value not supported for : {','.join(nulls)}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _unknown_topic(topic: str) -> KafkaError:
+    message = f"The topic '{topic}' does not exist."
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 
 
 def _with_resource(error: KafkaError, topic: str) -> KafkaError:

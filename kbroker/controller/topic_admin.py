@@ -15,7 +15,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID, uuid4
 
 from kbroker.config.config_view import ConfigEntry, describe_topic
@@ -28,15 +28,24 @@ from kbroker.controller.machines.topic_validation import (
     validate_assignment,
     validate_increase,
     validate_no_collision,
+    validate_single_replicas,
     validate_topic_name,
 )
 from kbroker.controller.metadata_waiter import MetadataView, MetadataWaiter
+from kbroker.controller.tree_patience import controller_refusal
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, ZERO_UUID, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
-from kbroker.zk.tree import NodeExistsError, NoNodeError, TreeUnavailableError
+from kbroker.zk.tree import (
+    MAX_NODE_BYTES,
+    BadVersionError,
+    NodeExistsError,
+    NodeTooLargeError,
+    NoNodeError,
+    TreeUnavailableError,
+)
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -47,6 +56,7 @@ AUTO_CREATE_TIMEOUT_MS = 5_000
 # name cannot be used again, which a client that deletes and creates anew must not see.
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
+_MAX_CONFLICTS = 100  # changes of a topic by others between a look at it and our write
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +73,10 @@ class TopicResult:
     num_partitions: int = -1
     replication_factor: int = -1
     configs: list[ConfigEntry] = field(default_factory=list)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Nothing comes of it."""
+        self.error, self.message = error.code, error.message
 
 
 class TopicAdmin:
@@ -86,6 +100,7 @@ class TopicAdmin:
         self._waiter = waiter
         self._rng = rng or random.Random()
         self._auto_creations: dict[str, asyncio.Task[ErrorCode]] = {}
+        self._told: str | None = None
 
     async def create_topics(
         self,
@@ -106,10 +121,9 @@ class TopicAdmin:
             try:
                 await self._create(topic, result, validate_only)
             except KafkaError as error:
-                result.error, result.message = error.code, error.message
+                result.refuse(error)
             except TreeUnavailableError as error:
-                result.error = ErrorCode.KAFKA_STORAGE_ERROR
-                result.message = f"The topic cannot be written down now: {error}"
+                result.refuse(controller_refusal(error))
         if not validate_only:
             await self._wait(results, self._is_led, timeout_ms)
         return results
@@ -128,14 +142,17 @@ class TopicAdmin:
         for result in results:
             if not self._metadata.contains_topic(result.name):
                 result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for name in {r.name for r in results if r.error is ErrorCode.NONE}:
-            try:
-                await self._zk.create_delete_topic(name)
-            except NodeExistsError:
-                continue  # on its way already
+        for result in results:
+            if result.error is ErrorCode.NONE:
+                try:
+                    await self._zk.create_delete_topic(result.name)
+                except NodeExistsError:
+                    continue  # on its way already
+                except TreeUnavailableError as error:
+                    result.refuse(controller_refusal(error))
         await self._wait(results, self._is_gone, timeout_ms)
         deleted = [result.name for result in results if result.error is ErrorCode.NONE]
-        with suppress(TimeoutError):
+        with suppress(TimeoutError, TreeUnavailableError):
             async with asyncio.timeout(min(timeout_ms, NAME_FREE_TIMEOUT_MS) / 1000):
                 for name in deleted:
                     await self._zk.topic_gone(name)
@@ -161,7 +178,9 @@ class TopicAdmin:
             try:
                 await self._grow(topic, result, validate_only)
             except KafkaError as error:
-                result.error, result.message = error.code, error.message
+                result.refuse(error)
+            except TreeUnavailableError as error:
+                result.refuse(controller_refusal(error))
         if not validate_only:
             await self._wait(results, self._is_led, timeout_ms)
         return results
@@ -226,25 +245,24 @@ class TopicAdmin:
         if "." in name or "_" in name:
             validate_no_collision(name, await self._zk.topics())
         validate_assignment(assignment)
+        validate_single_replicas(assignment.values())
         validate_overrides(overrides)
 
     async def _write(
         self, name: str, assignment: Mapping[int, Sequence[int]], overrides: Mapping[str, str]
     ) -> UUID:
-        topic_id = uuid4()
-        # The overrides come first: the controller acts as soon as it sees the topic.
-        await self._zk.set_entity_config(zk_paths.TOPIC_CONFIGS, name, overrides)
         partitions = {
             partition: ReplicaAssignment(replicas=tuple(replicas))
             for partition, replicas in sorted(assignment.items())
         }
+        created = TopicAssignment(topic_id=uuid4(), partitions=partitions)
         try:
-            await self._zk.create_topic_assignment(
-                name, TopicAssignment(topic_id=topic_id, partitions=partitions)
-            )
+            await self._zk.create_topic(name, created, overrides)
         except NodeExistsError as error:
             raise _exists(name) from error
-        return topic_id
+        except NodeTooLargeError as error:
+            raise _too_large(name, error, len(partitions)) from error
+        return created.topic_id
 
     # ---- automatic creation
 
@@ -263,24 +281,38 @@ class TopicAdmin:
             try:
                 await self._create_wanted(wanted, result)
             except KafkaError as error:
-                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    return error.code
-                if await self._zk.is_marked_for_deletion(name):
+                if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being deleted
                     return ErrorCode.LEADER_NOT_AVAILABLE
+                self._tell_operator(name, error)
+                return error.code
             except TreeUnavailableError as error:
                 log.warning("topic %s cannot be created now: %s", name, error)
                 return ErrorCode.LEADER_NOT_AVAILABLE  # clients ask again
-        elif self._is_led(result):
+        if self._is_led(result):
             return ErrorCode.NONE
         usable = await self._waiter.wait_until(lambda: self._is_led(result), AUTO_CREATE_TIMEOUT_MS)
         return ErrorCode.NONE if usable else ErrorCode.LEADER_NOT_AVAILABLE
 
     async def _create_wanted(self, wanted: NewTopic, result: TopicResult) -> None:
-        validate_topic_name(wanted.name)
+        name = wanted.name
+        validate_topic_name(name)
         assignment = await self._spread(wanted.num_partitions, wanted.replication_factor)
-        await self._validate_new(wanted.name, assignment, wanted.overrides)
-        result.topic_id = await self._write(wanted.name, assignment, wanted.overrides)
-        result.num_partitions = len(assignment)
+        try:
+            await self._validate_new(name, assignment, wanted.overrides)
+            result.topic_id = await self._write(name, assignment, wanted.overrides)
+        except KafkaError as error:
+            is_there = error.code is ErrorCode.TOPIC_ALREADY_EXISTS  # made by another broker
+            if not is_there or await self._zk.is_marked_for_deletion(name):
+                raise
+        else:
+            result.num_partitions = len(assignment)
+
+    def _tell_operator(self, name: str, error: KafkaError) -> None:
+        """Say once what no client can mend."""
+        is_setting = error.code is ErrorCode.INVALID_REPLICATION_FACTOR
+        if is_setting and error.message != self._told:
+            self._told = error.message
+            log.warning("topic %s is not created on first use: %s", name, error.message)
 
     # ---- growing
 
@@ -290,28 +322,42 @@ class TopicAdmin:
         result: TopicResult,
         validate_only: bool,
     ) -> None:
-        name = topic.name
-        current = await self._zk.topic_assignment(name)
-        if current is None or not current.partitions:
-            message = f"The topic '{name}' does not exist."
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+        for _ in range(_MAX_CONFLICTS):
+            found = await self._zk.topic_node(topic.name)
+            if found is None:
+                raise _unknown(topic.name)
+            current, version = found
+            grown = await self._grown(topic, current)
+            result.num_partitions = topic.count
+            if validate_only:
+                return
+            try:
+                await self._zk.grow_topic(topic.name, grown, version)
+            except BadVersionError:
+                continue  # the topic has been grown, or reassigned, meanwhile
+            except NoNodeError as error:
+                raise _unknown(topic.name) from error
+            except NodeTooLargeError as error:
+                raise _too_large(topic.name, error, topic.count) from error
+            return
+        message = f"The topic '{topic.name}' keeps changing. Ask again."
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+
+    async def _grown(
+        self, topic: CreatePartitionsRequest.CreatePartitionsTopic, current: TopicAssignment
+    ) -> TopicAssignment:
+        if not current.partitions:
+            raise _unknown(topic.name)
         if any(a.adding_replicas or a.removing_replicas for a in current.partitions.values()):
-            message = f"A partition reassignment is in progress for the topic '{name}'."
+            message = f"A partition reassignment is in progress for the topic '{topic.name}'."
             raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
         validate_increase(len(current.partitions), topic.count)
         added = await self._added(topic, current)
-        result.num_partitions = topic.count
-        if validate_only:
-            return
+        validate_single_replicas(added.values())
         partitions = dict(current.partitions)
         for partition, replicas in added.items():
             partitions[partition] = ReplicaAssignment(replicas=tuple(replicas))
-        grown = TopicAssignment(topic_id=current.topic_id, partitions=partitions)
-        try:
-            await self._zk.set_topic_assignment(name, grown)
-        except NoNodeError as error:
-            message = f"The topic '{name}' does not exist."
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message) from error
+        return replace(current, partitions=partitions)
 
     async def _added(
         self,
@@ -360,3 +406,20 @@ class TopicAdmin:
 
 def _exists(name: str) -> KafkaError:
     return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def _unknown(name: str) -> KafkaError:
+    message = f"The topic '{name}' does not exist."
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+
+def _too_large(name: str, error: NodeTooLargeError, partitions: int) -> KafkaError:
+    if error.path == zk_paths.topic_path(name):
+        code, what = ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions"
+    else:
+        code, what = ErrorCode.INVALID_CONFIG, "its settings"
+    message = (
+        f"Topic '{name}' with {what} does not fit into a node of the tree, which takes "
+        f"{MAX_NODE_BYTES} bytes"
+    )
+    return KafkaError(code, message)

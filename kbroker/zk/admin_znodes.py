@@ -17,11 +17,8 @@ from kbroker.zk.zk_paths import (
     LOG_DIR_EVENT_NOTIFICATION,
     PREFERRED_REPLICA_ELECTION,
     REASSIGN_PARTITIONS,
-    ZnodeFormatError,
-    decode_json,
-    encode_json,
-    int32,
 )
+from kbroker.zk.znode_json import ZnodeFormatError, decode_json, encode_json, int32, int32s, text
 
 ISR_CHANGE_PREFIX = f"{ISR_CHANGE_NOTIFICATION}/isr_change_"
 LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENT_NOTIFICATION}/log_dir_event_"
@@ -54,10 +51,7 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, .
         unknown |= {key for entry in entries for key in set(entry) - _PARTITION_KEYS}
         if unknown:
             raise ZnodeFormatError(f"{path}: unknown key {sorted(unknown)[0]}")
-        return {
-            _partition(entry): tuple(int32(replica) for replica in entry["replicas"])
-            for entry in entries
-        }
+        return {_partition(entry): int32s(entry["replicas"]) for entry in entries}
     except (KeyError, TypeError, ValueError) as error:
         raise ZnodeFormatError(f"{path}: {error!r}") from error
 
@@ -109,7 +103,4 @@ def _decode_partitions(path: str, data: bytes | None) -> frozenset[TopicPartitio
 
 
 def _partition(entry: Mapping[str, Any]) -> TopicPartition:
-    topic = entry["topic"]
-    if not isinstance(topic, str):
-        raise ValueError(f"topic {topic!r}")
-    return TopicPartition(topic, int32(entry["partition"]))
+    return TopicPartition(text(entry["topic"]), int32(entry["partition"]))

@@ -17,10 +17,12 @@ from kbroker.clock import Clock
 from kbroker.zk.data_tree import DataTree
 from kbroker.zk.tree import (
     ANY_VERSION,
+    MAX_NODE_BYTES,
     CreateOp,
     DeleteOp,
     EventType,
     NodeExistsError,
+    NodeTooLargeError,
     NoNodeError,
     Op,
     OpResult,
@@ -341,6 +343,9 @@ class TreeSession:
 
     def _commit(self, ops: Sequence[Op], *, lazy: bool = False) -> list[OpResult]:
         self._check(ops[0].path if ops else "")
+        for index, op in enumerate(ops):
+            if isinstance(op, CreateOp | SetOp) and len(op.data or b"") > MAX_NODE_BYTES:
+                raise NodeTooLargeError(op.path, index)
         return self._store._commit(ops, self._session_id, lazy=lazy)
 
     def _create(self, op: CreateOp) -> str:

@@ -29,6 +29,9 @@ from typing import Protocol
 
 ANY_VERSION = -1
 NO_OWNER = 0  # ephemeral_owner of a persistent node
+# An ensemble takes requests of 1,048,575 bytes with path, ACL and frame (jute.maxbuffer). All
+# stores keep to it, or a tree could not move from one to another.
+MAX_NODE_BYTES = 1_048_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +154,15 @@ class NoChildrenForEphemeralsError(TreeError):
 
 
 class NodeTooLargeError(TreeError):
-    """The data is larger than the store takes (an ensemble: 1 MiB by default, jute.maxbuffer)."""
+    """The data is larger than the store takes: MAX_NODE_BYTES, or what an ensemble is set to."""
 
 
 class TreeUnavailableError(TreeError):
     """The store cannot be reached or cannot be written now; the operation may be tried again."""
+
+
+class TreeStorageError(TreeUnavailableError):
+    """The disk under the store refuses: it is full, or it failed."""
 
 
 class SessionExpiredError(TreeUnavailableError):
@@ -204,12 +211,16 @@ class Tree(Protocol):
     ) -> str:
         """Create a node and return its path (with a ten-digit suffix when sequential).
 
-        Raises NodeExistsError, NoNodeError (no parent), NoChildrenForEphemeralsError.
+        Raises NodeExistsError, NoNodeError (no parent), NoChildrenForEphemeralsError,
+        NodeTooLargeError.
         """
         ...
 
     async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
-        """Replace the data if the node has this version. Raises NoNodeError, BadVersionError."""
+        """Replace the data if the node has this version.
+
+        Raises NoNodeError, BadVersionError, NodeTooLargeError.
+        """
         ...
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:

@@ -34,7 +34,7 @@ from typing import Protocol
 from zlib import crc32
 
 from kbroker.zk.data_tree import DataTree, Znode
-from kbroker.zk.tree import CreateOp, DeleteOp, Op, SetOp, TreeUnavailableError
+from kbroker.zk.tree import CreateOp, DeleteOp, Op, SetOp, TreeStorageError
 
 JOURNAL_NAME = "tree.journal"
 SNAPSHOT_NAME = "tree.snapshot"
@@ -152,13 +152,13 @@ class TreeJournal:
                 self._keep_damaged(data, end)
             self._open(end if data else 0, len(data))
         except OSError as error:
-            raise TreeUnavailableError(f"tree files: {error}") from error
+            raise TreeStorageError(f"tree files: {error}") from error
         return tree, zxid
 
     def append(self, entry: JournalEntry, *, lazy: bool = False) -> None:
         """Write one transaction; `lazy` leaves the sync to a later call.
 
-        Raises TreeUnavailableError when it cannot be kept; the file is then as before.
+        Raises TreeStorageError when it cannot be kept; the file is then as before.
         """
         assert self._file is not None
         assert not self.is_doubtful
@@ -174,23 +174,23 @@ class TreeJournal:
         except OSError as error:
             self._is_torn = True
             self._cut_back()
-            raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
+            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
         self._size_bytes += len(frame)
 
     def flush(self) -> None:
-        """Return when all transactions are on the device. Raises TreeUnavailableError."""
+        """Return when all transactions are on the device. Raises TreeStorageError."""
         assert self._file is not None
         if not self._is_unsynced:
             return
         try:
             self._sync(self._file)
         except OSError as error:
-            raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
+            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
 
     def compact(self, tree: DataTree, zxid: int) -> None:
         """Write a snapshot of `tree` at `zxid` and empty the journal.
 
-        Raises TreeUnavailableError when that fails; the journal then goes on as it is.
+        Raises TreeStorageError when that fails; the journal then goes on as it is.
         """
         assert self._file is not None
         self._compact_at_bytes = max(self._compact_bytes, 2 * self._size_bytes)
@@ -198,7 +198,7 @@ class TreeJournal:
             self._write_snapshot(encode_snapshot(tree, zxid))
             self._file.truncate(len(_JOURNAL_HEADER))
         except OSError as error:
-            raise TreeUnavailableError(f"{SNAPSHOT_NAME}: {error}") from error
+            raise TreeStorageError(f"{SNAPSHOT_NAME}: {error}") from error
         self._size_bytes = len(_JOURNAL_HEADER)
         self._compact_at_bytes = self._compact_bytes
         self._is_torn = self._is_unsynced = self.is_doubtful = False
@@ -211,7 +211,7 @@ class TreeJournal:
             self._file.fsync()
             self._file.close()
         except OSError as error:
-            raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
+            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
         finally:
             self._file = None
 
@@ -260,7 +260,7 @@ class TreeJournal:
         try:
             self._file.truncate(self._size_bytes)
         except OSError as error:
-            raise TreeUnavailableError(f"{JOURNAL_NAME}: {error}") from error
+            raise TreeStorageError(f"{JOURNAL_NAME}: {error}") from error
         self._is_torn = False
 
     def _write_snapshot(self, data: bytes) -> None:

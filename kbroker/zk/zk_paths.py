@@ -8,9 +8,8 @@ base64 without padding.
 
 from __future__ import annotations
 
-import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -24,6 +23,11 @@ from kbroker.model import (
     ReplicaAssignment,
     TopicPartition,
 )
+from kbroker.zk.znode_json import (
+    ZnodeFormatError as ZnodeFormatError,  # noqa: PLC0414 - what decoders here raise
+)
+from kbroker.zk.znode_json import decode_json, encode_json, int32, int32s
+from kbroker.zk.znode_json import text as text_of
 
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
@@ -74,11 +78,6 @@ PERSISTENT_PATHS = (
     ),
 )
 PRODUCER_ID_BLOCK_SIZE = 1000
-_2_31 = 1 << 31
-
-
-class ZnodeFormatError(Exception):
-    """A node whose data is not what Kafka writes there; the message names the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ def broker_path(broker_id: int) -> str:
 
 def is_broker_id(name: str) -> bool:
     """Whether a child of /brokers/ids can be a broker."""
-    return name.isascii() and name.isdecimal() and str(int(name)) == name and int(name) < _2_31
+    return name.isascii() and name.isdecimal() and len(name) <= 10 and str(int(name)) == name
 
 
 def topic_path(topic: str) -> str:
@@ -232,7 +231,7 @@ def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
         if version < 1:
             raise ZnodeFormatError(f"{path}: version {version}")
         if version == 1:
-            host, port = _text(document["host"]), _port(document["port"])
+            host, port = text_of(document["host"]), _port(document["port"])
             end_points = (EndPoint(listener_name="PLAINTEXT", host=host, port=port),)
         else:
             protocols = document.get("listener_security_protocol_map", {})
@@ -241,7 +240,7 @@ def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
         return Broker(
             broker_id=broker_id,
             end_points=end_points,
-            rack=None if rack is None else _text(rack),
+            rack=None if rack is None else text_of(rack),
             epoch=epoch,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -283,9 +282,9 @@ def decode_topic(topic: str, data: bytes | None) -> TopicAssignment:
             topic_id=decode_uuid(text) if text else ZERO_UUID,
             partitions={
                 _partition_number(partition): ReplicaAssignment(
-                    replicas=_ids(replicas),
-                    adding_replicas=_ids(adding.get(partition, ())),
-                    removing_replicas=_ids(removing.get(partition, ())),
+                    replicas=int32s(replicas),
+                    adding_replicas=int32s(adding.get(partition, ())),
+                    removing_replicas=int32s(removing.get(partition, ())),
                 )
                 for partition, replicas in document["partitions"].items()
             },
@@ -317,7 +316,7 @@ def decode_partition_state(path: str, data: bytes | None, version: int) -> Parti
             leader_and_isr=LeaderAndIsr(
                 leader=int32(document["leader"]),
                 leader_epoch=int32(document["leader_epoch"]),
-                isr=_ids(document["isr"]),
+                isr=int32s(document["isr"]),
                 partition_epoch=version,
                 leader_recovery_state=int32(document.get("leader_recovery_state", RECOVERED)),
             ),
@@ -367,7 +366,7 @@ def decode_config(path: str, data: bytes | None) -> dict[str, str]:
     """
     if not data:
         return {}
-    config = decode_json(path, data).get("config")
+    config = decode_json(path, data).get("config", {})
     if not isinstance(config, dict) or not all(isinstance(v, str) for v in config.values()):
         raise ZnodeFormatError(f"{path}: config is no map of texts")
     return config
@@ -381,12 +380,18 @@ def encode_config_change(entity_path: str) -> bytes:
 def decode_config_change(data: bytes | None) -> str:
     """The entity path of a notification, versions 1 and 2. Raises ZnodeFormatError."""
     document = decode_json(CONFIG_CHANGES, data)
-    if document.get("version") == 1:
-        entity_path = f"{document.get('entity_type')}/{document.get('entity_name')}"
-    else:
-        entity_path = str(document.get("entity_path"))
-    if "/" not in entity_path or not entity_path.partition("/")[2]:
-        raise ZnodeFormatError(f"{CONFIG_CHANGES}: {document!r}")
+    try:
+        version = int32(document["version"])
+        if version == 1:
+            entity_path = f"{text_of(document['entity_type'])}/{text_of(document['entity_name'])}"
+        elif version == 2:
+            entity_path = text_of(document["entity_path"])
+        else:
+            raise ValueError(f"version {version}")
+        if not all(entity_path.partition("/")):
+            raise ValueError(f"{entity_path!r} is no path of an entity")
+    except (KeyError, ValueError) as error:
+        raise ZnodeFormatError(f"{CONFIG_CHANGES}: {error!r}") from error
     return entity_path
 
 
@@ -426,39 +431,6 @@ def sequence_number(node_name: str) -> int:
     if len(digits) != 10 or not digits.isdecimal():
         raise ZnodeFormatError(f"{node_name}: no sequence number")
     return int(digits)
-
-
-def encode_json(document: Mapping[str, Any]) -> bytes:
-    """A document as Kafka writes it: no spaces, keys in the order given."""
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def decode_json(path: str, data: bytes | None) -> dict[str, Any]:
-    """The JSON object in a node. Raises ZnodeFormatError."""
-    try:
-        document = json.loads(data or b"")
-    except (ValueError, RecursionError) as error:
-        raise ZnodeFormatError(f"{path}: {error}") from error
-    if not isinstance(document, dict):
-        raise ZnodeFormatError(f"{path}: no JSON object")
-    return document
-
-
-def int32(value: object) -> int:
-    """A number that a node may hold: Kafka keeps 32 bits. Raises ValueError."""
-    if not isinstance(value, int) or isinstance(value, bool) or not -_2_31 <= value < _2_31:
-        raise ValueError(f"{value!r} is no 32-bit number")
-    return value
-
-
-def _ids(values: Iterable[Any]) -> tuple[int, ...]:
-    return tuple(int32(value) for value in values)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
-    return value
 
 
 def _port(value: object) -> int:

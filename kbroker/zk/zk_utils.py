@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 
 NodeT = TypeVar("NodeT")
 
+_MAX_CONFLICTS = 100  # changes by others between a look and a write
 _REPORTS = 10_000  # so many reports are remembered, not to be made again
 _TURN_MS = 4.0  # so long may writes follow each other before others get a turn of the loop
 
@@ -88,12 +89,17 @@ class ZkUtils:
         assert isinstance(stat, Stat)
         return stat.czxid
 
-    async def broker(self, broker_id: int) -> Broker | None:
-        """A registered broker."""
-        return (await self._brokers([broker_id]))[0]
+    async def broker(self, broker_id: int, watch: Watch | None = None) -> Broker | None:
+        """A registered broker. The watch fires when its node changes or goes."""
+        return (await self._brokers([broker_id], watch))[0]
 
-    async def all_brokers(self, watch: Watch | None = None) -> list[Broker]:
-        """All registered brokers, by id. The watch fires when one comes or goes."""
+    async def all_brokers(
+        self, watch: Watch | None = None, broker_watch: Watch | None = None
+    ) -> list[Broker]:
+        """All registered brokers, by id.
+
+        The watch fires when one comes or goes, `broker_watch` when the node of one changes or goes.
+        """
         names = await self.children(zk_paths.BROKER_IDS, watch)
         ids = []
         for name in names:
@@ -101,7 +107,8 @@ class ZkUtils:
                 ids.append(int(name))
             else:
                 self.report(ZnodeFormatError(f"{zk_paths.BROKER_IDS}/{name}: no broker id"))
-        return [broker for broker in await self._brokers(sorted(ids)) if broker is not None]
+        brokers = await self._brokers(sorted(ids), broker_watch)
+        return [broker for broker in brokers if broker is not None]
 
     async def generate_broker_id(self, reserved_max_id: int) -> int:
         """An id that no other broker of the cluster was given, above those that people choose.
@@ -119,8 +126,10 @@ class ZkUtils:
             if await self.tree.exists(zk_paths.broker_path(broker_id)) is None:
                 return broker_id
 
-    async def _brokers(self, broker_ids: Sequence[int]) -> list[Broker | None]:
-        nodes = await self.tree.get_all([zk_paths.broker_path(i) for i in broker_ids])
+    async def _brokers(
+        self, broker_ids: Sequence[int], watch: Watch | None = None
+    ) -> list[Broker | None]:
+        nodes = await self.tree.get_all([zk_paths.broker_path(i) for i in broker_ids], watch)
         return [
             self._decoded(partial(zk_paths.decode_broker, broker_id, node[0], node[1].czxid))
             if node is not None
@@ -150,12 +159,16 @@ class ZkUtils:
         data, stat = await self.tree.get(zk_paths.CONTROLLER_EPOCH)
         return zk_paths.decode_controller_epoch(data), stat.version
 
-    async def register_controller_and_raise_epoch(self, broker_id: int) -> tuple[int, int]:
-        """Become controller: returns the new epoch and the version of its node.
+    async def register_controller_and_raise_epoch(
+        self, broker_id: int, above: int = 0
+    ) -> tuple[int, int]:
+        """Become controller: returns the new epoch, higher than `above`, and the version of its
+        node.
 
         Raises ControllerMovedError.
         """
-        epoch, version = await self.controller_epoch()
+        last_epoch, version = await self.controller_epoch()
+        epoch = max(last_epoch, above) + 1
         data = zk_paths.encode_controller(broker_id, self._clock.now_ms())
         try:
             await self.tree.multi(
@@ -163,14 +176,14 @@ class ZkUtils:
                     CreateOp(zk_paths.CONTROLLER, data, ephemeral=True),
                     SetOp(
                         zk_paths.CONTROLLER_EPOCH,
-                        zk_paths.encode_controller_epoch(epoch + 1),
+                        zk_paths.encode_controller_epoch(epoch),
                         version,
                     ),
                 )
             )
         except (NodeExistsError, BadVersionError) as error:
             raise ControllerMovedError(f"broker {broker_id} lost the election") from error
-        return epoch + 1, version + 1
+        return epoch, version + 1
 
     async def delete_controller(self, epoch_version: int) -> None:
         """Give the seat up."""
@@ -243,23 +256,53 @@ class ZkUtils:
                     found[topic] = assignment
         return found
 
-    async def create_topic_assignment(self, topic: str, assignment: TopicAssignment) -> None:
-        """Create a topic. Raises NodeExistsError."""
-        await self.tree.create(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment))
+    async def create_topic(
+        self, topic: str, assignment: TopicAssignment, overrides: Mapping[str, str]
+    ) -> None:
+        """Create a topic with its overrides, both or none of them.
+
+        The overrides come first, as in Kafka. Those of a topic that is not there are replaced.
+        Raises NodeExistsError for a topic that is there, NodeTooLargeError.
+        """
+        config_path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic)
+        config = zk_paths.encode_config(overrides)
+        create = CreateOp(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment))
+        write: Op = CreateOp(config_path, config)
         await self._give_way()
+        for _ in range(_MAX_CONFLICTS):
+            try:
+                await self.tree.multi((write, create))
+                return
+            except NodeExistsError as error:
+                if error.op_index == 1:
+                    raise
+                write = SetOp(config_path, config)
+            except NoNodeError:  # a parent, or what there was to replace, has been removed by hand
+                await self.create_persistent_paths()
+                write = CreateOp(config_path, config)
+        raise NodeExistsError(config_path)
+
+    async def topic_node(self, topic: str) -> tuple[TopicAssignment, int] | None:
+        """A topic's id and replicas, and the version of its node."""
+        node = (await self.tree.get_all([zk_paths.topic_path(topic)]))[0]
+        if node is None:
+            return None
+        assignment = self._decoded(partial(zk_paths.decode_topic, topic, node[0]))
+        return (assignment, node[1].version) if assignment is not None else None
+
+    async def grow_topic(self, topic: str, assignment: TopicAssignment, version: int) -> None:
+        """Replace a topic's assignment where its node has this version.
+
+        Raises NoNodeError, BadVersionError, NodeTooLargeError.
+        """
+        await self.tree.set(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment), version)
 
     async def set_topic_assignment(
-        self, topic: str, assignment: TopicAssignment, epoch_version: int | None = None
+        self, topic: str, assignment: TopicAssignment, epoch_version: int
     ) -> None:
-        """Replace a topic's assignment, fenced when an epoch version is given.
-
-        Raises NoNodeError.
-        """
+        """Replace a topic's assignment, as the controller. Raises NoNodeError."""
         op = SetOp(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment))
-        if epoch_version is None:
-            await self.tree.multi((op,))
-        else:
-            await self.fenced((op,), epoch_version)
+        await self.fenced((op,), epoch_version)
 
     async def delete_topic(self, topic: str, epoch_version: int) -> None:
         """Remove a topic: partitions, overrides, assignment, and the wish to delete it."""
@@ -343,50 +386,6 @@ class ZkUtils:
         """Forget that these topics are to be deleted."""
         await self.delete_all(
             [zk_paths.delete_topic_path(topic) for topic in topics], epoch_version
-        )
-
-    # ---- configuration
-
-    async def entity_config(self, entity_type: str, name: str) -> dict[str, str]:
-        """Overrides of an entity; none when it has none."""
-        return (await self.entity_configs(entity_type, [name])).get(name, {})
-
-    async def entity_configs(
-        self, entity_type: str, names: Sequence[str]
-    ) -> dict[str, dict[str, str]]:
-        """Overrides of many entities; those whose node cannot be read are left out."""
-        paths = [zk_paths.config_path(entity_type, name) for name in names]
-        found: dict[str, dict[str, str]] = {}
-        nodes = await self.tree.get_all(paths)
-        for name, path, node in zip(names, paths, nodes, strict=True):
-            data = node[0] if node is not None else None
-            overrides = self._decoded(partial(zk_paths.decode_config, path, data))
-            if overrides is not None:
-                found[name] = overrides
-        return found
-
-    async def entities(self, entity_type: str) -> list[str]:
-        """Names of the entities of a type that have a node."""
-        return await self.children(zk_paths.config_root_path(entity_type), None)
-
-    async def set_entity_config(
-        self, entity_type: str, name: str, overrides: Mapping[str, str]
-    ) -> None:
-        """Replace an entity's overrides, creating the node where absent."""
-        path = zk_paths.config_path(entity_type, name)
-        data = zk_paths.encode_config(overrides)
-        try:
-            await self.tree.set(path, data)
-        except NoNodeError:
-            await self.tree.create(path, data, make_parents=True)
-
-    async def create_config_change(self, entity_path: str) -> None:
-        """Tell all brokers that an entity's overrides changed."""
-        await self.tree.create(
-            zk_paths.config_change_prefix(),
-            zk_paths.encode_config_change(entity_path),
-            sequential=True,
-            make_parents=True,
         )
 
     # ---- for all of them

@@ -1,8 +1,9 @@
 """Change notifications: numbered nodes under one parent that every broker reads in order (Kafka's
 ZkNodeChangeNotificationListener), used for /config/changes.
 
-Law: each notification is handled once, in the order of its number, and never again after a restart
-of the watch; notifications older than 15 minutes are removed by whoever sees them.
+Law: each notification is handled once, in the order of its number, also across broken connections
+and new sessions; notifications older than 15 minutes are removed by whoever sees them. A parent
+that was removed by hand is made anew, and its numbers begin anew.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from kbroker.clock import Clock
-from kbroker.zk.tree import NoNodeError, Tree, TreeError, TreeUnavailableError, WatchEvent
+from kbroker.zk.tree import (
+    NodeExistsError,
+    NoNodeError,
+    Tree,
+    TreeError,
+    TreeUnavailableError,
+    WatchEvent,
+)
 from kbroker.zk.zk_paths import ZnodeFormatError, sequence_number
 
 log = logging.getLogger(__name__)
@@ -36,6 +44,7 @@ class ChangeNotificationWatcher:
         self._root = root
         self._on_change = on_change
         self._clock = clock
+        self._root_czxid = -1
         self._last_number = -1
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -62,13 +71,11 @@ class ChangeNotificationWatcher:
             self._changed.clear()
             try:
                 await self._read_new()
-            except TreeUnavailableError as error:
+            except TreeError as error:
                 # Perhaps nothing watches now: look again, or no change would ever be seen.
                 log.warning("notifications of %s cannot be read: %r", self._root, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
                 self._changed.set()
-            except TreeError as error:
-                log.warning("notifications of %s cannot be read: %r", self._root, error)
 
     async def _read_new(self) -> None:
         notifications = await self._notifications()
@@ -80,8 +87,17 @@ class ChangeNotificationWatcher:
 
     async def _notifications(self) -> list[tuple[int, str]]:
         """Numbers and paths of all notifications, in order; other nodes are none of ours."""
+        while True:
+            with suppress(NoNodeError):
+                names = await self._tree.children(self._root, self._on_event)
+                _, stat = await self._tree.get(self._root)
+                break
+            with suppress(NodeExistsError):
+                await self._tree.create(self._root, make_parents=True)
+        if stat.czxid != self._root_czxid:
+            self._root_czxid, self._last_number = stat.czxid, -1
         found = []
-        for name in await self._tree.children(self._root, self._on_event):
+        for name in names:
             with suppress(ZnodeFormatError):
                 found.append((sequence_number(name), f"{self._root}/{name}"))
         return sorted(found)
@@ -89,11 +105,12 @@ class ChangeNotificationWatcher:
     async def _handle(self, path: str) -> None:
         try:
             data, _ = await self._tree.get(path)
-            self._on_change(data)
         except NoNodeError:
             return  # removed as too old by another broker
+        try:
+            self._on_change(data)
         except ZnodeFormatError as error:
-            log.warning("notification left aside: %s", error)
+            log.error("notification %s is left aside: %s", path, error)
 
     async def _purge(self, paths: Iterable[str]) -> None:
         oldest_ms = self._clock.now_ms() - CHANGE_EXPIRATION_MS
@@ -101,5 +118,9 @@ class ChangeNotificationWatcher:
             stat = await self._tree.exists(path)
             if stat is not None and stat.ctime_ms >= oldest_ms:
                 return  # the paths are in the order of their making
-            with suppress(NoNodeError):
+            try:
                 await self._tree.delete(path)
+            except TreeUnavailableError:
+                raise
+            except TreeError:
+                continue  # removed by another broker, or given children by hand

@@ -99,7 +99,7 @@ class CrashStorage:
             topic_id=topic_id,
             partitions={p: ReplicaAssignment(replicas=(BROKER_ID,)) for p in range(partitions)},
         )
-        finish(self.zk.create_topic_assignment(name, assignment))
+        finish(self.zk.create_topic(name, assignment, {}))
 
     def mark_for_deletion(self, name: str) -> None:
         if not finish(self.zk.is_marked_for_deletion(name)):

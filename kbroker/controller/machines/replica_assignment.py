@@ -37,7 +37,8 @@ def assign_replicas(
     """Replicas by partition number; `brokers` maps ids to racks.
 
     Raises KafkaError INVALID_PARTITIONS, POLICY_VIOLATION for more than `MAX_PARTITIONS_AT_ONCE`,
-    INVALID_REPLICATION_FACTOR, or UNKNOWN_SERVER_ERROR when only some brokers have a rack.
+    INVALID_REPLICATION_FACTOR. Brokers without a rack share one where others have racks, as in
+    Kafka 4 (3.9 refuses such a cluster).
     """
     if partitions <= 0:
         message = "Number of partitions must be larger than 0."
@@ -54,14 +55,11 @@ def assign_replicas(
             f"larger than available brokers: {len(brokers)}."
         )
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-    racks = {broker: rack for broker, rack in brokers.items() if rack is not None}
-    if not racks:
+    if not any(rack is not None for rack in brokers.values()):
         return _assign(
             sorted(brokers), {}, range(partitions), replication_factor, spread, first_partition
         )
-    if len(racks) < len(brokers):
-        message = "Not all brokers have rack information for replica rack aware assignment."
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+    racks = {broker: rack or "" for broker, rack in brokers.items()}
     order = alternate_racks(racks)
     return _assign(order, racks, range(partitions), replication_factor, spread, first_partition)
 

@@ -14,6 +14,7 @@ from kbroker.errors import ConfigError, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.zk.entity_configs import ZkEntityConfigs
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -194,7 +195,9 @@ def test_settings_that_cannot_be_taken_over_keep_no_broker_from_starting(
         raise ConfigError("Invalid value x for configuration log.cleaner.threads")
 
     async def scenario(broker: FakeBroker) -> None:
-        await broker.zk.set_entity_config("brokers", "0", {"log.cleaner.threads": "x"})
+        await ZkEntityConfigs(broker.zk).update(
+            "brokers", "0", lambda _: {"log.cleaner.threads": "x"}
+        )
         heard: list[str] = []
         manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
         manager.add_handler("brokers", refuse)

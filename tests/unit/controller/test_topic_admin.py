@@ -16,7 +16,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.tree import OpResult, TreeUnavailableError
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
@@ -226,7 +226,7 @@ def test_automatic_creation_is_shared_and_returns_when_usable() -> None:
         outcomes = await asyncio.gather(*(broker.topics.auto_create(["T"]) for _ in range(5)))
         created = broker.cluster.tree.zxid - before
         assert outcomes == [{"T": ErrorCode.NONE}] * 5
-        assert created == 5  # overrides, assignment, partitions, partition, state
+        assert created == 4  # overrides and assignment, partitions, partition, state
         assert await broker.topics.auto_create(["T", "a b"]) == {
             "T": ErrorCode.NONE,
             "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -238,12 +238,12 @@ def test_automatic_creation_is_shared_and_returns_when_usable() -> None:
 def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(*_args: object, **_options: object) -> str:
+    async def fail(_ops: object) -> list[OpResult]:
         raise TreeUnavailableError("/brokers/topics/T")
 
     async def scenario(broker: FakeBroker) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(broker.session, "create", fail)
+            patch.setattr(broker.session, "multi", fail)
             outcome = await broker.topics.auto_create(["T"])
         assert outcome == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
         assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}
@@ -342,7 +342,7 @@ def test_added_partitions_are_led_when_the_call_returns() -> None:
 
 def test_replicas_are_spread_over_the_brokers() -> None:
     async def scenario(broker: FakeBroker) -> None:
-        await create(broker, topic("T", 6, 2))
+        await create(broker, topic("T", 6, 1))
         leaders = [s.leader for s in broker.metadata.partition_states("T").values()]
         assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
 

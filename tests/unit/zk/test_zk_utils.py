@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.embedded_tree import EmbeddedTree
-from kbroker.zk.tree import NodeExistsError
+from kbroker.zk.tree import NodeExistsError, Op
 from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment, decode_uuid
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
@@ -78,7 +78,7 @@ def test_one_of_two_becomes_controller_and_the_epoch_rises_by_one() -> None:
 def test_a_controller_that_was_replaced_writes_nothing() -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         _, old_version = await zk.register_controller_and_raise_epoch(1)
-        await zk.create_topic_assignment("t", assignment())
+        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], old_version)
         await zk.delete_controller(old_version)
         await zk.register_controller_and_raise_epoch(2)
@@ -95,7 +95,7 @@ def test_a_controller_that_was_replaced_writes_nothing() -> None:
 def test_states_are_written_only_over_the_expected_version() -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         epoch, version = await zk.register_controller_and_raise_epoch(1)
-        await zk.create_topic_assignment("t", assignment())
+        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
         outcomes = [
             (await zk.write_partition_states([write], epoch, version))[T0]
@@ -117,8 +117,7 @@ def test_deleting_a_topic_leaves_no_node_of_it() -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         epoch, version = await zk.register_controller_and_raise_epoch(1)
         before = [path for path, _, _ in tree.dump()]
-        await zk.set_entity_config("topics", "t", {"retention.ms": "1"})
-        await zk.create_topic_assignment("t", assignment())
+        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
         await zk.write_partition_states([state_write(1, None)], epoch, version)
         await zk.create_delete_topic("t")
@@ -133,23 +132,26 @@ def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
 ) -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         _, version = await zk.register_controller_and_raise_epoch(1)
-        await zk.set_entity_config("topics", "t", {"retention.ms": "1"})
-        await zk.create_topic_assignment("t", assignment())
+        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
         await zk.create_delete_topic("t")
-        left: list[list[str]] = []
-
+        asked: list[Sequence[Op]] = []
         write = zk.fenced_all
 
-        async def look(*args: Any) -> Any:
-            outcomes = await write(*args)
-            if not await zk.topic_exists("t"):
-                left.append([path for path, _, _ in tree.dump() if path.endswith("/t")])
-            return outcomes
+        async def look(transactions: Sequence[Sequence[Op]], epoch_version: int) -> Any:
+            asked.extend(transactions)
+            return await write(transactions, epoch_version)
 
         monkeypatch.setattr(zk, "fenced_all", look)
         await zk.delete_topic("t", version)
-        assert left == [[]]
+        assert [[op.path for op in ops] for ops in asked] == [
+            ["/brokers/topics/t/partitions/0/state"],
+            ["/brokers/topics/t/partitions/0"],
+            ["/brokers/topics/t/partitions"],
+            ["/config/topics/t"],
+            ["/brokers/topics/t", "/admin/delete_topics/t"],
+        ]
+        assert [path for path, _, _ in tree.dump() if path.endswith("/t")] == []
 
     run(scenario)
 

@@ -63,10 +63,15 @@ def test_replicas_of_a_partition_are_on_different_brokers(
     assert all(len(set(replicas)) == factor for replicas in assignment.values())
 
 
-def test_racks_on_some_brokers_only_are_refused_as_kafka_does() -> None:
-    with pytest.raises(KafkaError) as refusal:
-        assign_replicas({0: "a", 1: None}, 1, 1, Spread(0, 0))
-    assert refusal.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+def test_brokers_without_rack_share_one_where_others_have_racks() -> None:
+    brokers = {0: "a", 1: None, 2: "a", 3: None}
+    assignment = assign_replicas(brokers, 8, 2, Spread(0, 0))
+    leaders = sorted(replicas[0] for replicas in assignment.values())
+    assert leaders == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert all(
+        (brokers[first] is None) != (brokers[second] is None)
+        for first, second in assignment.values()
+    )
 
 
 def test_a_topic_too_large_for_any_cluster_is_refused_before_it_is_spread() -> None:

@@ -1,0 +1,58 @@
+"""What is said to a client when the tree cannot be reached or written, and how long it is waited
+for.
+
+Kafka's brokers wait for ZooKeeper as long as their session may live. So do requests that any broker
+answers. What only the controller may do is refused at once with NOT_CONTROLLER, which makes clients
+look for the controller and ask it: a broker without its tree is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.zk.tree import SessionState, Tree, TreeStorageError, TreeUnavailableError
+
+ResultT = TypeVar("ResultT")
+
+PATIENCE_S = 15.0
+_LOOK_INTERVAL_S = 0.05
+
+
+def controller_refusal(error: TreeUnavailableError) -> KafkaError:
+    """The answer to a request that only a controller can work."""
+    if isinstance(error, TreeStorageError):
+        return _storage_refusal(error)
+    message = "This broker has lost its connection to the cluster's metadata. Ask again."
+    return KafkaError(ErrorCode.NOT_CONTROLLER, message)
+
+
+async def patiently(tree: Tree, action: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """The result of `action`, which is repeated when the tree went away meanwhile.
+
+    Raises KafkaError REQUEST_TIMED_OUT when the tree stays away, KAFKA_STORAGE_ERROR when its disk
+    refuses.
+    """
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + PATIENCE_S
+    while True:
+        try:
+            return await action()
+        except TreeStorageError as error:
+            raise _storage_refusal(error) from error
+        except TreeUnavailableError as error:
+            last = error
+        while True:
+            if loop.time() >= deadline_s:
+                message = "The cluster's metadata cannot be reached now. Ask again."
+                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from last
+            await asyncio.sleep(_LOOK_INTERVAL_S)
+            if tree.state is SessionState.CONNECTED:
+                break
+
+
+def _storage_refusal(error: TreeStorageError) -> KafkaError:
+    message = f"The cluster's metadata cannot be changed now: {error}"
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)

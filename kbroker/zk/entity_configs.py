@@ -1,0 +1,99 @@
+"""ZkEntityConfigs: the overrides of topics, brokers, clients, users and addresses under /config.
+
+Law: a change expects the version that was read, and is written in one transaction with the
+notification that makes every broker read it: no change is lost to another one made at the same
+time, and none stays unheard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kbroker.zk import zk_paths
+from kbroker.zk.tree import (
+    ANY_VERSION,
+    BadVersionError,
+    CheckOp,
+    CreateOp,
+    NodeExistsError,
+    NoNodeError,
+    Op,
+    SetOp,
+)
+from kbroker.zk.zk_utils import ZkUtils
+
+Overrides = dict[str, str]
+# Each one is another writer's change of the same entity, or a node removed by hand.
+MAX_CONFLICTS = 100
+
+
+class ZkEntityConfigs:
+    """/config. Used on the event loop only."""
+
+    def __init__(self, zk: ZkUtils) -> None:
+        self._zk = zk
+
+    async def overrides(self, entity_type: str, name: str) -> Overrides:
+        """Overrides of an entity; none when it has none."""
+        return (await self.all_overrides(entity_type, [name])).get(name, {})
+
+    async def all_overrides(self, entity_type: str, names: Sequence[str]) -> dict[str, Overrides]:
+        """Overrides of many entities; those whose node cannot be read are left out."""
+        paths = [zk_paths.config_path(entity_type, name) for name in names]
+        found: dict[str, Overrides] = {}
+        nodes = await self._zk.tree.get_all(paths)
+        for name, path, node in zip(names, paths, nodes, strict=True):
+            overrides = self._decoded(path, node[0] if node is not None else None)
+            if overrides is not None:
+                found[name] = overrides
+        return found
+
+    async def entities(self, entity_type: str) -> list[str]:
+        """Names of the entities of a type that have a node."""
+        return await self._zk.children(zk_paths.config_root_path(entity_type))
+
+    async def update(
+        self, entity_type: str, name: str, change: Callable[[Overrides], Overrides]
+    ) -> None:
+        """Replace an entity's overrides by what `change` makes of them, and tell all brokers.
+
+        `change` may refuse by raising. Raises NoNodeError for a topic that is not there,
+        NodeTooLargeError.
+        """
+        path = zk_paths.config_path(entity_type, name)
+        for _ in range(MAX_CONFLICTS):
+            ops = [await self._write(path, change), _notification(entity_type, name)]
+            if entity_type == zk_paths.TOPIC_CONFIGS:
+                ops.append(CheckOp(zk_paths.topic_path(name), ANY_VERSION))
+            try:
+                await self._zk.tree.multi(ops)
+            except (BadVersionError, NodeExistsError):
+                continue
+            except NoNodeError as error:
+                if error.op_index == 2:
+                    raise
+                await self._zk.create_if_absent(path.rpartition("/")[0])
+                await self._zk.create_if_absent(zk_paths.CONFIG_CHANGES)
+                continue
+            return
+        raise BadVersionError(path)
+
+    async def _write(self, path: str, change: Callable[[Overrides], Overrides]) -> Op:
+        try:
+            data, stat = await self._zk.tree.get(path)
+        except NoNodeError:
+            return CreateOp(path, zk_paths.encode_config(change({})))
+        before = self._decoded(path, data) or {}
+        return SetOp(path, zk_paths.encode_config(change(before)), stat.version)
+
+    def _decoded(self, path: str, data: bytes | None) -> Overrides | None:
+        try:
+            return zk_paths.decode_config(path, data)
+        except zk_paths.ZnodeFormatError as error:
+            self._zk.report(error)
+            return None
+
+
+def _notification(entity_type: str, name: str) -> Op:
+    data = zk_paths.encode_config_change(f"{entity_type}/{name}")
+    return CreateOp(zk_paths.config_change_prefix(), data, sequential=True)

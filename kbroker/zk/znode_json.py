@@ -1,0 +1,52 @@
+"""The JSON in znodes: how Kafka writes it, and values of the kinds that it takes.
+
+PURE. A node written by another hand may hold anything; whatever would not fit into Kafka's types is
+refused here, before it reaches those who count on them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_2_31 = 1 << 31
+
+
+class ZnodeFormatError(Exception):
+    """A node whose data is not what Kafka writes there; the message names the path."""
+
+
+def encode_json(document: Mapping[str, Any]) -> bytes:
+    """A document as Kafka writes it: no spaces, keys in the order given."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_json(path: str, data: bytes | None) -> dict[str, Any]:
+    """The JSON object in a node. Raises ZnodeFormatError."""
+    try:
+        document = json.loads(data or b"")
+    except (ValueError, RecursionError) as error:
+        raise ZnodeFormatError(f"{path}: {error}") from error
+    if not isinstance(document, dict):
+        raise ZnodeFormatError(f"{path}: no JSON object")
+    return document
+
+
+def int32(value: object) -> int:
+    """A number of 32 bits. Raises ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool) or not -_2_31 <= value < _2_31:
+        raise ValueError(f"{value!r} is no 32-bit number")
+    return value
+
+
+def int32s(values: Iterable[object]) -> tuple[int, ...]:
+    """Numbers of 32 bits. Raises ValueError, TypeError."""
+    return tuple(int32(value) for value in values)
+
+
+def text(value: object) -> str:
+    """A text. Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text")
+    return value
