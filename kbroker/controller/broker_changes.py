@@ -17,6 +17,7 @@ from kbroker.controller.cluster_watches import ClusterWatches
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import Replica
 from kbroker.controller.machines.partition_state_machine import ElectionStrategy
+from kbroker.controller.reassignments import Reassignments
 from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.topic_deletions import TopicDeletions
 from kbroker.errors import ErrorCode, KafkaError
@@ -32,13 +33,18 @@ class BrokerChanges:
     """The handlers of these events. Owned by the controller's queue."""
 
     def __init__(
-        self, states: StateChanges, deletions: TopicDeletions, watches: ClusterWatches
+        self,
+        states: StateChanges,
+        deletions: TopicDeletions,
+        reassignments: Reassignments,
+        watches: ClusterWatches,
     ) -> None:
         self._states = states
         self._context = states.context
         self._zk = states.zk
         self._notifications = ZkNotifications(states.zk)
         self._deletions = deletions
+        self._reassignments = reassignments
         self._watches = watches
 
     async def read(self) -> None:
@@ -136,6 +142,7 @@ class BrokerChanges:
         self._states.send_metadata(b for b in context.live_brokers if b not in come)
         self._states.send_metadata(come, context.leadership)
         await self._replicas_work(context.replicas_on(come))
+        await self._reassignments.resume_on(come)
 
     async def _replicas_work(self, replicas: list[Replica]) -> None:
         """Replicas can be used (again): they learn their leader, or become it."""

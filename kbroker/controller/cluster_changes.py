@@ -10,16 +10,29 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from kbroker.controller.alter_partitions import AlterPartitions
 from kbroker.controller.broker_changes import BrokerChanges
 from kbroker.controller.cluster_watches import ClusterWatches
+from kbroker.controller.leader_elections import LeaderBalanceSettings, LeaderElections
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import ControllerContext
+from kbroker.controller.machines.election_request import (
+    AutoPreferredReplicaLeaderElection,
+    ElectLeaders,
+    ZkPreferredElection,
+)
 from kbroker.controller.machines.events import Event
+from kbroker.controller.machines.isr_change import AlterPartition
 from kbroker.controller.machines.partition_state_machine import ElectionStrategy
+from kbroker.controller.machines.reassignment import (
+    AlterPartitionReassignments,
+    PartitionReassignmentIsrChange,
+    ZkPartitionReassignment,
+)
+from kbroker.controller.reassignments import Reassignments
 from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.topic_changes import TopicChanges
 from kbroker.controller.topic_deletions import TopicDeletions
-from kbroker.model import ReplicaAssignment, TopicPartition
 
 E = TypeVar("E", bound=Event)
 
@@ -34,14 +47,17 @@ class ClusterChanges:
         *,
         put: Callable[[Event], object],
         delete_topic_enable: bool,
+        leader_balance: LeaderBalanceSettings,
     ) -> None:
         self.context: ControllerContext = states.context
         self._states = states
         self._zk = states.zk
-        self._put = put
         self._deletions = TopicDeletions(states, watches, enabled=delete_topic_enable)
-        self._brokers = BrokerChanges(states, self._deletions, watches)
+        self._reassignments = Reassignments(states, watches)
+        self._brokers = BrokerChanges(states, self._deletions, self._reassignments, watches)
         self._topics = TopicChanges(states, watches)
+        self._alter_partitions = AlterPartitions(states, put)
+        self._elections = LeaderElections(states, watches, put, leader_balance)
         self._handlers: dict[type[Event], Callable[[Any], Awaitable[object]]] = {}
         self._register_all()
 
@@ -62,11 +78,14 @@ class ClusterChanges:
         await self._states.partitions_online(
             context.partitions_needing_leader(), ElectionStrategy.OFFLINE
         )
+        await self._reassignments.start()
         await self._deletions.read()
+        await self._elections.start()
         await self._zk.create_feature()
 
     async def stop(self) -> None:
         """Another controller takes over."""
+        self._elections.stop()
         await self._states.channels.stop()
 
     def register(self, kind: type[E], handler: Callable[[E], Awaitable[object]]) -> None:
@@ -89,10 +108,16 @@ class ClusterChanges:
         self.register(events.ControlledShutdown, brokers.on_controlled_shutdown)
         self.register(events.TopicChange, topics.on_topic_change)
         self.register(events.PartitionModifications, topics.on_partition_modifications)
-        self.register(events.IsrChangeNotification, topics.on_isr_changes)
+        self.register(events.IsrChangeNotification, self._on_isr_changes)
         self.register(events.TopicDeletion, deletions.on_topic_deletion)
         self.register(events.TopicDeletionStopReplicaResponseReceived, deletions.on_answer)
-        self.register(events.ReplicaLeaderElection, self._on_replica_leader_election)
+        self.register(AlterPartition, self._alter_partitions.on)
+        self.register(AlterPartitionReassignments, self._reassignments.on_request)
+        self.register(ZkPartitionReassignment, self._reassignments.on_zk_request)
+        self.register(PartitionReassignmentIsrChange, self._reassignments.on_isr_change)
+        self.register(ElectLeaders, self._elections.on_elect_leaders)
+        self.register(ZkPreferredElection, self._elections.on_zk_request)
+        self.register(AutoPreferredReplicaLeaderElection, self._elections.on_balance)
 
     async def _start_replicas(self) -> None:
         context = self.context
@@ -103,18 +128,6 @@ class ClusterChanges:
             [r for r in replicas if not context.is_replica_online(r)]
         )
 
-    # ---- leadership
-
-    async def _on_replica_leader_election(self, event: events.ReplicaLeaderElection) -> None:
-        context = self.context
-        wanted = context.leadership if event.partitions is None else event.partitions
-        moving = [p for p in wanted if self._is_led_by_another(p, context.assignment(p))]
-        await self._states.partitions_online(moving, ElectionStrategy.PREFERRED)
-
-    def _is_led_by_another(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
-        known = self.context.leadership.get(partition)
-        return (
-            known is not None
-            and not self.context.is_queued_for_deletion(partition.topic)
-            and assignment.replicas[:1] != (known.leader_and_isr.leader,)
-        )
+    async def _on_isr_changes(self, event: events.IsrChangeNotification) -> None:
+        for partition in sorted(await self._topics.on_isr_changes(event)):
+            await self._reassignments.on_isr_change(PartitionReassignmentIsrChange(partition))

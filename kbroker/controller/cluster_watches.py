@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbroker.controller.machines import events
+from kbroker.controller.machines.election_request import ZkPreferredElection
 from kbroker.controller.machines.events import Event
+from kbroker.controller.machines.reassignment import ZkPartitionReassignment
 from kbroker.zk.tree import EventType, WatchEvent
 
 
@@ -40,6 +42,14 @@ class ClusterWatches:
     def deletions(self, _event: WatchEvent) -> None:
         """Somebody wants a topic deleted."""
         self._put(events.TopicDeletion())
+
+    def reassignment(self, _event: WatchEvent) -> None:
+        """Somebody wants partitions moved, or the wish has changed."""
+        self._put(ZkPartitionReassignment())
+
+    def preferred_election(self, _event: WatchEvent) -> None:
+        """Somebody wants preferred replicas to lead, or the wish has gone."""
+        self._put(ZkPreferredElection())
 
     def log_dir_events(self, _event: WatchEvent) -> None:
         """A broker has news of its log directories."""

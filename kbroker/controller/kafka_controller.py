@@ -34,8 +34,10 @@ from kbroker.controller.controller_channel_manager import (
 )
 from kbroker.controller.controller_responses import event_of_response
 from kbroker.controller.event_queue import EventQueue, not_controller
+from kbroker.controller.leader_elections import NO_LEADER_BALANCE, LeaderBalanceSettings
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import ControllerContext
+from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.controller.machines.events import Event
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.state_changes import StateChanges
@@ -64,6 +66,7 @@ class ControllerSettings:
     broker_id: int
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
+    leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
 
 
 @dataclass(slots=True)
@@ -183,7 +186,9 @@ class KafkaController:
 
     async def elect_preferred_leaders(self, partitions: frozenset[TopicPartition] | None) -> None:
         """Move leadership to the preferred replicas of these partitions, or of all."""
-        await self.ask(events.ReplicaLeaderElection(partitions))
+        context = self.context
+        wanted = context.leadership if partitions is None and context else partitions or ()
+        await self.ask(ElectLeaders(frozenset(wanted), ElectionType.PREFERRED))
 
     # ---- events
 
@@ -343,6 +348,7 @@ class KafkaController:
             self._watches,
             put=self._queue.put,
             delete_topic_enable=self._settings.delete_topic_enable,
+            leader_balance=self._settings.leader_balance,
         )
 
     async def _on_read_again(self, _event: events.ReadAgain) -> None:

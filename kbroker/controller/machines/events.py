@@ -117,13 +117,6 @@ class TopicDeletionStopReplicaResponseReceived(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaLeaderElection(Event):
-    """Move leadership to the preferred replicas; None stands for all partitions that need it."""
-
-    partitions: frozenset[TopicPartition] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ControlledShutdown(Event):
     """A broker is about to stop: its leaderships move first.
 

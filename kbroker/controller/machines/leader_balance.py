@@ -29,9 +29,7 @@ def unbalanced_partitions(
             preferred[replicas[0]].append(partition)
     unbalanced = {}
     for broker_id, partitions in preferred.items():
-        lost = [
-            p for p in partitions if context.leadership[p].leader_and_isr.leader != broker_id
-        ]
+        lost = [p for p in partitions if context.leadership[p].leader_and_isr.leader != broker_id]
         if len(lost) * 100 > percentage * len(partitions):
             electable = [p for p in lost if _can_be_elected(context, p)]
             if electable:

@@ -37,6 +37,13 @@ class ZkPartitionReassignment(Event):
     """/admin/reassign_partitions came, went or changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionReassignmentIsrChange(Event):
+    """The ISR of a partition that moves has changed: perhaps its target is in sync now."""
+
+    topic_partition: TopicPartition
+
+
 def is_being_reassigned(assignment: ReplicaAssignment) -> bool:
     """True while a partition moves."""
     return bool(assignment.adding_replicas or assignment.removing_replicas)

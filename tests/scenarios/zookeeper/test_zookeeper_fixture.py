@@ -1,0 +1,221 @@
+"""The writes of our controllers and brokers to the tree are those of Apache Kafka 3.9.2, event by
+event, and so is the whole tree at the four moments it was dumped at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import cache
+
+import pytest
+
+from kbroker.controller import reassignments, topic_admin
+from kbroker.model import TopicPartition
+from tests.fakes.recording_tree import Transaction
+from tests.scenarios.zookeeper.differences import (
+    NOT_THERE_YET,
+    RULES,
+    Rule,
+    masked,
+    sorted_overrides,
+    without_differences,
+)
+from tests.scenarios.zookeeper.fixture import (
+    EVENT_NAMES,
+    Node,
+    dumped_tree,
+    number_of,
+    transactions_of,
+)
+from tests.scenarios.zookeeper.replay import BROKER, TOPIC, ReplayCluster, topic_ids
+
+MOVING = [TopicPartition("moving", 0), TopicPartition("moving", 1)]
+REPLAYED = [name for name in EVENT_NAMES if number_of(name) not in NOT_THERE_YET]
+DUMPED_AFTER = {
+    "tree-one-fresh-broker": 1,
+    "tree-3.9.2": 21,
+    "tree-one-broker-dead": 27,
+    "tree-all-stopped": 38,
+}
+
+
+@cache
+def played() -> tuple[dict[int, list[Transaction]], dict[int, dict[str, Node]]]:
+    """The writes by number of event, and the trees at the moments of the dumps."""
+    with pytest.MonkeyPatch.context() as patch:
+        ids = topic_ids()
+        patch.setattr(topic_admin, "uuid4", lambda: next(ids))
+        patch.setattr(topic_admin, "validate_single_replicas", lambda _replicas: None)
+        patch.setattr(reassignments, "BROKERS_CAN_FOLLOW", True)
+        return asyncio.run(play())
+
+
+async def play() -> tuple[dict[int, list[Transaction]], dict[int, dict[str, Node]]]:
+    cluster = ReplayCluster()
+    writes, trees = {}, {}
+    try:
+        for name in EVENT_NAMES:
+            number = number_of(name)
+            if number in NOT_THERE_YET:
+                await cluster.write_by_hand(transactions_of(name))
+            else:
+                await ACTIONS[number](cluster)
+            await cluster.settle()
+            writes[number] = cluster.tree.take()
+            if number in DUMPED_AFTER.values():
+                trees[number] = tree_of(cluster)
+    finally:
+        await cluster.stop()
+    return writes, trees
+
+
+def tree_of(cluster: ReplayCluster) -> dict[str, Node]:
+    return {
+        path: Node(
+            path=path,
+            data=None if data is None else data.decode(),
+            is_ephemeral=stat.ephemeral_owner != 0,
+            version=stat.version,
+            cversion=stat.cversion,
+        )
+        for path, data, stat in cluster.tree.dump()
+    }
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+def test_event_writes_what_kafka_writes(name: str) -> None:
+    ours = without_differences(played()[0][number_of(name)])
+    assert lines(ours) == lines(without_differences(transactions_of(name)))
+
+
+@pytest.mark.parametrize("name", DUMPED_AFTER)
+def test_tree_is_that_of_kafka(name: str) -> None:
+    ours = nodes(played()[1][DUMPED_AFTER[name]])
+    assert ours == nodes(dumped_tree(name))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_allowed_difference_is_there(rule: Rule) -> None:
+    others = [other for other in RULES if other is not rule]
+    assert any(
+        without_differences(played()[0][number_of(name)], others)
+        != without_differences(transactions_of(name), others)
+        for name in REPLAYED
+    )
+
+
+def lines(transactions: list[Transaction]) -> list[str]:
+    return [f"{t.by}: {write}" for t in transactions for write in t.writes]
+
+
+def nodes(tree: dict[str, Node]) -> list[str]:
+    """The nodes as text. Left out is the root: those who made the dumps left marks there."""
+    shown = []
+    for path, node in sorted(tree.items()):
+        data = node.data and masked(node.data)
+        if data and path.startswith("/config/") and "/changes/" not in path:
+            data = sorted_overrides(data)
+        if path != "/":
+            shown.append(
+                f"{path} {data} ephemeral={node.is_ephemeral}"
+                f" version={node.version} cversion={node.cversion}"
+            )
+    return shown
+
+
+# ---- the actions
+
+
+async def first_start(cluster: ReplayCluster) -> None:
+    await cluster.start_broker(0)
+    acls = [t for t in transactions_of(EVENT_NAMES[0]) if t.by == "other session"]
+    await cluster.write_by_hand(acls)
+
+
+async def two_topics_at_once(cluster: ReplayCluster) -> None:
+    await cluster.create_topics(
+        cluster.topic("plain", partitions=1, factor=1),
+        cluster.topic("manual", assignment=[[1, 0], [0, 1]]),
+    )
+
+
+async def move_whole_way(cluster: ReplayCluster) -> None:
+    await cluster.reassign(MOVING[1], (1,))
+
+
+async def move_slowly(cluster: ReplayCluster) -> None:
+    for broker in cluster.following():
+        broker.is_slow = True
+    await cluster.reassign(MOVING[0], (1,))
+
+
+async def cancel_move(cluster: ReplayCluster) -> None:
+    await cluster.reassign(MOVING[0], None)
+    for broker in cluster.following():
+        broker.is_slow = False
+
+
+async def delete_with_dead_replica(cluster: ReplayCluster) -> None:
+    await cluster.kill_broker(0)
+    await cluster.settle()
+    await cluster.delete_topic("manual")
+
+
+async def stop_all(cluster: ReplayCluster) -> None:
+    await cluster.stop_broker(0)
+    await cluster.settle()
+    await cluster.stop_broker(1)
+
+
+def topic_config(changes: dict[str, str | None]) -> Callable[[ReplayCluster], Awaitable[None]]:
+    return lambda c: c.alter_configs(c.controller, TOPIC, "orders", changes)
+
+
+ACTIONS: dict[int, Callable[[ReplayCluster], Awaitable[None]]] = {
+    1: first_start,
+    2: lambda c: c.start_broker(1),
+    3: lambda c: c.create_topics(
+        c.topic(
+            "orders",
+            partitions=2,
+            factor=2,
+            configs={"cleanup.policy": "compact", "retention.ms": "86400000"},
+        )
+    ),
+    4: two_topics_at_once,
+    5: lambda c: c.add_partitions("orders", 3),
+    6: topic_config({"min.insync.replicas": "2", "retention.ms": "90000000"}),
+    7: topic_config({"min.insync.replicas": None}),
+    8: lambda c: c.alter_configs(c.brokers[1], BROKER, "1", {"log.cleaner.threads": "2"}),
+    9: lambda c: c.alter_configs(c.controller, BROKER, "", {"message.max.bytes": "2000000"}),
+    16: lambda c: c.allocate_producer_ids(),
+    17: lambda c: c.create_offsets_topic(),
+    18: lambda c: c.create_topics(c.topic("moving", assignment=[[0], [0]])),
+    19: move_whole_way,
+    20: lambda c: c.throttle("1000", ("0:0", "0:1")),
+    21: move_slowly,
+    22: cancel_move,
+    23: lambda c: c.throttle(None, None),
+    24: lambda c: c.stop_broker(1),
+    25: lambda c: c.return_broker(1),
+    26: lambda c: c.elect_preferred(),
+    27: lambda c: c.kill_broker(1),
+    28: lambda c: c.return_broker(1),
+    29: lambda c: c.kill_broker(0),
+    30: lambda c: c.return_broker(0),
+    31: lambda c: c.delete_topic("orders"),
+    32: delete_with_dead_replica,
+    33: lambda c: c.return_broker(0),
+    34: lambda c: c.ask_by_node(
+        "preferred_replica_election",
+        {"version": 1, "partitions": [{"topic": "moving", "partition": 1}]},
+    ),
+    35: lambda c: c.ask_by_node(
+        "reassign_partitions",
+        {"version": 1, "partitions": [{"topic": "moving", "partition": 0, "replicas": [1, 0]}]},
+    ),
+    36: lambda c: c.ask_by_node("delete_topics/moving", None),
+    37: lambda c: c.ask_by_node("delete_topics/no-such-topic", None),
+    38: stop_all,
+}
