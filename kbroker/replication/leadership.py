@@ -9,7 +9,7 @@ first, then state, then announcement.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -71,6 +71,9 @@ class Leadership:
         self._lag_time_max_ms = lag_time_max_ms
         # High watermarks of the last run; read from disk when first needed.
         self._checkpointed: dict[TopicPartition, int] | None = None
+        # Logs that could not be made, though nothing but room or a file handle was missing.
+        self._unmade: set[TopicPartition] = set()
+        self.on_unmade: Callable[[], None] = _nobody
         self.isr_change: IsrChange = no_isr_change
         self.controller_epoch = 0
 
@@ -132,7 +135,7 @@ class Leadership:
         partition = self._hosted.find(topic_partition)
         self._check_order(partition, topic_id, state)
         if partition is None:
-            partition = self._create(topic_partition, topic_id, is_new=state.is_new)
+            partition = self._make(topic_partition, topic_id, is_new=state.is_new)
         order = LeaderAndIsr(
             leader=state.leader,
             leader_epoch=state.leader_epoch,
@@ -171,6 +174,27 @@ class Leadership:
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 f"it has no replica on broker {self._broker_id}",
             )
+
+    def retry_unmade(self) -> bool:
+        """Let logs that could not be made be made with the next order; True if there are any."""
+        for topic_partition in self._unmade:
+            if self._hosted.is_offline(topic_partition):
+                self._hosted.remove(topic_partition)
+        return bool(self._unmade)
+
+    def _make(self, topic_partition: TopicPartition, topic_id: UUID, *, is_new: bool) -> Partition:
+        was_unmade = topic_partition in self._unmade  # so its log lies nowhere
+        try:
+            partition = self._create(topic_partition, topic_id, is_new=is_new or was_unmade)
+        except KafkaError as error:
+            # A log that is not new may lie in a directory that has failed.
+            all_work = all(d.failure is None for d in self._log_manager.directories())
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and (is_new or all_work):
+                self._unmade.add(topic_partition)
+                self.on_unmade()
+            raise
+        self._unmade.discard(topic_partition)
+        return partition
 
     def _create(
         self, topic_partition: TopicPartition, topic_id: UUID, *, is_new: bool
@@ -229,6 +253,7 @@ class Leadership:
         if not order.delete:
             return ErrorCode.NONE
         self._hosted.remove(topic_partition)
+        self._unmade.discard(topic_partition)
         self._checkpointed_high_watermarks().pop(topic_partition, None)
         try:
             if self._log_manager.get_log(topic_partition) is not None:
@@ -270,6 +295,10 @@ class Leadership:
         if self._checkpointed is None:
             self._checkpointed = dict(self._log_manager.read_high_watermarks())
         return self._checkpointed
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""
 
 
 def _ordered_topics(

@@ -153,6 +153,17 @@ class ReplicaManager:
         """How partitions ask for a new ISR; to be set before the first partition is made leader."""
         self._leadership.isr_change = isr_change
 
+    def on_unmade(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when a log could not be made that can be made later."""
+        self._leadership.on_unmade = listener
+
+    def retry_unmade(self) -> bool:
+        """Let logs that could not be made be made with the controller's next order.
+
+        True if there are any.
+        """
+        return self._leadership.retry_unmade()
+
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
         """Let answers wait for an fsync where `policy`, or a topic's flush.messages, wants it."""
         self._group_commit = GroupCommit(

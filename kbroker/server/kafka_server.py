@@ -26,6 +26,7 @@ from kbroker.controller.config_admin import ConfigAdmin
 from kbroker.controller.control_requests import ControlRequests
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.controller.log_dir_events import LogDirEvents
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.producer_id_manager import ProducerIdManager
 from kbroker.controller.topic_admin import TopicAdmin
@@ -222,6 +223,8 @@ class KafkaServer:
             self._logs, self._metadata, clock, clock, config.replication
         )
         self._logs.on_directory_offline(self._on_directory_offline)
+        self._log_dir_events = LogDirEvents(zk, identity.broker_id, self._replicas)
+        self._replicas.on_unmade(self._log_dir_events.log_unmade)
         self._replicas.set_group_commit(self._flush_policy, self._flush_threads.run)
         self._topics = TopicAdmin(zk, self._current_config, self._metadata, self._waiter)
         self._groups = self._make_groups()
@@ -340,6 +343,7 @@ class KafkaServer:
         )
         self._undo.push_async_callback(self._topics.close)
         self._undo.push_async_callback(self._controller.shutdown)
+        self._undo.push_async_callback(self._log_dir_events.stop)
         parts = MembershipParts(
             broker_id=broker_id,
             zk=self._zk,
@@ -393,6 +397,8 @@ class KafkaServer:
         self, path: str, partitions: list[TopicPartition], error: StorageError
     ) -> None:
         self._replicas.partitions_offline(partitions)
+        if self.broker_epoch >= 0:  # who registers later is asked about all replicas anyway
+            self._log_dir_events.report()
         if not self._logs.online_directories:
             _log.error("no data directory is left: the broker stops")
             paths = ", ".join(self._config.log.data_directories())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import TopicPartition
+from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from tests.fakes.replication_cluster import (
@@ -227,3 +227,47 @@ def test_listeners_hear_which_partitions_have_gone_from_the_cluster(cluster):
     cluster.replicas.update_metadata(update_metadata(("t", partition_metadata(leader=-2))))
 
     assert heard == [TP]
+
+
+def test_a_log_that_could_not_be_made_is_made_with_a_later_order_also_as_an_old_one(cluster):
+    told = []
+    cluster.replicas.on_unmade(lambda: told.append("unmade"))
+    cluster.hear_of("t")
+    cluster.log_manager.refuse = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    cluster.replicas.become_leader_or_follower(leader_and_isr("t"))
+    cluster.log_manager.refuse = None
+    asked_as_new = []
+    make = cluster.log_manager.get_or_create_log
+
+    def get_or_create_log(topic_partition, topic_id, *, is_new=True):
+        asked_as_new.append(is_new)
+        return make(topic_partition, topic_id, is_new=is_new)
+
+    cluster.log_manager.get_or_create_log = get_or_create_log
+
+    refused = cluster.replicas.become_leader_or_follower(leader_and_isr("t", leader_epoch=1))
+    has_unmade = cluster.replicas.retry_unmade()
+    order = leader_and_isr("t", leader_epoch=1)
+    order.topic_states[0].partition_states[0].is_new = False
+    made = cluster.replicas.become_leader_or_follower(order)
+
+    assert told == ["unmade"]
+    assert code_of(refused) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert has_unmade
+    assert code_of(made) == 0
+    assert asked_as_new == [True]
+    assert not cluster.replicas.retry_unmade()
+
+
+def test_a_replica_of_a_topic_that_has_gone_gives_way_to_a_new_topic_of_its_name(cluster):
+    partition = cluster.lead("t", leader_epoch=5)
+    stop = stop_replica("t")
+    stop.topic_states[0].partition_states[0].leader_epoch = LEADER_DURING_DELETE
+    stop.topic_states[0].partition_states[0].delete_partition = False
+
+    cluster.replicas.stop_replicas(stop)
+    log_kept = cluster.log_manager.get_log(TP)
+    made = cluster.replicas.become_leader_or_follower(leader_and_isr("t", leader_epoch=0))
+
+    assert log_kept is partition.log
+    assert code_of(made) == 0

@@ -1,0 +1,79 @@
+"""LogDirEvents: how a broker makes the controller ask which of its replicas it can use (KIP-112).
+
+Law: a node under /log_dir_event_notification is written for a data directory that failed, and for
+logs that could not be made and perhaps can be by now (a disk was full): the controller then sends
+LeaderAndIsr for all replicas of this broker and learns from the answers. What cannot be written is
+written later. Kafka writes such a node for failures only: there, a topic that was created on a full
+disk has no leader until the broker starts again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Protocol
+
+from kbroker.zk.tree import TreeError
+from kbroker.zk.zk_notifications import ZkNotifications
+from kbroker.zk.zk_utils import ZkUtils
+
+log = logging.getLogger(__name__)
+
+WRITE_BACKOFF_S = 1.0
+UNMADE_RETRY_S = 5.0  # between two attempts to make logs that could not be made
+
+
+class UnmadeLogs(Protocol):
+    """What is asked of the broker's replicas."""
+
+    def retry_unmade(self) -> bool:
+        """Let logs be tried again; True if there are any."""
+        ...
+
+
+class LogDirEvents:
+    """One per broker. Owned by the event loop."""
+
+    def __init__(self, zk: ZkUtils, broker_id: int, replicas: UnmadeLogs) -> None:
+        self._notifications = ZkNotifications(zk)
+        self._broker_id = broker_id
+        self._replicas = replicas
+        self._is_due = False
+        self._writer: asyncio.Task[None] | None = None
+        self._retry: asyncio.TimerHandle | None = None
+
+    def report(self) -> None:
+        """Make the controller ask; to be called when a data directory has failed."""
+        self._is_due = True
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write(), name="log directory event")
+
+    def log_unmade(self) -> None:
+        """A log could not be made; it is tried again until it can be."""
+        if self._retry is None:
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(UNMADE_RETRY_S, self._try_again)
+
+    async def stop(self) -> None:
+        """Write nothing any more."""
+        if self._retry is not None:
+            self._retry.cancel()
+        if self._writer is not None:
+            self._writer.cancel()
+            await asyncio.gather(self._writer, return_exceptions=True)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        if self._replicas.retry_unmade():
+            self.report()
+            self.log_unmade()
+
+    async def _write(self) -> None:
+        while self._is_due:
+            self._is_due = False
+            try:
+                await self._notifications.propagate_log_dir_event(self._broker_id)
+            except TreeError as error:
+                log.debug("log directory event not written: %r", error)
+                self._is_due = True
+                await asyncio.sleep(WRITE_BACKOFF_S)
