@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import groupby
 
 from tests.fakes.recording_tree import Transaction, Write
 
@@ -31,7 +30,6 @@ NOT_THERE_YET = {
 Rule = Callable[[list[Transaction]], list[Transaction]]
 _TIMESTAMP = re.compile(r'"timestamp":"\d+"')
 _STATE = re.compile(r"/brokers/topics/[^/]+/partitions/\d+/state")
-_LAST_OF_A_TOPIC = re.compile(r"(/brokers/topics|/config/topics|/admin/delete_topics)/[^/]+")
 
 
 def timestamps(transactions: list[Transaction]) -> list[Transaction]:
@@ -75,20 +73,50 @@ def seat_left_before_the_session(transactions: list[Transaction]) -> list[Transa
     return [replace(t, writes=tuple(w for w in t.writes if w != left)) for t in kept]
 
 
-def end_of_a_topic(transactions: list[Transaction]) -> list[Transaction]:
-    """kbroker removes a topic's overrides first, then the topic and the wish to delete it in one
-    transaction: a name that is free has nothing left behind it. Kafka removes the three one by one,
-    the topic first.
+def topic_made_whole(transactions: list[Transaction]) -> list[Transaction]:
+    """kbroker makes a topic and its overrides in one transaction, so that nobody finds half of it;
+    Kafka writes the overrides, then the topic.
     """
-    singles = [single for t in transactions for single in _split_deletes(t)]
-    return _sorted_runs(singles, _LAST_OF_A_TOPIC)
+    return [single for t in transactions for single in _split(t, "create", _is_topic_or_config)]
+
+
+def settings_of_a_topic_that_is_there(transactions: list[Transaction]) -> list[Transaction]:
+    """kbroker changes a topic's overrides only as long as it is there; Kafka looks before it
+    writes, and can leave overrides of a topic that is deleted meanwhile.
+    """
+    return [
+        replace(t, writes=tuple(w for w in t.writes if not _is_topic_check(w)))
+        for t in transactions
+    ]
+
+
+def settings_with_their_news(transactions: list[Transaction]) -> list[Transaction]:
+    """kbroker changes settings and tells of it in one transaction, so that no change stays unheard
+    of; Kafka does the one, then the other.
+    """
+    parted: list[Transaction] = []
+    for t in transactions:
+        news = tuple(w for w in t.writes if w.path.startswith("/config/changes/"))
+        others = tuple(w for w in t.writes if w not in news)
+        parted += [replace(t, writes=writes) for writes in (others, news) if writes]
+    return parted
+
+
+def removal_of_a_topic(transactions: list[Transaction]) -> list[Transaction]:
+    """kbroker removes the partitions' nodes level by level, Kafka partition by partition. kbroker
+    then removes the overrides, and the topic with the wish to delete it in one transaction: a name
+    that is free has nothing left behind it. Kafka removes the three one by one, the topic first.
+    """
+    singles = [single for t in transactions for single in _split(t, "delete", _is_part_of_topic)]
+    return _sorted_runs(singles, "delete", _is_part_of_topic)
 
 
 def order_of_partitions(transactions: list[Transaction]) -> list[Transaction]:
     """Within one step Kafka writes the states of partitions in the order of a hash table. Writes of
     one partition keep their order.
     """
-    return _sorted_runs(transactions, _STATE)
+    created = _sorted_runs(transactions, "create", _is_state)
+    return _sorted_runs(created, "set", _is_state)
 
 
 def topics_made_at_once(transactions: list[Transaction]) -> list[Transaction]:
@@ -107,7 +135,10 @@ RULES: tuple[Rule, ...] = (
     nodes_of_the_authorizer,
     fence_of_a_migration,
     seat_left_before_the_session,
-    end_of_a_topic,
+    topic_made_whole,
+    settings_of_a_topic_that_is_there,
+    settings_with_their_news,
+    removal_of_a_topic,
     order_of_partitions,
     topics_made_at_once,
 )
@@ -153,28 +184,47 @@ def _is_new_topic(write: Write) -> bool:
     return write.op == "create" and write.path.rpartition("/")[0] == "/brokers/topics"
 
 
-def _split_deletes(transaction: Transaction) -> list[Transaction]:
+def _is_topic_check(write: Write) -> bool:
+    return write.op == "check" and write.path.startswith("/brokers/topics/")
+
+
+def _is_topic_or_config(path: str) -> bool:
+    return path.rpartition("/")[0] in ("/brokers/topics", "/config/topics")
+
+
+def _is_part_of_topic(path: str) -> bool:
+    return path.startswith(("/brokers/topics/", "/config/topics/", "/admin/delete_topics/"))
+
+
+def _is_state(path: str) -> bool:
+    return bool(_STATE.fullmatch(path))
+
+
+def _split(
+    transaction: Transaction, op: str, is_separate: Callable[[str], bool]
+) -> list[Transaction]:
+    """A transaction of such writes as one for each of them, with its checks."""
     checks = tuple(w for w in transaction.writes if w.op == "check")
-    deletes = [w for w in transaction.writes if w.op == "delete"]
-    if len(deletes) < 2:
-        return [transaction]
-    return [replace(transaction, writes=(*checks, delete)) for delete in deletes]
+    writes = [w for w in transaction.writes if w.op != "check"]
+    if len(writes) > 1 and all(w.op == op and is_separate(w.path) for w in writes):
+        return [replace(transaction, writes=(*checks, write)) for write in writes]
+    return [transaction]
 
 
-def _sorted_runs(transactions: list[Transaction], pattern: re.Pattern[str]) -> list[Transaction]:
-    """Sort neighbours whose last path fits, as long as no path comes twice."""
+def _sorted_runs(
+    transactions: list[Transaction], op: str, is_free: Callable[[str], bool]
+) -> list[Transaction]:
+    """Sort neighbours whose last write is free in its order, as long as no path comes twice."""
     ordered: list[Transaction] = []
-    for fits, run in groupby(transactions, lambda t: bool(pattern.fullmatch(t.writes[-1].path))):
-        group: list[Transaction] = []
-        for transaction in run:
-            path = transaction.writes[-1].path
-            if any(t.writes[-1].path == path for t in group):
-                ordered += _by_path(group)
-                group = []
-            group.append(transaction)
-        ordered += _by_path(group) if fits else group
-    return ordered
-
-
-def _by_path(group: list[Transaction]) -> list[Transaction]:
-    return sorted(group, key=lambda t: t.writes[-1].path)
+    group: dict[str, Transaction] = {}
+    for transaction in transactions:
+        last = transaction.writes[-1]
+        is_member = last.op == op and is_free(last.path)
+        if not is_member or last.path in group:
+            ordered += [group[path] for path in sorted(group)]
+            group = {}
+        if is_member:
+            group[last.path] = transaction
+        else:
+            ordered.append(transaction)
+    return ordered + [group[path] for path in sorted(group)]

@@ -106,7 +106,7 @@ def test_every_allowed_difference_is_there(rule: Rule) -> None:
 
 
 def lines(transactions: list[Transaction]) -> list[str]:
-    return [f"{t.by}: {write}" for t in transactions for write in t.writes]
+    return [f"{t.by}: {'; '.join(map(str, t.writes))}" for t in transactions]
 
 
 def nodes(tree: dict[str, Node]) -> list[str]:
