@@ -6,20 +6,25 @@ nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.config_admin import ConfigAdmin
 from kbroker.controller.control_requests import ControlRequests
+from kbroker.controller.forwarding_manager import ForwardingManager
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.producer_id_manager import ProducerIdManager
 from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.protocol.header import RequestHeader
-from kbroker.protocol.request import ConnectionInfo
+from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
+
+Result = Response | NoResponse
+Answer = Callable[[Request], Result | Awaitable[Result]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +41,8 @@ class Services:
     control: ControlRequests
     config: KafkaConfig
     clock: Clock
+    forwarding: ForwardingManager | None = None  # None: only the controller answers some requests
+    answer: Answer | None = None  # set by the KafkaApis whose handlers are given these
 
 
 class RequestContext:
@@ -99,6 +106,18 @@ class RequestContext:
     def control(self) -> ControlRequests:
         """What this broker does when its controller orders."""
         return self._services.control
+
+    @property
+    def forwarding(self) -> ForwardingManager | None:
+        """The way of clients' requests to the controller, None where there is none."""
+        return self._services.forwarding
+
+    @property
+    def answer(self) -> Answer:
+        """Answers another request, one that came inside this one."""
+        answer = self._services.answer
+        assert answer is not None, "these services belong to no KafkaApis"
+        return answer
 
     @property
     def config(self) -> KafkaConfig:

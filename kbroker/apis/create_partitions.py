@@ -1,6 +1,7 @@
 """CreatePartitions (key 37), versions 0 to 3: topics get more partitions.
 
-v2: flexible. v3: same bytes. Only the controller does it; others answer NOT_CONTROLLER.
+v2: flexible. v3: same bytes. Only the controller does it; others pass the request on, and answer
+NOT_CONTROLLER when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from kbroker.protocol.messages.create_partitions import (
 CreatePartitionsTopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-@api(CreatePartitionsRequest, serves="0-3")
+def _is_shown(
+    ctx: RequestContext, request: CreatePartitionsRequest, response: CreatePartitionsResponse
+) -> bool:
+    grown = {result.name for result in response.results if result.error_code == ErrorCode.NONE}
+    return request.validate_only or all(
+        ctx.metadata.is_led(topic.name, topic.count)
+        for topic in request.topics
+        if topic.name in grown
+    )
+
+
+@api(CreatePartitionsRequest, serves="0-3", forwarded=_is_shown)
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add the partitions and wait until this broker shows their leaders."""
     if not ctx.controller.is_active:

@@ -2,7 +2,7 @@
 
 v1: validate_only. v4: -1 asks for the broker's defaults (taken in every version, as Kafka does).
 v5: the answer holds the topic's layout and settings. v7: its id. Only the controller creates
-topics; others answer NOT_CONTROLLER.
+topics; others pass the request on, and answer NOT_CONTROLLER when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 _TOPICS_PER_TURN = 16  # the settings of a topic make some thirty objects: others get their turn
 
 
-@api(CreateTopicsRequest, serves="0-7")
+def _is_shown(
+    ctx: RequestContext, request: CreateTopicsRequest, response: CreateTopicsResponse
+) -> bool:
+    created = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE]
+    return request.validate_only or all(
+        ctx.metadata.is_led(topic.name, max(topic.num_partitions, 1)) for topic in created
+    )
+
+
+@api(CreateTopicsRequest, serves="0-7", forwarded=_is_shown)
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics and wait until this broker shows them."""
     if not ctx.controller.is_active:

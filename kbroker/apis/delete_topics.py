@@ -1,7 +1,8 @@
 """DeleteTopics (key 20), versions 0 to 6.
 
 v3: TOPIC_DELETION_DISABLED is known (older clients get INVALID_REQUEST). v5: error messages. v6:
-topics by id. Only the controller deletes topics; others answer NOT_CONTROLLER.
+topics by id. Only the controller deletes topics; others pass the request on, and answer
+NOT_CONTROLLER when it cannot be reached.
 """
 
 from __future__ import annotations
@@ -19,7 +20,16 @@ _FIRST_WITH_DISABLED_CODE = 3
 _FIRST_WITH_IDS = 6
 
 
-@api(DeleteTopicsRequest, serves="0-6")
+def _is_shown(
+    ctx: RequestContext, _request: DeleteTopicsRequest, response: DeleteTopicsResponse
+) -> bool:
+    return not any(
+        result.error_code == ErrorCode.NONE and ctx.metadata.contains_topic(result.name or "")
+        for result in response.responses
+    )
+
+
+@api(DeleteTopicsRequest, serves="0-6", forwarded=_is_shown)
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Ask for the topics to be deleted and wait until this broker no longer shows them."""
     asked = _asked(ctx, request)

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from struct import Struct
 from typing import Any
 
 from kbroker.apis.api_versions import unsupported_version_response
-from kbroker.apis.context import RequestContext, Services
+from kbroker.apis.context import RequestContext, Result, Services
+from kbroker.apis.forwarding import handler_of
 from kbroker.apis.registry import Api, Handler
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode, encode_pieces
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.protocol.schema import Message, response_class
-from kbroker.zk.tree import TreeUnavailableError
+from kbroker.zk.tree import TreeStorageError, TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
 _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 _LOG_INTERVAL_MS = 60_000.0
-
-Result = Response | NoResponse
 
 
 class _Served:
@@ -37,7 +37,7 @@ class _Served:
     __slots__ = ("handler", "header", "name", "request_class", "response_class", "version")
 
     def __init__(self, api: Api, version: int) -> None:
-        self.handler: Handler = api.handler
+        self.handler: Handler = handler_of(api)
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         self.name = api.name
         self.request_class = api.request_class
@@ -61,7 +61,7 @@ class KafkaApis:
     def __init__(self, apis: Mapping[int, Api], services: Services) -> None:
         """`apis` is what `registry.load()` returned."""
         self._apis = apis
-        self._services = services
+        self._services = replace(services, answer=self.handle)
         self._served: dict[tuple[int, int], _Served] = {}
         self._logged_ms: dict[tuple[str, str, int], float] = {}
         self.requests = 0
@@ -143,9 +143,12 @@ class KafkaApis:
         """The answer of a request that a KafkaError or a bug ended."""
         if isinstance(error, KafkaError):
             code, text = error.code, error.message
-        elif isinstance(error, TreeUnavailableError):
+        elif isinstance(error, TreeStorageError):
             code = ErrorCode.KAFKA_STORAGE_ERROR
             text = f"The cluster's metadata cannot be changed now: {error}"
+        elif isinstance(error, TreeUnavailableError):
+            code = ErrorCode.REQUEST_TIMED_OUT  # which every client tries again
+            text = "The cluster's metadata cannot be reached now. Ask again."
         else:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, None
             self.errors += 1

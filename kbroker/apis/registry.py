@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from kbroker.protocol.schema import Message, Versions, message_spec
 
 Handler = Callable[..., Any]
+Shown = Callable[[Any, Any, Any], bool]
+"""(ctx, request, response): whether this broker shows what the response says was done."""
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
@@ -27,14 +29,20 @@ class Api:
     request_class: type[Message]
     versions: Versions
     handler: Handler
+    forwarded: Shown | None = None  # given where only the controller can answer
 
 
 _apis: dict[int, Api] = {}
 
 
-def api(request_class: type[Message], *, serves: str) -> Callable[[HandlerT], HandlerT]:
+def api(
+    request_class: type[Message], *, serves: str, forwarded: Shown | None = None
+) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> response` for a request class; it may be async where it
     waits.
+
+    With `forwarded`, a broker that is not controller passes the request on to it, and answers once
+    `forwarded` says that clients which ask this broker next will see what was done.
 
     Raises ValueError for a key that is registered twice, or a version that the message does not
     declare.
@@ -57,6 +65,7 @@ def api(request_class: type[Message], *, serves: str) -> Callable[[HandlerT], Ha
             request_class,
             versions,
             handler,
+            forwarded,
         )
         return handler
 

@@ -40,20 +40,25 @@ class ProducerIdManager:
         self._next += 1
         return producer_id
 
-    async def _take_block(self) -> None:
-        # Callers that find the block used up share one request for the next.
-        if self._taking is None:
-            self._taking = asyncio.create_task(
-                self._blocks.allocate(self._broker_id), name="producer id block"
-            )
-        taking = self._taking
+    async def allocate_block(self, broker_id: int) -> ProducerIdBlock:
+        """A block of ids that nobody else has. Raises as `generate`."""
         try:
-            block = await asyncio.shield(taking)
+            return await self._blocks.allocate(broker_id)
         except TreeError as error:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
         except ZnodeFormatError as error:  # clients go on once somebody has repaired the node
             self._zk.report(error)
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+
+    async def _take_block(self) -> None:
+        # Callers that find the block used up share one request for the next.
+        if self._taking is None:
+            self._taking = asyncio.create_task(
+                self.allocate_block(self._broker_id), name="producer id block"
+            )
+        taking = self._taking
+        try:
+            block = await asyncio.shield(taking)
         finally:
             if taking.done() and self._taking is taking:
                 self._taking = None

@@ -1,11 +1,12 @@
-"""Where an error code goes in a response: worked out from the declarations of request and response.
+"""Where an error code goes in a response, and which ones stand in it: worked out from the
+declarations of request and response.
 
 Law: a whole-request error never raises here, whatever the request holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
@@ -59,6 +60,17 @@ def fill_error(request: Struct, response: Struct, version: int, values: Mapping[
     setattr(
         response, target.name, [_entry(entry, target.struct, version, values) for entry in entries]
     )
+
+
+def error_codes(response: Struct) -> Iterator[int]:
+    """Every error code in a response: its own, then those of its entries."""
+    for field in field_specs(type(response)):
+        value = getattr(response, field.name)
+        if field.name == "error_code":
+            yield value
+        elif field.struct is not None and field.is_array:
+            for entry in value or ():
+                yield from error_codes(entry)
 
 
 def _entry(entry: Any, struct: type[Struct], version: int, values: Mapping[str, Any]) -> Struct:

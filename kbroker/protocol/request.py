@@ -47,6 +47,7 @@ class ConnectionInfo:
     principal: str = "User:ANONYMOUS"
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    is_forwarded: bool = False  # of a client that asked another broker
 
 
 @dataclass(slots=True)

@@ -163,6 +163,11 @@ class MetadataCache:
         """Number of partitions, 0 when the topic does not exist."""
         return len(self.partition_states(topic))
 
+    def is_led(self, topic: str, partitions: int) -> bool:
+        """True when the topic has so many partitions at least, all of them with a leader."""
+        states = self.partition_states(topic)
+        return len(states) >= partitions and all(s.leader >= 0 for s in states.values())
+
     def topic_id(self, topic: str) -> UUID:
         """The topic's id, zero when it has none or does not exist."""
         found = self._topics.get(topic)

@@ -1,0 +1,83 @@
+"""Envelope (key 58), version 0: a client's request that another broker passes on to the controller
+(KIP-590).
+
+The request inside is answered as if its client had asked here, in its own version; the envelope's
+own error code says what kept it from that. NOT_CONTROLLER lets the other broker ask elsewhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from ipaddress import ip_address
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api, registered
+from kbroker.controller.forwarding_manager import decode_principal
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.protocol.codec import decode
+from kbroker.protocol.error_response import error_codes
+from kbroker.protocol.header import (
+    RequestHeader,
+    decode_request_header,
+    decode_response_header,
+)
+from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kbroker.protocol.request import Piece, Request, Response
+from kbroker.protocol.schema import response_class
+
+
+@api(EnvelopeRequest, serves="0")
+async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    """Answer the request inside."""
+    if not ctx.controller.is_active:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    inner = _inner_request(ctx, request)
+    try:
+        answer = ctx.answer(inner)
+        if inspect.isawaitable(answer):
+            answer = await answer
+    except ProtocolError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    assert isinstance(answer, Response), "no forwarded request goes unanswered"
+    data = b"".join(map(_bytes_of, answer.pieces))
+    if _says_not_controller(inner.header, data):
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    return EnvelopeResponse(response_data=data)
+
+
+def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:
+    """Raises KafkaError INVALID_REQUEST, UNSUPPORTED_VERSION or
+    PRINCIPAL_DESERIALIZATION_FAILURE.
+    """
+    frame = memoryview(bytes(request.request_data))
+    try:
+        header, body_offset = decode_request_header(frame)
+        client_host = str(ip_address(bytes(request.client_host_address)))
+    except (ProtocolError, ValueError) as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    inner_api = registered().get(header.api_key)
+    if inner_api is None or inner_api.forwarded is None:
+        message = f"API key {header.api_key} is not enabled for forwarding"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    if header.api_version not in inner_api.versions:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    connection = replace(
+        ctx.connection,
+        principal=decode_principal(request.request_principal),
+        peer_host=client_host,
+        is_forwarded=True,
+    )
+    return Request(header, frame, body_offset, connection)
+
+
+def _bytes_of(piece: Piece) -> bytes:
+    return bytes(piece) if isinstance(piece, (bytes, bytearray, memoryview)) else piece.read()
+
+
+def _says_not_controller(header: RequestHeader, data: bytes) -> bool:
+    """True when this broker was not controller any more when it came to the request."""
+    _, offset = decode_response_header(data, header.api_key, header.api_version)
+    cls = response_class(registered()[header.api_key].request_class)
+    response, _ = decode(cls, header.api_version, data, offset)
+    return ErrorCode.NOT_CONTROLLER in error_codes(response)

@@ -1,0 +1,38 @@
+"""Requests that only the controller can answer, on a broker that is not controller.
+
+They are passed on, and the answer leaves when this broker shows what it says was done: a client
+that creates a topic and asks the same broker for it must find it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import Api, Handler
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.schema import Message
+
+
+def handler_of(api: Api) -> Handler:
+    """What answers an API's requests on any broker."""
+    handler, is_shown = api.handler, api.forwarded
+    if is_shown is None:
+        return handler
+
+    async def handle(ctx: RequestContext, request: Message) -> Any:
+        forwarding = ctx.forwarding
+        if forwarding is None or ctx.controller.is_active or ctx.connection.is_forwarded:
+            return await handler(ctx, request)
+        try:
+            answer = await forwarding.forward(ctx.header, ctx.connection, request)
+        except KafkaError as error:
+            if error.code is not ErrorCode.NOT_CONTROLLER:
+                raise
+            answer = None
+        if answer is None:  # this broker is controller by now; or nobody is, which it says itself
+            return await handler(ctx, request)
+        await forwarding.wait_until_shown(lambda: is_shown(ctx, request, answer))
+        return answer
+
+    return handle
