@@ -12,7 +12,8 @@ deleted is deleted, and what was new is still new.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from copy import copy
+from typing import Any, TypeVar
 from uuid import UUID
 
 from kbroker.controller.machines.request_batch import ControlRequest
@@ -24,6 +25,7 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 _LeadState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 _StopState = StopReplicaRequest.StopReplicaPartitionState
 _MetadataState = UpdateMetadataRequest.UpdateMetadataPartitionState
+_StructT = TypeVar("_StructT")
 
 
 def merge_requests(requests: Iterable[ControlRequest]) -> list[ControlRequest]:
@@ -61,7 +63,7 @@ class _Merge:
                 is_new = state.is_new or (
                     before is not None and before[0] == topic.topic_id and before[1].is_new
                 )
-                self._leads[partition] = (topic.topic_id, replace(state, is_new=is_new))
+                self._leads[partition] = (topic.topic_id, _with(state, is_new=is_new))
 
     def add_stop_replica(self, request: StopReplicaRequest) -> None:
         self._last_stop = request
@@ -71,7 +73,7 @@ class _Merge:
                 self._leads.pop(partition, None)
                 before = self._stops.pop(partition, None)
                 delete = state.delete_partition or (before is not None and before.delete_partition)
-                self._stops[partition] = replace(state, delete_partition=delete)
+                self._stops[partition] = _with(state, delete_partition=delete)
 
     def add_update_metadata(self, request: UpdateMetadataRequest) -> None:
         self._last_metadata = request
@@ -91,7 +93,7 @@ class _Merge:
                 StopReplicaRequest.StopReplicaTopicState(topic_name=topic, partition_states=states)
                 for topic, states in stops.items()
             ]
-            requests.append(replace(self._last_stop, topic_states=stop_topics))
+            requests.append(_with(self._last_stop, topic_states=stop_topics))
         if self._last_lead is not None and self._leads:
             requests.append(self._leader_and_isr(self._last_lead))
         if self._last_metadata is not None:
@@ -102,7 +104,7 @@ class _Merge:
         by_topic: dict[tuple[str, UUID], list[_LeadState]] = {}
         for partition, (topic_id, state) in self._leads.items():
             by_topic.setdefault((partition.topic, topic_id), []).append(state)
-        return replace(
+        return _with(
             last,
             live_leaders=list(self._live_leaders.values()),
             topic_states=[
@@ -117,7 +119,7 @@ class _Merge:
         by_topic: dict[tuple[str, UUID], list[_MetadataState]] = {}
         for partition, (topic_id, state) in self._metadata.items():
             by_topic.setdefault((partition.topic, topic_id), []).append(state)
-        return replace(
+        return _with(
             last,
             topic_states=[
                 UpdateMetadataRequest.UpdateMetadataTopicState(
@@ -126,3 +128,11 @@ class _Merge:
                 for (topic, topic_id), states in by_topic.items()
             ],
         )
+
+
+def _with(struct: _StructT, **changes: Any) -> _StructT:
+    """A copy of a request, or of a part of one: what is queued is shared with other brokers."""
+    changed = copy(struct)
+    for name, value in changes.items():
+        setattr(changed, name, value)
+    return changed
