@@ -201,8 +201,8 @@ class LogManager:
 
     def delete_log(self, topic_partition: TopicPartition) -> bool:
         """Rename a partition away, durably, for `cleanup` to remove; False where there is none."""
-        log = self._logs.pop(topic_partition, None)
-        home = self._homes.pop(topic_partition, None)
+        log = self._logs.get(topic_partition)
+        home = self._homes.get(topic_partition)
         if log is None or home is None:
             return False
         target = f"{home.path}/{delete_directory_name(topic_partition, uuid4())}"
@@ -214,7 +214,9 @@ class LogManager:
         except StorageError as error:
             log.close_files()
             self._directories.fail(log.directory, error)
+            # It stays among the logs: it is there again when the disk is, so it has not been deleted.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        del self._logs[topic_partition], self._homes[topic_partition]
         log.is_deleted = True
         home.gone.add(topic_partition)
         log.move_to(target)

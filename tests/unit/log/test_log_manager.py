@@ -12,12 +12,17 @@ from uuid import UUID
 
 import pytest
 
+from kbroker.config.log_config import LogConfig
+from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
+from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.memory_tree_files import FixedClock
 
 TOPIC_ID = UUID(int=77)
 
@@ -168,6 +173,25 @@ def test_a_deleted_log_is_renamed_and_removed_after_the_delay(tmp_path: Path) ->
     assert renamed[0].exists()
     logs.cleanup(NOW_MS + 1000)
     assert not renamed[0].exists()
+
+
+def test_a_log_whose_disk_refuses_its_deletion_is_not_taken_for_deleted() -> None:
+    """A second order to delete it must fail as well: it would come back with the disk."""
+    disk = FailingFileSystem(MemoryFileSystem())
+    logs = LogManager(("/a",), LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
+    logs.open_directories()
+    logs.load("cluster", 1)
+    logs.get_or_create_log(PARTITION)
+    lost: list[TopicPartition] = []
+    logs.on_directory_offline(lambda _path, partitions, _error: lost.extend(partitions))
+    disk.fail("rename", "*/t-0", times=None)
+
+    for _ in range(2):
+        with pytest.raises(KafkaError) as refused:
+            logs.delete_log(PARTITION)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+    assert lost == [PARTITION]
 
 
 def test_a_topic_may_come_back_while_its_old_files_wait(logs: LogManager) -> None:
