@@ -214,7 +214,7 @@ class LogManager:
         except StorageError as error:
             log.close_files()
             self._directories.fail(log.directory, error)
-            # It stays among the logs: it is there again when the disk is, so it has not been deleted.
+            # It stays among the logs: it is there again when the disk is.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         del self._logs[topic_partition], self._homes[topic_partition]
         log.is_deleted = True
