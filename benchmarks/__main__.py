@@ -13,17 +13,18 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
 
-from benchmarks import compaction, durability, loads, processes, storage
-from benchmarks.processes import RunningBroker
+from benchmarks import cluster, compaction, durability, loads, processes, storage
 
 # It looks inside the broker's processes.
 _OURS_ONLY = {"compaction", "storage"}
 
-Start = Callable[[], AbstractContextManager[RunningBroker]]
+Start = Callable[[], AbstractContextManager[Any]]
 
-# Each group runs against one fresh broker per round, its loads in this order.
-GROUPS: dict[str, list[tuple[str, loads.Load]]] = {
+# Each group runs against one fresh broker (or cluster) per round, its loads in this order.
+GROUPS: dict[str, Sequence[tuple[str, Callable[[Any], loads.Figures]]]] = {
     "start": [("start", loads.first_produce), ("stop", loads.clean_stop)],
     "produce": [
         ("produce acks=1, 5 in flight", loads.produce_requests(1, 5)),
@@ -43,7 +44,10 @@ GROUPS: dict[str, list[tuple[str, loads.Load]]] = {
     ],
     "storage": storage.ROWS,
     "compaction": [("5 M records, 100,000 keys", compaction.beside_a_producer())],
+    "cluster": cluster.LOADS,
 }
+_BROKERS: dict[str, Start] = {"kbroker": processes.kbroker, "apache": processes.apache}
+_CLUSTERS: dict[str, Start] = {kind: partial(cluster.running, kind) for kind in _BROKERS}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -58,12 +62,12 @@ def main(arguments: Sequence[str]) -> None:
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    starts: dict[str, Start] = {"kbroker": processes.kbroker}
-    if options.versus_apache:
-        starts["apache"] = processes.apache
     for group in options.groups or GROUPS:
         if options.versus_apache and group in _OURS_ONLY:
             continue
+        starts = dict(_CLUSTERS if group == "cluster" else _BROKERS)
+        if not options.versus_apache:
+            del starts["apache"]
         _print_table(_run_group(group, starts, options.rounds), list(starts))
 
 

@@ -36,8 +36,7 @@ class RunningBroker:
 
     def cpu_s(self) -> float:
         """User and system time of all its threads so far, in seconds."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        return cpu_s_of(self.process.pid)
 
     def rss_mib(self) -> float:
         """Resident memory, in MiB."""
@@ -45,6 +44,12 @@ class RunningBroker:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) / 1024
         raise RuntimeError("no VmRSS")
+
+
+def cpu_s_of(pid: int) -> float:
+    """User and system time of all threads of a process so far, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 @contextmanager
