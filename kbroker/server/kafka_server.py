@@ -25,9 +25,11 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.config_admin import ConfigAdmin
 from kbroker.controller.control_requests import ControlRequests
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
+from kbroker.controller.forwarding_manager import ForwardingManager
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.controller.log_dir_events import LogDirEvents
 from kbroker.controller.metadata_waiter import MetadataWaiter
+from kbroker.controller.node_to_controller_channel import NodeToControllerChannel
 from kbroker.controller.producer_id_manager import ProducerIdManager
 from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
@@ -251,6 +253,11 @@ class KafkaServer:
         self._controller_requests = ControllerRequests(
             self._controller, self._metadata, channels, zk, lambda: self.broker_epoch
         )
+        way = NodeToControllerChannel(
+            identity.broker_id, self._controller, self._metadata.broker, channels.client
+        )
+        self._undo.callback(way.close)
+        self._forwarding = ForwardingManager(way, self._waiter)
         apis = KafkaApis(registry.load(), self._services())
         self._socket_server = SocketServer(
             config.socket_server, config.end_points(), apis.handle, clock
@@ -286,6 +293,7 @@ class KafkaServer:
             control=self._control,
             config=self._config,
             clock=self._clock,
+            forwarding=self._forwarding,
         )
 
     async def _load_logs(self) -> None:
