@@ -71,6 +71,14 @@ class TcpProxy:
         with self._changed:
             self._refuses = False
 
+    def heal(self) -> None:
+        """End all faults; connections break only if they have lost something."""
+        self.delay_ms = 0
+        self.accept()
+        self.release()
+        if self._swallowed:
+            self.cut()
+
     def hold(self, *directions: str) -> None:
         """Keep back what comes from now on (default: both ways); connections stay open."""
         with self._changed:

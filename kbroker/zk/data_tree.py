@@ -58,6 +58,14 @@ class Znode:
         self.owner = owner
         self.children: dict[str, Znode] | None = None
 
+    @property
+    def children_made(self) -> int:
+        """How many children were ever created: the number of the next sequential one.
+
+        ZooKeeper counts these; what it shows as cversion is creations and deletions together.
+        """
+        return (self.cversion + (len(self.children) if self.children else 0)) // 2
+
     def stat(self) -> Stat:
         """The node's metadata as a value."""
         return Stat(
@@ -184,7 +192,7 @@ class DataTree:
         if parent.owner != NO_OWNER:
             raise NoChildrenForEphemeralsError(path)
         if op.sequential:
-            name = f"{name}{parent.cversion:010d}"
+            name = f"{name}{parent.children_made:010d}"
             path = f"{parent_path}/{name}"
         if parent.children is None:
             parent.children = {}
