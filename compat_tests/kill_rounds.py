@@ -44,6 +44,10 @@ class Places:
         self.values = [array("q") for _ in range(PARTITIONS)]
         self.count = 0
 
+    def values_at(self, partition: int, offset: int) -> int:
+        values = self.values[partition]
+        return values[offset] if offset < len(values) else NOTHING
+
     def put(self, partition: int, offset: int, value: int) -> None:
         values = self.values[partition]
         if offset >= len(values):
@@ -110,10 +114,17 @@ class LibrdkafkaWriter:
             self._producer.poll(0.01)
 
     def _delivered(self, error: ClientError | None, message: Message) -> None:
+        partition, offset, value = message.partition(), message.offset(), int(message.value())
         if error is not None:
             self.errors.append(str(error))
+        elif offset < 0:  # a duplicate that the broker no longer knows the offset of
+            self.errors.append(f"record {value} has the offset {offset} in partition {partition}")
+        elif self.acknowledged.values_at(partition, offset) not in (NOTHING, value):
+            self.errors.append(
+                f"records {value} and {self.acknowledged.values_at(partition, offset)} have the offset {offset}"
+            )
         else:
-            self.acknowledged.put(message.partition(), message.offset(), int(message.value()))
+            self.acknowledged.put(partition, offset, value)
 
     def finish(self) -> None:
         self._stop.set()
