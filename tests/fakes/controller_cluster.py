@@ -17,7 +17,7 @@ from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.errors import ErrorCode
-from kbroker.model import Broker, EndPoint
+from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
@@ -28,7 +28,11 @@ from tests.fakes.memory_tree_files import FixedClock
 
 
 class FakeBroker:
-    """One broker: no log, but the answers a real one gives."""
+    """One broker: no log, but the answers a real one gives.
+
+    A test may make it unreachable, let replicas fail (`failed_replicas`), or tell it of another
+    controller epoch.
+    """
 
     def __init__(self, cluster: ControllerCluster, broker_id: int, rack: str | None) -> None:
         self.cluster = cluster
@@ -43,8 +47,17 @@ class FakeBroker:
         self.metadata = MetadataCache(broker_id)
         self.waiter = MetadataWaiter()
         self.refuse_deletion = False
+        self.is_reachable = True
+        self.failed_replicas: set[TopicPartition] = set()
+        self.controller_epoch = 0
+        self.broker_epoch = -1
         self.controller = KafkaController(
-            ControllerSettings(broker_id=broker_id), self.zk, cluster.channel
+            ControllerSettings(
+                broker_id=broker_id, delete_topic_enable=cluster.config.server.delete_topic_enable
+            ),
+            self.zk,
+            cluster.channel,
+            register_broker=self.register,
         )
         self.topics = TopicAdmin(
             self.zk, lambda: cluster.config, self.metadata, self.waiter, random.Random(1)
@@ -53,8 +66,12 @@ class FakeBroker:
 
     async def start(self) -> None:
         await self.zk.create_persistent_paths()
-        await self.zk.register_broker(self.registration)
+        await self.register()
         await self.controller.startup()
+
+    async def register(self) -> int:
+        self.broker_epoch = await self.zk.register_broker(self.registration)
+        return self.broker_epoch
 
     async def stop(self) -> None:
         await self.topics.close()
@@ -71,15 +88,50 @@ class FakeBroker:
         pass
 
     async def send(self, request: ControlRequest) -> ControlResponse:
-        self.cluster.told.extend(describe(self.broker_id, request))
+        if not self.is_reachable:
+            raise ConnectionRefusedError(f"broker {self.broker_id}")
+        self.cluster.requests.append((self.broker_id, request))
+        refusal = self._refusal(request)
+        if refusal is ErrorCode.NONE:
+            self.controller_epoch = request.controller_epoch
+            self.cluster.told.extend(describe(self.broker_id, request))
         if isinstance(request, UpdateMetadataRequest):
-            self.metadata.update(request)
-            self.waiter.notify()
-            return UpdateMetadataResponse()
+            if refusal is ErrorCode.NONE:
+                self.metadata.update(request)
+                self.waiter.notify()
+            return UpdateMetadataResponse(error_code=refusal)
         if isinstance(request, LeaderAndIsrRequest):
-            return LeaderAndIsrResponse()
-        error = ErrorCode.KAFKA_STORAGE_ERROR if self.refuse_deletion else ErrorCode.NONE
-        return StopReplicaResponse(error_code=error)
+            return self._answer_to_leader_and_isr(request, refusal)
+        if self.refuse_deletion:
+            refusal = ErrorCode.KAFKA_STORAGE_ERROR
+        return StopReplicaResponse(error_code=refusal)
+
+    def _refusal(self, request: ControlRequest) -> ErrorCode:
+        if request.broker_epoch < self.broker_epoch:
+            return ErrorCode.STALE_BROKER_EPOCH
+        if request.controller_epoch < self.controller_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
+
+    def _answer_to_leader_and_isr(
+        self, request: LeaderAndIsrRequest, refusal: ErrorCode
+    ) -> LeaderAndIsrResponse:
+        response = LeaderAndIsrResponse(error_code=refusal)
+        if refusal is not ErrorCode.NONE:
+            return response
+        for topic in request.topic_states:
+            answer = LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic.topic_id)
+            response.topics.append(answer)
+            for state in topic.partition_states:
+                partition = TopicPartition(topic.topic_name, state.partition_index)
+                failed = partition in self.failed_replicas
+                answer.partition_errors.append(
+                    LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                        partition_index=state.partition_index,
+                        error_code=ErrorCode.KAFKA_STORAGE_ERROR if failed else ErrorCode.NONE,
+                    )
+                )
+        return response
 
 
 class ControllerCluster:
@@ -92,6 +144,7 @@ class ControllerCluster:
         self.brokers: dict[int, FakeBroker] = {}
         self.dead: list[FakeBroker] = []
         self.told: list[str] = []
+        self.requests: list[tuple[int, ControlRequest]] = []
 
     async def start(self, broker_id: int, rack: str | None = None) -> FakeBroker:
         broker = self.brokers[broker_id] = self.make_broker(broker_id, rack)

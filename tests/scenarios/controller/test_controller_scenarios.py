@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
-from kbroker.model import ReplicaAssignment
+from kbroker.model import EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
+from kbroker.zk.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import ControllerCluster
 
@@ -70,8 +72,78 @@ async def kill(cluster: ControllerCluster, broker_id: str) -> None:
     cluster.brokers[int(broker_id)].kill()
 
 
+async def bounce(cluster: ControllerCluster, broker_id: str) -> None:
+    """The broker comes back before anybody has read that it had gone."""
+    broker = cluster.brokers[int(broker_id)]
+    await broker.session.delete(zk_paths.broker_path(broker.broker_id))
+    await broker.register()
+
+
+async def move(cluster: ControllerCluster, broker_id: str, host: str) -> None:
+    """The broker announces another address, in the same registration."""
+    broker = cluster.brokers[int(broker_id)]
+    end_points = (EndPoint(listener_name="PLAINTEXT", host=host, port=9092),)
+    broker.registration = replace(broker.registration, end_points=end_points)
+    data = zk_paths.encode_broker(broker.registration, cluster.clock.now_ms())
+    await broker.session.set(zk_paths.broker_path(broker.broker_id), data)
+
+
 async def shut_down(cluster: ControllerCluster, broker_id: str) -> None:
-    await cluster.controller.controller.controlled_shutdown(int(broker_id))
+    cluster.told += [
+        f"still led: {partition}"
+        for partition in await cluster.controller.controller.controlled_shutdown(int(broker_id))
+    ]
+
+
+async def fail_replicas(cluster: ControllerCluster, broker_id: str, *partitions: str) -> None:
+    """A data directory of the broker fails; with no partition it works again."""
+    broker = cluster.brokers[int(broker_id)]
+    broker.failed_replicas = {_partition(text) for text in partitions}
+    await ZkNotifications(broker.zk).propagate_log_dir_event(broker.broker_id)
+
+
+async def notify_isr(cluster: ControllerCluster, *partitions: str) -> None:
+    notifications = ZkNotifications(cluster.controller.zk)
+    await notifications.propagate_isr_changes(map(_partition, partitions))
+
+
+async def remove(cluster: ControllerCluster, path: str) -> None:
+    """By hand, with all that is below."""
+    session = cluster.controller.session
+    for name in await session.children(path):
+        await remove(cluster, f"{path}/{name}")
+    await session.delete(path)
+
+
+async def wish(cluster: ControllerCluster, topic: str) -> None:
+    await cluster.controller.zk.create_delete_topic(topic)
+
+
+async def expire(cluster: ControllerCluster, broker_id: str) -> None:
+    """The broker's session ends, and it opens another."""
+    session = cluster.brokers[int(broker_id)].session
+    session.expire()
+    await cluster.settle()
+    session.renew()
+
+
+async def show(cluster: ControllerCluster) -> None:
+    """Who is controller, what each broker knows, and what waits in the tree for the controller."""
+    session = cluster.controller.session
+    cluster.told.append(
+        f"controller {cluster.controller.broker_id} epoch {cluster.controller.controller.epoch}"
+    )
+    for broker in cluster.brokers.values():
+        hosts = [f"{b.broker_id}@{b.end_points[0].host}" for b in broker.metadata.alive_brokers()]
+        topics = " ".join(sorted(broker.metadata.topics()))
+        cluster.told.append(f"broker {broker.broker_id} knows {' '.join(hosts)} topics {topics}")
+    for root in ("/admin/delete_topics", "/log_dir_event_notification", "/isr_change_notification"):
+        cluster.told += [f"{root}/{name}" for name in await session.children(root)]
+
+
+def _partition(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
 
 
 async def create(cluster: ControllerCluster, name: str, *replicas: str) -> None:
@@ -122,7 +194,15 @@ async def join_isr(cluster: ControllerCluster, name: str, isr: str) -> None:
 COMMANDS: dict[str, Callable[..., Awaitable[None]]] = {
     "start": start,
     "kill": kill,
+    "bounce": bounce,
+    "move": move,
+    "expire": expire,
     "shut-down": shut_down,
+    "fail-replicas": fail_replicas,
+    "notify-isr": notify_isr,
+    "remove": remove,
+    "wish-delete": wish,
+    "show": show,
     "create": create,
     "grow": grow,
     "delete": delete,
