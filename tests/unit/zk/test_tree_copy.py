@@ -1,0 +1,249 @@
+"""One tree is brought into another: whole, repeatable, and never over what it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from kbroker.zk import tree_copy, zk_paths
+from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
+from kbroker.zk.tree_copy import UNFINISHED_COPY, CopyRefusedError
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.memory_tree_files import FixedClock
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "zookeeper" / "tree-3.9.2.jsonl"
+APACHE = {
+    node["path"]: node
+    for node in map(json.loads, GOLDEN.read_text().splitlines())
+    if node["path"] != "/"
+}
+
+
+def run(scenario: Callable[[TreeSession, TreeSession], Awaitable[None]]) -> None:
+    """With a source that Apache Kafka 3.9.2 wrote, its brokers stopped, and an empty target."""
+
+    async def main() -> None:
+        source = await tree_with(
+            {path: node["data"] for path, node in APACHE.items() if not node["ephemeral"]}
+        )
+        await scenario(source, EmbeddedTree(FixedClock()).session())
+
+    asyncio.run(main())
+
+
+async def tree_with(nodes: Mapping[str, str | None]) -> TreeSession:
+    session = EmbeddedTree(FixedClock()).session()
+    for path, data in nodes.items():
+        await session.create(path, None if data is None else data.encode(), make_parents=True)
+    return session
+
+
+async def copy(source: TreeSession, target: TreeSession, *, replace: bool = False) -> None:
+    images = [await tree_copy.read_tree(tree) for tree in (source, target)]
+    plan = tree_copy.plan_copy(*images, replace=replace)
+    if not plan.is_empty:
+        await tree_copy.carry_out(target, plan)
+
+
+async def nodes_of(tree: TreeSession) -> dict[str, bytes | None]:
+    return {
+        path: data for path, data, _ in tree._store.dump() if path != "/" and "changes/" not in path
+    }
+
+
+def test_everything_but_notifications_arrives_as_it_was() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        assert await source.children("/config/changes") != []
+        await copy(source, target)
+        assert await nodes_of(target) == await nodes_of(source)
+        assert await target.children("/config/changes") == []
+        assert not await tree_copy.is_unfinished(target)
+
+    run(scenario)
+
+
+def test_ephemeral_nodes_and_zookeepers_own_stay() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await source.create("/controller", b"{}", ephemeral=True)
+        await source.create("/zookeeper/quota", make_parents=True)
+        await copy(source, target)
+        assert await target.exists("/controller") is None
+        assert await target.exists("/zookeeper") is None
+
+    run(scenario)
+
+
+def test_broker_ids_go_on_where_the_source_was() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        given = [await ZkUtils(source, FixedClock()).generate_broker_id(1000) for _ in range(3)]
+        await copy(source, target)
+        assert given == [1001, 1002, 1003]
+        assert await ZkUtils(target, FixedClock()).generate_broker_id(1000) == 1004
+
+    run(scenario)
+
+
+def test_a_copy_of_what_is_there_writes_nothing() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await copy(source, target)
+        before = target._store.zxid
+        await copy(source, target)
+        assert target._store.zxid == before
+
+    run(scenario)
+
+
+def test_a_copy_that_broke_off_anywhere_is_marked_and_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        left = 1
+        write_all, write = target.multi_all, target.multi
+
+        async def some(transactions: Sequence[Sequence[Op]]) -> list[list[OpResult] | TreeError]:
+            nonlocal left
+            done = await write_all(transactions[:left])
+            left -= len(done)
+            if len(done) < len(transactions):
+                raise TreeUnavailableError("/")
+            return done
+
+        async def last(ops: Sequence[Op]) -> list[OpResult]:
+            if not left:
+                raise TreeUnavailableError("/")
+            return await write(ops)
+
+        monkeypatch.setattr(target, "multi_all", some)
+        monkeypatch.setattr(target, "multi", last)
+        broke_off = 0
+        for attempt in range(20):
+            left = 3 * attempt
+            try:
+                await copy(source, target)
+            except TreeUnavailableError:
+                broke_off += 1
+                assert (await tree_copy.is_unfinished(target)) is (attempt > 0)
+        assert broke_off > 3
+        assert await nodes_of(target) == await nodes_of(source)
+
+    run(scenario)
+
+
+def test_what_changed_in_the_source_after_a_copy_broke_off_arrives_too() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await copy(source, target)
+        await target.create(UNFINISHED_COPY, b'{"cluster_id":"gIZxejT-SZSX6UZp8i4DvA"}')
+        await source.set("/controller_epoch", b"77")
+        await source.create("/brokers/topics/new", b"{}")
+        await target.create("/brokers/topics/deleted/partitions/0", make_parents=True)
+        await copy(source, target)
+        assert await nodes_of(target) == await nodes_of(source)
+
+    run(scenario)
+
+
+def test_another_state_of_the_same_cluster_is_given_up_only_on_demand() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await copy(source, target)
+        await target.set("/controller_epoch", b"77")
+        with pytest.raises(
+            CopyRefusedError, match=r"1 nodes, such as /controller_epoch.*--replace"
+        ):
+            await copy(source, target)
+        assert (await target.get("/controller_epoch"))[0] == b"77"
+        await copy(source, target, replace=True)
+        assert await nodes_of(target) == await nodes_of(source)
+
+    run(scenario)
+
+
+async def refused(source: TreeSession, target: TreeSession, sentence: str) -> None:
+    before = [tree._store.zxid for tree in (source, target)]
+    with pytest.raises(CopyRefusedError, match=sentence):
+        await copy(source, target, replace=True)
+    assert [tree._store.zxid for tree in (source, target)] == before
+
+
+def test_another_cluster_is_never_written_over() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await target.create("/cluster/id", b'{"version":"1","id":"another"}', make_parents=True)
+        await refused(source, target, "the target holds cluster another")
+        await target.set("/cluster/id", b"{")
+        await refused(source, target, "id cannot be read: /cluster/id")
+
+    run(scenario)
+
+
+def test_a_copy_of_another_cluster_that_broke_off_is_never_written_over() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await target.create(UNFINISHED_COPY, b'{"cluster_id":"another"}')
+        await refused(source, target, "the target holds cluster another")
+        await refused(target, source, "the source holds no cluster")
+
+    run(scenario)
+
+
+def test_nodes_of_nobody_are_never_written_over() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await target.create("/hbase")
+        await refused(source, target, "the target is not empty, and of no cluster: .*/hbase")
+
+    run(scenario)
+
+
+def test_the_paths_of_a_broker_that_did_not_get_further_are_no_obstacle() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await ZkUtils(target, FixedClock()).create_persistent_paths()
+        await copy(source, target)
+        assert await nodes_of(target) == await nodes_of(source)
+
+    run(scenario)
+
+
+def test_nothing_is_copied_from_or_to_where_brokers_run() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await source.create("/brokers/ids/3", b"{}", ephemeral=True)
+        await refused(source, target, "brokers are running on the source: stop 3 first")
+        await source.delete("/brokers/ids/3")
+        await target.create("/brokers/ids", make_parents=True)
+        await target.create("/brokers/ids/4", b"{}", ephemeral=True)
+        await refused(source, target, "brokers are running on the target: stop 4 first")
+
+    run(scenario)
+
+
+def test_a_copy_that_broke_off_is_no_source() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await source.create(UNFINISHED_COPY, b'{"cluster_id":"gIZxejT-SZSX6UZp8i4DvA"}')
+        await refused(source, target, "the source is itself a copy that broke off")
+
+    run(scenario)
+
+
+def test_a_node_that_the_target_does_not_take_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await source.create("/brokers/topics/big", b"x" * 5000)
+        monkeypatch.setattr("kbroker.zk.embedded_tree.MAX_NODE_BYTES", 4000)
+        with pytest.raises(CopyRefusedError, match=r"/brokers/topics/big \(5000 bytes\)"):
+            await copy(source, target)
+        assert await tree_copy.is_unfinished(target)
+
+    run(scenario)
+
+
+def test_an_image_says_what_it_holds() -> None:
+    async def scenario(source: TreeSession, _target: TreeSession) -> None:
+        image = await tree_copy.read_tree(source)
+        topics = sorted(await source.children(zk_paths.TOPICS))
+        assert image.cluster_id == "gIZxejT-SZSX6UZp8i4DvA"
+        assert sorted(image.topics) == topics
+        assert image.partition_count == sum(path.endswith("/state") for path in APACHE)
+        assert image.partitions_without([0, 1]) == 0
+        assert 0 < image.partitions_without([0]) < image.partition_count
+
+    run(scenario)
