@@ -117,7 +117,10 @@ class Leadership:
         try:
             self._apply(topic_partition, topic_id, state, change)
         except KafkaError as error:
-            _log.warning("Leadership of %s not taken over: %s", topic_partition, error)
+            # A new controller tells everything again: what is known already is no trouble.
+            is_known = error.code is ErrorCode.STALE_CONTROLLER_EPOCH
+            level = logging.DEBUG if is_known else logging.WARNING
+            _log.log(level, "Leadership of %s not taken over: %s", topic_partition, error)
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.set_offline(topic_partition)
             return error.code

@@ -55,10 +55,10 @@ from kbroker.server.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.cluster_membership import ClusterMembership, MembershipParts
 from kbroker.server.cluster_tree import ClusterTree, OwnTree, tree_of
 from kbroker.server.controlled_shutdown import ControlledShutdown
-from kbroker.server.controller_requests import ControllerRequests
 from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.flush_threads import FlushThreads
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
+from kbroker.server.leadership_handover import LeadershipHandover
 from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
@@ -138,8 +138,8 @@ class KafkaServer:
             return
         if self.lifecycle.is_running:
             self.lifecycle.transition_to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
-            ask = self._controller_requests.controlled_shutdown
-            await ControlledShutdown(self._config.server, ask, self._clock).run()
+            shutdown = ControlledShutdown(self._config.server, self._handover.ask, self._clock)
+            await shutdown.run()
         self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
         await self._undo.aclose()
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
@@ -250,14 +250,14 @@ class KafkaServer:
             self.lifecycle.on_controller_activity,
             self._register,
         )
-        self._controller_requests = ControllerRequests(
-            self._controller, self._metadata, channels, zk, lambda: self.broker_epoch
-        )
         way = NodeToControllerChannel(
             identity.broker_id, self._controller, self._metadata.broker, channels.client
         )
         self._undo.callback(way.close)
         self._forwarding = ForwardingManager(way, self._waiter)
+        self._handover = LeadershipHandover(
+            identity.broker_id, lambda: self.broker_epoch, self._controller, way, zk.tree
+        )
         apis = KafkaApis(registry.load(), self._services())
         self._socket_server = SocketServer(
             config.socket_server, config.end_points(), apis.handle, clock
