@@ -26,6 +26,7 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from kbroker.zk.tree import (
+    MAX_NODE_BYTES,
     BadVersionError,
     CheckOp,
     CreateOp,
@@ -145,6 +146,9 @@ def write_request(ops: Sequence[Op], prefix: str) -> Request:
 
 def check_size(ops: Sequence[Op], prefix: str) -> None:
     """Raise NodeTooLargeError for a request that a server would not take."""
+    for index, op in enumerate(ops):
+        if isinstance(op, CreateOp | SetOp) and len(op.data or b"") > MAX_NODE_BYTES:
+            raise NodeTooLargeError(op.path, index)
     sizes = [_size_bytes(op, prefix) for op in ops]
     if sum(sizes) + _REQUEST_OVERHEAD_BYTES > MAX_REQUEST_BYTES:
         largest = max(range(len(sizes)), key=sizes.__getitem__)
