@@ -1,0 +1,264 @@
+"""A controller that has been replaced changes nothing any more, in the tree or on a broker, and
+brokers of an earlier life count for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from uuid import uuid4
+
+import pytest
+
+from kbroker.controller import kafka_controller
+from kbroker.controller.controller_responses import event_of_response
+from kbroker.controller.machines import events
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ReplicaAssignment, TopicPartition
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from kbroker.zk import zk_paths
+from kbroker.zk.zk_paths import TopicAssignment
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(kafka_controller, "GIVE_UP_BACKOFF_S", 0.0)
+    monkeypatch.setattr(kafka_controller, "RETRY_BACKOFF_S", 0.0)
+    caplog.set_level(logging.CRITICAL)
+
+
+def run(scenario: Callable[[ControllerCluster], Awaitable[None]], brokers: int = 3) -> None:
+    async def main() -> None:
+        cluster = ControllerCluster()
+        try:
+            for broker_id in range(brokers):
+                await cluster.start(broker_id)
+            await scenario(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())
+
+
+async def create(broker: FakeBroker, name: str, *replicas: int) -> None:
+    assignment = TopicAssignment(
+        topic_id=uuid4(), partitions={0: ReplicaAssignment(replicas=replicas)}
+    )
+    await broker.session.create(zk_paths.topic_path(name), zk_paths.encode_topic(assignment))
+
+
+async def pause(cluster: ControllerCluster, broker: FakeBroker) -> None:
+    """The process stands still (SIGSTOP) until its ephemeral nodes have gone; it knows nothing."""
+    broker.controller._queue.rest()
+    for path in (zk_paths.CONTROLLER, zk_paths.broker_path(broker.broker_id)):
+        await cluster.brokers[2].session.delete(path)
+    await cluster.settle()
+
+
+def test_a_controller_that_was_paused_writes_nothing_afterwards() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        zombie = cluster.brokers[0]
+        await pause(cluster, zombie)
+        assert zombie.controller.is_active  # or so it thinks
+        await create(cluster.brokers[1], "t", 1, 2)
+        await cluster.settle()
+        before = cluster.state()
+        # Its first event is one that makes it write: a broker has gone, as far as it can see.
+        zombie.controller._queue.drop(lambda _: True)
+        cluster.brokers[2].kill()
+        zombie.controller._queue.put(events.TopicChange())
+        zombie.controller._queue.put(events.BrokerChange())
+        zombie.controller._queue.wake()
+        await cluster.settle()
+
+        assert len(before) == 1
+        reign = cluster.controller.controller.epoch
+        assert reign > 1
+        assert not zombie.controller.is_active
+        assert all(f'"controller_epoch":{reign}' in state for state in cluster.state())
+
+    run(scenario)
+
+
+def test_requests_a_paused_controller_had_queued_are_refused_and_end_its_reign() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        zombie = cluster.brokers[0]
+        await create(zombie, "t", 1)
+        await cluster.settle()
+        assert zombie.controller.context is not None
+        await pause(cluster, zombie)
+        new = cluster.controller.controller.epoch if cluster.brokers.pop(0) else 0
+        zombie.controller._queue.drop(lambda _: True)
+        zombie.controller._queue.wake()
+        reign = zombie.controller._reign
+        assert reign is not None
+        cluster.requests.clear()
+        reign.changes._states.send_metadata([1], [TopicPartition("t", 0)])
+        await cluster.settle()
+        cluster.brokers[0] = zombie
+
+        refused = [r for _, r in cluster.requests if r.controller_epoch < new]
+        assert len(refused) == 1
+        assert not zombie.controller.is_active
+        assert zombie.controller.controller_id == cluster.controller.broker_id
+
+    run(scenario)
+
+
+def test_a_broker_that_knows_a_higher_epoch_than_the_tree_is_outdone() -> None:
+    """As after /controller_epoch was set back by hand."""
+
+    async def scenario(cluster: ControllerCluster) -> None:
+        cluster.brokers[1].controller_epoch = 4
+        await create(cluster.brokers[0], "t", 1)
+        for _ in range(10):
+            await asyncio.sleep(0.001)
+            await cluster.settle()
+        assert cluster.controller.controller.epoch >= 4
+        assert cluster.brokers[1].metadata.contains_topic("t")
+
+    run(scenario)
+
+
+def test_every_request_carries_the_epoch_of_the_broker_it_is_for() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        await create(cluster.brokers[0], "t", 1, 2)
+        await cluster.settle()
+        await cluster.brokers[0].zk.create_delete_topic("t")
+        await cluster.settle()
+        kinds = {type(request) for _, request in cluster.requests}
+        assert kinds == {LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest}
+        for broker_id, request in cluster.requests:
+            assert request.broker_epoch == cluster.brokers[broker_id].broker_epoch > 0
+
+    run(scenario)
+
+
+def test_an_answer_to_an_earlier_reign_is_ignored() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        controller = cluster.brokers[0].controller
+        await cluster.brokers[0].session.delete(zk_paths.CONTROLLER)
+        await cluster.settle()
+        old = LeaderAndIsrRequest(controller_epoch=1)
+        late = LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        epoch = cluster.controller.controller.epoch
+        for broker in cluster.brokers.values():
+            broker.controller._on_response(1, old, late)
+        await cluster.settle()
+        assert epoch == 2
+        assert cluster.controller.controller.epoch == 2
+        assert controller.controller_id == cluster.controller.broker_id
+
+    run(scenario)
+
+
+def test_a_controlled_shutdown_for_an_earlier_life_is_refused() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        controller = cluster.brokers[0].controller
+        epoch = cluster.brokers[1].broker_epoch
+        for wrong, code in (
+            ((1, epoch - 1), ErrorCode.STALE_BROKER_EPOCH),
+            ((7, 1), ErrorCode.BROKER_NOT_AVAILABLE),
+        ):
+            with pytest.raises(KafkaError) as refused:
+                await controller.controlled_shutdown(*wrong)
+            assert refused.value.code is code
+        assert controller.context is not None
+        assert controller.context.shutting_down == set()
+        assert await controller.controlled_shutdown(1, epoch) == []
+        assert await controller.controlled_shutdown(2) == []  # no epoch given
+        assert controller.context.shutting_down == {1, 2}
+
+    run(scenario)
+
+
+def test_a_broker_that_is_not_controller_refuses_a_controlled_shutdown() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        with pytest.raises(KafkaError) as refused:
+            await cluster.brokers[1].controller.controlled_shutdown(1)
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    run(scenario)
+
+
+def test_partitions_nobody_else_can_lead_are_named_and_lone_ones_are_not() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        controller = cluster.brokers[0]
+        for name, *replicas in (("shared", 1, 2), ("lone", 1)):
+            await create(controller, name, *replicas)
+        await cluster.settle()
+        cluster.brokers[2].kill()  # leaves the ISR
+        await cluster.settle()
+        left = await controller.controller.controlled_shutdown(1)
+        assert left == [TopicPartition("shared", 0)]
+
+    run(scenario)
+
+
+def leader_and_isr(*partitions: TopicPartition) -> LeaderAndIsrRequest:
+    return LeaderAndIsrRequest(
+        controller_epoch=3,
+        topic_states=[
+            LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=partition.topic, topic_id=uuid4())
+            for partition in partitions
+        ],
+    )
+
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+def test_an_answer_says_which_replicas_work(by_name: bool) -> None:
+    request = leader_and_isr(T0)
+    codes = {0: ErrorCode.KAFKA_STORAGE_ERROR, 1: ErrorCode.NONE, 2: ErrorCode.UNKNOWN_SERVER_ERROR}
+    errors = [
+        LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+            topic_name="t" if by_name else "", partition_index=index, error_code=code
+        )
+        for index, code in codes.items()
+    ]
+    response = LeaderAndIsrResponse()
+    if by_name:  # before version 5
+        response.partition_errors = errors
+    else:
+        topic_id = request.topic_states[0].topic_id
+        response.topics = [
+            LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=errors)
+        ]
+    event = event_of_response(1, request, response)
+    assert event == events.LeaderAndIsrResponseReceived(1, frozenset({T0}), frozenset({T1}))
+
+
+@pytest.mark.parametrize(
+    ("request_type", "response"),
+    [
+        (LeaderAndIsrRequest, LeaderAndIsrResponse(error_code=11)),
+        (UpdateMetadataRequest, UpdateMetadataResponse(error_code=11)),
+        (StopReplicaRequest, StopReplicaResponse(error_code=11)),
+    ],
+)
+def test_a_stale_epoch_in_any_answer_ends_the_reign(request_type, response) -> None:
+    request = request_type(controller_epoch=3)
+    assert event_of_response(1, request, response) == events.ControllerFenced(3)
+
+
+def test_a_refused_request_of_an_earlier_life_of_the_broker_says_nothing_of_its_replicas() -> None:
+    response = LeaderAndIsrResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    assert event_of_response(1, leader_and_isr(T0), response) is None
+
+
+def test_all_replicas_of_a_refused_deletion_have_failed() -> None:
+    states = [
+        StopReplicaRequest.StopReplicaPartitionState(partition_index=index, delete_partition=delete)
+        for index, delete in ((0, True), (1, False))
+    ]
+    topic = StopReplicaRequest.StopReplicaTopicState(topic_name="t", partition_states=states)
+    request = StopReplicaRequest(controller_epoch=3, topic_states=[topic])
+    response = StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    event = event_of_response(1, request, response)
+    assert event == events.TopicDeletionStopReplicaResponseReceived(1, frozenset(), frozenset({T0}))
