@@ -1,0 +1,345 @@
+"""Several brokers in one process over one tree: topics spread over them, asked through any of them,
+and what happens to the others when one is stopped or killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ErrorCode
+from kbroker.log.log_directory import LogDirectoryError
+from kbroker.network.broker_client import BrokerClient
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
+from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.schema import Message
+from kbroker.record.record_batch import Record, build
+from kbroker.server.cluster_tree import SharedTree
+from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.local_cluster import LocalCluster
+from kbroker.server.local_configs import configs_of_brokers
+from kbroker.server.start_error import BrokerIdInUseError, StartError
+
+BROKERS = 3
+PATIENCE_S = 30.0
+
+
+class Cluster:
+    """A running cluster and a client of it."""
+
+    def __init__(self, local: LocalCluster) -> None:
+        self.local = local
+
+    def server(self, number: int) -> KafkaServer:
+        server = self.local.servers[number]
+        assert server is not None
+        return server
+
+    @property
+    def controller(self) -> int:
+        return next(n for n, s in enumerate(self.local.servers) if s and s.is_controller)
+
+    async def ask(self, number: int, request: Message, highest_version: int | None = None) -> Any:
+        client = BrokerClient(self.server(number).end_points[0], "test", 20_000)
+        try:
+            return await client.send(request, highest_version=highest_version)
+        finally:
+            client.close()
+
+    async def create(self, topic: str, partitions: int, through: int = 0) -> ErrorCode:
+        request = CreateTopicsRequest(
+            topics=[
+                CreateTopicsRequest.CreatableTopic(
+                    name=topic, num_partitions=partitions, replication_factor=1
+                )
+            ],
+            timeout_ms=20_000,
+        )
+        return ErrorCode((await self.ask(through, request)).topics[0].error_code)
+
+    async def leaders(self, through: int, topic: str) -> dict[int, int]:
+        """Leader by partition, as one broker tells it."""
+        asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
+        answer = await self.ask(
+            through, MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9
+        )
+        return {p.partition_index: p.leader_id for p in answer.topics[0].partitions}
+
+    async def produce(self, number: int, topic: str, partition: int, value: bytes) -> ErrorCode:
+        batch = build([Record(0, int(time.time() * 1000), b"k", value)])
+        data = ProduceRequest.PartitionProduceData(
+            index=partition, records=memoryview(bytearray(batch))
+        )
+        topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
+        request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
+        answer = await self.ask(number, request, 9)
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    async def end_offset(self, number: int, topic: str, partition: int) -> tuple[ErrorCode, int]:
+        asked = FetchRequest.FetchTopic(
+            topic=topic,
+            partitions=[
+                FetchRequest.FetchPartition(
+                    partition=partition, fetch_offset=0, partition_max_bytes=1_000_000
+                )
+            ],
+        )
+        answer = await self.ask(number, FetchRequest(max_wait_ms=0, topics=[asked]), 11)
+        found = answer.responses[0].partitions[0]
+        return ErrorCode(found.error_code), found.high_watermark
+
+    async def coordinator(self, number: int, group: str) -> int:
+        async def find() -> int | None:
+            answer = await self.ask(number, FindCoordinatorRequest(key=group), 3)
+            return None if answer.error_code else int(answer.node_id)
+
+        return int(await until(find))
+
+
+async def until(find: Callable[[], Awaitable[Any]]) -> Any:
+    """The first thing found that is not None."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await find()) is None:  # noqa: ASYNC110  over a connection
+            await asyncio.sleep(0.02)
+        return found
+
+
+def run(directory: Path, main: Callable[[Cluster], Awaitable[None]], **settings: str) -> None:
+    async def with_cluster() -> None:
+        values = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        config = KafkaConfig.for_profile("dev", values | settings)
+        local = LocalCluster(configs_of_brokers(config, BROKERS), str(directory))
+        await local.startup()
+        try:
+            await main(Cluster(local))
+        finally:
+            await local.shutdown()
+
+    asyncio.run(with_cluster())
+
+
+def test_every_broker_tells_the_same_and_each_leads_its_share(tmp_path: Path) -> None:
+    async def main(cluster: Cluster) -> None:
+        follower = (cluster.controller + 1) % BROKERS
+
+        assert await cluster.create("t", 6, through=follower) is ErrorCode.NONE
+
+        leaders = await cluster.leaders(0, "t")
+        assert sorted(leaders.values()) == [0, 0, 1, 1, 2, 2]
+        for number in range(1, BROKERS):
+            assert await until(lambda n=number: same(cluster, n, leaders))
+        for partition, leader in leaders.items():
+            other = (leader + 1) % BROKERS
+            assert await cluster.produce(other, "t", partition, b"v") is (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER
+            )
+            assert await cluster.produce(leader, "t", partition, b"v") is ErrorCode.NONE
+            assert await cluster.end_offset(leader, "t", partition) == (ErrorCode.NONE, 1)
+
+    async def same(cluster: Cluster, number: int, leaders: dict[int, int]) -> bool | None:
+        return await cluster.leaders(number, "t") == leaders or None
+
+    run(tmp_path, main)
+
+
+def test_groups_have_their_coordinators_on_different_brokers(tmp_path: Path) -> None:
+    async def main(cluster: Cluster) -> None:
+        assert await cluster.create("t", 1) is ErrorCode.NONE
+        groups = [f"group-{n}" for n in range(12)]
+
+        homes = {group: await cluster.coordinator(0, group) for group in groups}
+
+        assert set(homes.values()) == {0, 1, 2}
+        for group, home in homes.items():
+            assert await cluster.coordinator((home + 1) % BROKERS, group) == home
+            commit = OffsetCommitRequest(
+                group_id=group,
+                topics=[
+                    OffsetCommitRequest.OffsetCommitRequestTopic(
+                        name="t",
+                        partitions=[
+                            OffsetCommitRequest.OffsetCommitRequestPartition(
+                                partition_index=0, committed_offset=home
+                            )
+                        ],
+                    )
+                ],
+            )
+            answer = await until(lambda h=home, c=commit: committed(cluster, h, c))
+            assert answer is ErrorCode.NONE
+            wrong = await cluster.ask((home + 1) % BROKERS, commit, 7)
+            assert wrong.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+            fetch = OffsetFetchRequest(
+                group_id=group,
+                topics=[
+                    OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=[0])
+                ],
+            )
+            found = await cluster.ask(home, fetch, 7)
+            assert found.topics[0].partitions[0].committed_offset == home
+
+    async def committed(cluster: Cluster, home: int, commit: Message) -> ErrorCode | None:
+        answer = await cluster.ask(home, commit, 7)
+        code = ErrorCode(answer.topics[0].partitions[0].error_code)
+        return None if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
+
+    run(tmp_path, main)
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_when_the_controller_goes_another_one_takes_over_and_its_partitions_come_back_with_it(
+    tmp_path: Path, how: str
+) -> None:
+    async def main(cluster: Cluster) -> None:
+        assert await cluster.create("t", 3) is ErrorCode.NONE
+        leaders = await cluster.leaders(0, "t")
+        first = cluster.controller
+        epoch = cluster.server(first).broker_epoch
+        partition = next(p for p, leader in leaders.items() if leader == first)
+        assert await cluster.produce(first, "t", partition, b"kept") is ErrorCode.NONE
+
+        if how == "stopped":
+            await cluster.local.stop_broker(first)
+        else:
+            await cluster.local.kill_broker(first)
+
+        second = await until(lambda: new_controller(cluster, first))
+        offline = await until(lambda: leader_of(cluster, second, partition, -1))
+        assert offline == -1
+        assert await cluster.create("meanwhile", 2, through=second) is ErrorCode.NONE
+
+        server = await cluster.local.start_broker(first)
+
+        assert server.broker_epoch > epoch
+        assert cluster.controller == second
+        assert await until(lambda: leader_of(cluster, second, partition, first)) == first
+        assert await cluster.end_offset(first, "t", partition) == (ErrorCode.NONE, 1)
+        assert set((await cluster.leaders(first, "meanwhile")).values()) == {
+            n for n in range(BROKERS) if n != first
+        }
+
+    async def new_controller(cluster: Cluster, first: int) -> int | None:
+        return next((n for n, s in enumerate(cluster.local.servers) if s and s.is_controller), None)
+
+    async def leader_of(
+        cluster: Cluster, through: int, partition: int, expected: int
+    ) -> int | None:
+        leader = (await cluster.leaders(through, "t"))[partition]
+        return leader if leader == expected else None
+
+    run(tmp_path, main)
+
+
+def test_a_cluster_comes_back_with_all_it_had(tmp_path: Path) -> None:
+    async def fill(cluster: Cluster) -> None:
+        assert await cluster.create("t", 3) is ErrorCode.NONE
+        for partition, leader in (await cluster.leaders(0, "t")).items():
+            assert await cluster.produce(leader, "t", partition, b"v") is ErrorCode.NONE
+
+    async def look(cluster: Cluster) -> None:
+        # At once: a broker that serves leads what only it can lead.
+        for partition, leader in (await cluster.leaders(2, "t")).items():
+            assert await cluster.end_offset(leader, "t", partition) == (ErrorCode.NONE, 1)
+
+    run(tmp_path, fill)
+    assert sorted(path.name for path in tmp_path.glob("broker-*")) == [
+        "broker-0", "broker-1", "broker-2"
+    ]  # fmt: skip
+    run(tmp_path, look)
+
+
+def test_a_session_that_ends_is_followed_by_a_registration_of_a_new_epoch(tmp_path: Path) -> None:
+    async def main(cluster: Cluster) -> None:
+        assert await cluster.create("t", 3) is ErrorCode.NONE
+        number = (cluster.controller + 1) % BROKERS
+        server = cluster.server(number)
+        partition = next(p for p, n in (await cluster.leaders(0, "t")).items() if n == number)
+        epoch = server.broker_epoch
+        session: Any = server._zk.tree
+
+        session.suspend()
+        assert await cluster.produce(number, "t", partition, b"1") is ErrorCode.NONE
+        session.expire()
+        session.renew()
+
+        async def registered() -> bool | None:
+            return server.broker_epoch > epoch or None
+
+        async def produced() -> bool | None:
+            return await cluster.produce(number, "t", partition, b"2") is ErrorCode.NONE or None
+
+        assert await until(registered)
+        assert await until(produced)
+        assert server.failure is None
+
+    run(tmp_path, main)
+
+
+def test_a_broker_whose_id_another_one_has_taken_stops_with_a_sentence(tmp_path: Path) -> None:
+    async def main(cluster: Cluster) -> None:
+        server = cluster.server(2)
+        session: Any = server._zk.tree
+        session.expire()
+        other = KafkaServer(
+            KafkaConfig.for_profile(
+                "dev",
+                {
+                    "broker.id": "2",
+                    "log.dirs": str(tmp_path / "other"),
+                    "listeners": "PLAINTEXT://127.0.0.1:0",
+                },
+            ),
+            tree=SharedTree(cluster.local.store, "the tree"),
+        )
+        await other.startup()
+        session.renew()
+        async with asyncio.timeout(PATIENCE_S):
+            await cluster.local.failed.wait()
+
+        assert isinstance(cluster.local.failure, BrokerIdInUseError)
+        assert "broker.id 2 is in use by a running broker" in str(cluster.local.failure)
+        await other.shutdown()
+
+    run(tmp_path, main)
+
+
+def test_a_broker_that_cannot_start_stops_all_with_its_sentence(tmp_path: Path) -> None:
+    async def main() -> LocalCluster:
+        values = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+        configs = configs_of_brokers(KafkaConfig.for_profile("dev", values), BROKERS)
+        (tmp_path / "broker-1").write_text("no directory")
+        local = LocalCluster(configs, str(tmp_path))
+        with pytest.raises(LogDirectoryError, match=f"Data directory {tmp_path}/broker-1 cannot"):
+            await local.startup()
+        return local
+
+    local = asyncio.run(main())
+
+    assert local.servers == [None] * BROKERS
+    assert local.failure is None
+
+
+def test_the_directory_of_a_single_broker_is_not_made_that_of_a_cluster(tmp_path: Path) -> None:
+    values = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
+    config = KafkaConfig.for_profile("dev", values)
+
+    async def main() -> None:
+        single = KafkaServer(config)
+        await single.startup()
+        await single.shutdown()
+        local = LocalCluster(configs_of_brokers(config, BROKERS), str(tmp_path))
+        with pytest.raises((LogDirectoryError, StartError), match="is that of a single broker"):
+            await local.startup()
+
+    asyncio.run(main())
