@@ -185,6 +185,20 @@ class TopicAdmin:
             await self._wait(results, self._is_led, timeout_ms)
         return results
 
+    async def wait_for_leaders(
+        self, leaders: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> list[TopicPartition]:
+        """Wait until this broker's metadata shows these leaders.
+
+        Returns the partitions for which the time was too short.
+        """
+
+        def late() -> list[TopicPartition]:
+            return [p for p, leader in leaders.items() if self._leader(p) != leader]
+
+        await self._waiter.wait_until(lambda: not late(), timeout_ms)
+        return late()
+
     async def close(self) -> None:
         """Give up automatic creations that are under way."""
         tasks = list(self._auto_creations.values())
@@ -399,6 +413,10 @@ class TopicAdmin:
             if state is None or state.leader == NO_LEADER:
                 return False
         return True
+
+    def _leader(self, partition: TopicPartition) -> int:
+        state = self._metadata.partition_state(partition)
+        return NO_LEADER if state is None else state.leader
 
     def _is_gone(self, result: TopicResult) -> bool:
         return not self._metadata.contains_topic(result.name)
