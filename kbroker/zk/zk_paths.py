@@ -304,7 +304,7 @@ def encode_partition_state(state: LeaderAndIsr, controller_epoch: int) -> bytes:
     # Written by hand: it is the node written most, and the format is fixed.
     return (
         f'{{"controller_epoch":{controller_epoch},"leader":{state.leader},"version":1,'
-        f'"leader_epoch":{state.leader_epoch},{recovery}"isr":[{isr}]}}'
+        f'{recovery}"leader_epoch":{state.leader_epoch},"isr":[{isr}]}}'
     ).encode()
 
 

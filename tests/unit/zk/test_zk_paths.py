@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.model import Broker, EndPoint, LeaderAndIsr
+from kbroker.model import RECOVERING, Broker, EndPoint, LeaderAndIsr
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import ProducerIdBlock, ZnodeFormatError
 
@@ -30,6 +30,16 @@ def test_partition_states_are_read_and_written_to_the_byte(path: str) -> None:
     written = zk_paths.encode_partition_state(state.leader_and_isr, state.controller_epoch)
     assert written == NODES[path]
     assert state.leader_and_isr.partition_epoch == 3
+
+
+def test_a_leader_that_recovers_is_marked_as_kafka_marks_it() -> None:
+    written = (
+        b'{"controller_epoch":1,"leader":0,"version":1,"leader_recovery_state":1,'
+        b'"leader_epoch":3,"isr":[0]}'
+    )
+    state = zk_paths.decode_partition_state("/path", written, version=3)
+    assert state.leader_and_isr.leader_recovery_state == RECOVERING
+    assert zk_paths.encode_partition_state(state.leader_and_isr, 1) == written
 
 
 @pytest.mark.parametrize(
