@@ -86,7 +86,7 @@ class ControlRequests:
         async with self._turn:
             refusal = self._refusal(grouped)
             if refusal is not ErrorCode.NONE:
-                return LeaderAndIsrResponse(error_code=refusal)
+                return _refused(grouped, refusal)
             await self._load_settings(
                 TopicPartition(topic.topic_name, partition.partition_index)
                 for topic in grouped.topic_states
@@ -202,6 +202,25 @@ class ControlRequests:
                 whole.partition_errors.extend(response.partition_errors)
                 await asyncio.sleep(0)
         return whole
+
+
+def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+    """The refusal of a whole request, which Kafka says for each of its partitions too."""
+    response = LeaderAndIsrResponse(error_code=code)
+    for topic in request.topic_states:
+        errors = [
+            LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                topic_name=topic.topic_name, partition_index=state.partition_index, error_code=code
+            )
+            for state in topic.partition_states
+        ]
+        response.partition_errors.extend(errors)
+        response.topics.append(
+            LeaderAndIsrResponse.LeaderAndIsrTopicError(
+                topic_id=topic.topic_id, partition_errors=errors
+            )
+        )
+    return response
 
 
 def _slices(items: list[T]) -> Iterator[list[T]]:

@@ -207,6 +207,19 @@ def test_a_controller_that_was_replaced_is_refused(request_of: Any) -> None:
     assert replicas.epochs == []
 
 
+@pytest.mark.parametrize("version", range(8))
+def test_a_refused_leader_and_isr_names_its_partitions(version: int) -> None:
+    request = leader_and_isr(broker_epoch=OWN_EPOCH - 1, partitions=3)
+
+    answer = received(send(CountingReplicas(), request)[0], version)
+
+    topics = [error for topic in answer.topics for error in topic.partition_errors]
+    errors = topics if version >= 5 else answer.partition_errors
+    assert [(e.partition_index, e.error_code) for e in errors] == [
+        (index, ErrorCode.STALE_BROKER_EPOCH) for index in range(3)
+    ]
+
+
 @pytest.mark.parametrize("kind", [LeaderAndIsrRequest, StopReplicaRequest])
 def test_a_request_without_partitions_makes_its_controller_known(kind: Any) -> None:
     replicas = CountingReplicas()
