@@ -103,13 +103,11 @@ class ReplicationConfig(ConfigGroup):
         True,
         "Give leadership back to preferred replicas from time to time.",
         importance="high",
-        support="not yet",
     )
     leader_imbalance_per_broker_percentage: int = define(
         10,
         "Share of lost leaderships that starts a rebalance.",
         importance="high",
-        support="not yet",
     )
     leader_imbalance_check_interval_seconds: int = define(
         300,
@@ -117,5 +115,4 @@ class ReplicationConfig(ConfigGroup):
         type=ConfigType.LONG,
         at_least=1,
         importance="high",
-        support="not yet",
     )

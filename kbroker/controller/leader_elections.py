@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kbroker.config.replication_config import ReplicationConfig
 from kbroker.controller.cluster_watches import ClusterWatches
 from kbroker.controller.machines.election_request import (
     AutoPreferredReplicaLeaderElection,
@@ -46,6 +47,15 @@ class LeaderBalanceSettings:
 
     check_interval_s: float | None = None
     imbalance_per_broker_percentage: int = 10
+
+    @classmethod
+    def of(cls, config: ReplicationConfig) -> LeaderBalanceSettings:
+        """What the broker's settings say."""
+        is_on = config.auto_leader_rebalance_enable
+        return cls(
+            check_interval_s=config.leader_imbalance_check_interval_seconds if is_on else None,
+            imbalance_per_broker_percentage=config.leader_imbalance_per_broker_percentage,
+        )
 
 
 NO_LEADER_BALANCE = LeaderBalanceSettings()

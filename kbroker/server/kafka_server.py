@@ -27,6 +27,7 @@ from kbroker.controller.control_requests import ControlRequests
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
 from kbroker.controller.forwarding_manager import ForwardingManager
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.controller.leader_elections import LeaderBalanceSettings
 from kbroker.controller.log_dir_events import LogDirEvents
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.node_to_controller_channel import NodeToControllerChannel
@@ -63,6 +64,13 @@ from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
+from kbroker.server.tree_location import (
+    TreeLocation,
+    check_copied,
+    check_ensemble_tree,
+    check_own_tree,
+    remember_ensemble,
+)
 from kbroker.zk.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ZkUtils
@@ -186,8 +194,12 @@ class KafkaServer:
             ),
             self._file_system,
         )
+        directories = config.log.data_directories()
         if own_directory is not None:
+            check_own_tree(self._file_system, directories)
             adoption.check_agreed()
+        elif tree.is_ensemble:
+            check_ensemble_tree(self._file_system, directories, str(config.zk.zookeeper_connect))
         self._logs = LogManager(
             config.log.data_directories(),
             config.log,
@@ -202,6 +214,7 @@ class KafkaServer:
             tree.on_failure = lambda error: self._logs.fail_directory(tree.own_directory, error)
         self._undo.push_async_callback(tree.close)
         self._zk = ZkUtils(await tree.open(), self._clock)
+        await check_copied(self._zk.tree, str(tree))
         if own_directory is None:
             await check_cluster(self._zk, meta, config.log.data_directories()[0], str(tree))
         await self._zk.create_persistent_paths()
@@ -212,6 +225,10 @@ class KafkaServer:
         self._identity = await settle_identity(
             config, self._zk, meta, self._wanted_cluster_id, is_ensemble=tree.is_ensemble
         )
+        if tree.is_ensemble:
+            connect, cluster_id = str(config.zk.zookeeper_connect), self._identity.cluster_id
+            location = TreeLocation(connect, cluster_id)
+            remember_ensemble(self._file_system, directories, location)
         self._config = config_of_broker(config, self._identity.broker_id)
 
     def _assemble(self) -> None:
@@ -244,6 +261,7 @@ class KafkaServer:
                 broker_id=identity.broker_id,
                 delete_topic_enable=config.server.delete_topic_enable,
                 unclean_leader_election_enable=config.replication.unclean_leader_election_enable,
+                leader_balance=LeaderBalanceSettings.of(config.replication),
             ),
             zk,
             channels.connect,
