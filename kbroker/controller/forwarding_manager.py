@@ -1,7 +1,9 @@
 """ForwardingManager: a client's request on its way to the controller, and the way back (KIP-590).
 
 Law: the client sees what it would see had it asked the controller itself: its own version, its own
-correlation id, and answers only after this broker knows of what was done.
+correlation id, and answers only after this broker knows of what was done. What an attempt whose
+answer was lost may have done itself is no refusal: REQUEST_TIMED_OUT leaves open whether it was
+done, and clients ask again.
 
 Between our brokers requests travel in an Envelope, with the client's principal and address. Apache
 Kafka 3.9 lists Envelope with ZooKeeper too, but closes the connection on it: such a controller is
@@ -22,12 +24,16 @@ from kbroker.controller.node_to_controller_channel import NodeToControllerChanne
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.model import Broker
 from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.declaration import field_specs
 from kbroker.protocol.error_response import error_codes
 from kbroker.protocol.header import (
     RequestHeader,
     decode_response_header,
     encode_request_header,
 )
+from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.envelope import (
     DefaultPrincipalData,
     EnvelopeRequest,
@@ -42,6 +48,14 @@ PRINCIPAL_VERSION = 0
 MIN_TIMEOUT_MS = 1_000  # of clients that do not wait for what they ask for
 MAX_TIMEOUT_MS = 60_000
 SHOWN_TIMEOUT_MS = 5_000  # then the answer leaves, although this broker has not heard of it
+
+# What a change that is asked for twice is refused with, had the first attempt done it.
+_IS_DONE_ALREADY: dict[type[Message], ErrorCode] = {
+    CreateTopicsRequest: ErrorCode.TOPIC_ALREADY_EXISTS,
+    CreatePartitionsRequest: ErrorCode.INVALID_PARTITIONS,
+    DeleteTopicsRequest: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+_DOUBT = "An earlier attempt, whose answer was lost, may have done it. Look, or ask again."
 
 
 class ForwardingManager:
@@ -60,13 +74,17 @@ class ForwardingManager:
         now.
 
         Raises KafkaError NOT_CONTROLLER when there was nobody to ask in the time that the request
-        gives, REQUEST_TIMED_OUT when the answer was lost.
+        gives, REQUEST_TIMED_OUT when the answer was lost, or the one asked lost its seat to this
+        broker.
         """
         asked_ms = getattr(request, "timeout_ms", MAX_TIMEOUT_MS)
         timeout_ms = min(max(asked_ms, MIN_TIMEOUT_MS), MAX_TIMEOUT_MS)
         envelope = _envelope(header, connection, request)
+        attempts = 0
 
         async def question(client: PeerClient, left_ms: float) -> Any:
+            nonlocal attempts
+            attempts += 1
             controller = self._channel.target
             if controller is None or controller != self._without_envelopes:
                 try:
@@ -80,7 +98,12 @@ class ForwardingManager:
             self._without_envelopes = controller
             return answer
 
-        return await self._channel.ask(question, timeout_ms)
+        answer = await self._channel.ask(question, timeout_ms)
+        if answer is None and attempts:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, _DOUBT)
+        if attempts > 1:
+            _doubt(request, answer)
+        return answer
 
     async def wait_until_shown(self, is_shown: Callable[[], bool]) -> None:
         """Return when this broker's metadata is as wished, or after a while."""
@@ -131,6 +154,17 @@ async def _enveloped(
         return decode(response_class(type(request)), header.api_version, data, offset)[0]
     except ProtocolError as error:
         raise ConnectionError(f"the controller's answer is none: {error}") from error
+
+
+def _doubt(request: Message, response: Message) -> None:
+    """Leave open what an earlier attempt may have done, instead of calling it refused."""
+    is_done = _IS_DONE_ALREADY.get(type(request))
+    for field in field_specs(type(response)):
+        if field.struct is None or not field.is_array:
+            continue
+        for entry in getattr(response, field.name):
+            if entry.error_code == is_done:
+                entry.error_code, entry.error_message = ErrorCode.REQUEST_TIMED_OUT, _DOUBT
 
 
 def _check_controller(response: Message) -> None:
