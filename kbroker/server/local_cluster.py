@@ -20,6 +20,7 @@ from kbroker.server.local_configs import listeners_of, with_values
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_files import TreeDirectory
+from kbroker.server.tree_location import check_own_tree
 from kbroker.zk.embedded_tree import EmbeddedTree
 
 
@@ -131,6 +132,7 @@ class LocalCluster:
                 f"Data directory {self._directory} is that of a single broker: start it without "
                 "--brokers, or give the cluster another directory"
             )
+        check_own_tree(self._file_system, [self._directory])
         files = TreeDirectory(self._file_system, self._directory)
         self._store = EmbeddedTree(SystemClock(), files)
 
