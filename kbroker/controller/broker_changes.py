@@ -22,6 +22,7 @@ from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.topic_deletions import TopicDeletions
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import Broker, TopicPartition
+from kbroker.zk import zk_paths
 from kbroker.zk.zk_notifications import ZkNotifications
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class BrokerChanges:
     async def read(self) -> None:
         """Take the registered brokers over, with a channel to each."""
         context = self._context
-        found = {broker.broker_id: broker for broker in await self._all_brokers()}
+        found = await self._registered()
         bounced = [b for b, known in context.live_brokers.items() if _differs(known, found.get(b))]
         self._forget_past(bounced)
         context.live_brokers = found
@@ -69,7 +70,7 @@ class BrokerChanges:
     async def on_change(self, _event: events.BrokerChange | None = None) -> None:
         """Compare the registrations with those known."""
         context = self._context
-        found = {broker.broker_id: broker for broker in await self._all_brokers()}
+        found = await self._registered()
         known = context.live_brokers
         gone = [b for b in known if _differs(known[b], found.get(b))]
         come = [b for b in found if _differs(found[b], known.get(b))]
@@ -106,8 +107,17 @@ class BrokerChanges:
             self._states.channels.update_broker(broker)
             self._states.send_metadata(self._context.live_brokers)
 
-    async def _all_brokers(self) -> list[Broker]:
-        return await self._zk.all_brokers(self._watches.brokers, self._watches.broker)
+    async def _registered(self) -> dict[int, Broker]:
+        """All registered brokers; one whose node was spoilt by hand stays what it was."""
+        watches = self._watches
+        brokers = await self._zk.all_brokers(watches.brokers, watches.broker)
+        found = {broker.broker_id: broker for broker in brokers}
+        for broker_id, known in self._context.live_brokers.items():
+            if broker_id not in found:
+                stat = await self._zk.tree.exists(zk_paths.broker_path(broker_id))
+                if stat is not None and stat.czxid == known.epoch:
+                    found[broker_id] = known
+        return found
 
     def _forget_past(self, gone: Iterable[int]) -> None:
         """What was known of an earlier life says nothing of the next one."""
@@ -140,7 +150,7 @@ class BrokerChanges:
     async def _on_startup(self, come: list[int]) -> None:
         context = self._context
         self._states.send_metadata(b for b in context.live_brokers if b not in come)
-        self._states.send_metadata(come, context.leadership)
+        self._states.send_full_metadata(come)
         await self._replicas_work(context.replicas_on(come))
         await self._reassignments.resume_on(come)
 
@@ -176,7 +186,7 @@ class BrokerChanges:
         One that works again may lead at once; Kafka lets it wait until a broker starts.
         """
         context = self._context
-        if event.broker_id not in context.live_brokers:
+        if not context.is_registered(event.broker_id, event.broker_epoch):
             return
         failed_before = context.replicas_on_failed_dirs
         mended = [r for p in event.online if (r := Replica(p, event.broker_id)) in failed_before]

@@ -13,6 +13,7 @@ from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.replication.metadata_cache import FULL_UPDATE
 
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 1))
 IDS = {"a": UUID(int=1), "b": UUID(int=2)}
@@ -186,3 +187,27 @@ def test_metadata_without_partitions_still_tells_of_the_brokers() -> None:
     (merged,) = merge_requests([request])
     assert isinstance(merged, UpdateMetadataRequest)
     assert [broker.id for broker in merged.live_brokers] == [0, 1, 2]
+
+
+def test_what_a_full_update_does_not_name_stays_gone() -> None:
+    first, full, later = (metadata(TopicPartition(name, 0), 1) for name in ("a", "b", "a"))
+    full.type = FULL_UPDATE
+
+    (of_both,) = merge_requests([first, full])
+    (of_all,) = merge_requests([first, full, later])
+
+    assert isinstance(of_both, UpdateMetadataRequest)
+    assert isinstance(of_all, UpdateMetadataRequest)
+    assert (of_both.type, of_all.type) == (FULL_UPDATE, FULL_UPDATE)
+    assert [topic.topic_name for topic in of_both.topic_states] == ["b"]
+    assert [topic.topic_name for topic in of_all.topic_states] == ["b", "a"]
+
+
+def test_requests_that_are_merged_are_not_changed_themselves() -> None:
+    """One of them may be on its way to the broker, or to another one."""
+    first, last = lead(A0, 1, is_new=True), lead(A0, 2)
+    deleting, stopping = stop(A0, 1, delete=True), stop(A0, 2)
+    merge_requests([deleting, stopping, first, last])
+    assert not last.topic_states[0].partition_states[0].is_new
+    assert not stopping.topic_states[0].partition_states[0].delete_partition
+    assert len(last.live_leaders) == 1
