@@ -123,7 +123,7 @@ class ClusterChanges:
         context = self.context
         self._states.replicas.initialize()
         replicas = context.replicas_of(context.all_partitions())
-        self._states.replicas_online(r for r in replicas if context.is_replica_online(r))
+        self._states.all_replicas_online(r for r in replicas if context.is_replica_online(r))
         await self._states.replicas_offline(
             [r for r in replicas if not context.is_replica_online(r)]
         )

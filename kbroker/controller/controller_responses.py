@@ -52,7 +52,9 @@ def _leader_and_isr_outcome(
             log.debug("broker %d: %s: %s", broker_id, partition, ErrorCode(code).name)
     if not offline and not online:
         return None
-    return events.LeaderAndIsrResponseReceived(broker_id, frozenset(offline), frozenset(online))
+    return events.LeaderAndIsrResponseReceived(
+        broker_id, request.broker_epoch, frozenset(offline), frozenset(online)
+    )
 
 
 def _partition_errors(
@@ -89,5 +91,5 @@ def _deletion_outcome(
             if error.error_code != ErrorCode.NONE
         } & asked
     return events.TopicDeletionStopReplicaResponseReceived(
-        broker_id, frozenset(asked - failed), frozenset(failed)
+        broker_id, request.broker_epoch, frozenset(asked - failed), frozenset(failed)
     )

@@ -39,23 +39,27 @@ class LogDirEvents:
         self._broker_id = broker_id
         self._replicas = replicas
         self._is_due = False
+        self._is_stopped = False
         self._writer: asyncio.Task[None] | None = None
         self._retry: asyncio.TimerHandle | None = None
 
     def report(self) -> None:
         """Make the controller ask; to be called when a data directory has failed."""
+        if self._is_stopped:  # the broker stops: closing its logs has found a disk that fails
+            return
         self._is_due = True
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write(), name="log directory event")
 
     def log_unmade(self) -> None:
         """A log could not be made; it is tried again until it can be."""
-        if self._retry is None:
+        if self._retry is None and not self._is_stopped:
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(UNMADE_RETRY_S, self._try_again)
 
     async def stop(self) -> None:
         """Write nothing any more."""
+        self._is_stopped = True
         if self._retry is not None:
             self._retry.cancel()
         if self._writer is not None:

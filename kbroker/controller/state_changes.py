@@ -75,6 +75,12 @@ class StateChanges:
         batch.add_update_metadata(broker_ids, partitions)
         self.send(batch)
 
+    def send_full_metadata(self, broker_ids: Iterable[int]) -> None:
+        """Tell brokers of everything; what they know beyond it is gone."""
+        batch = self.batch()
+        batch.add_full_metadata(broker_ids)
+        self.send(batch)
+
     # ---- partitions
 
     def partitions_new(self, partitions: Iterable[TopicPartition]) -> None:
@@ -221,6 +227,13 @@ class StateChanges:
         """Replicas whose broker is there."""
         batch = self.batch()
         self.replicas.online(replicas, batch)
+        self.send(batch)
+
+    def all_replicas_online(self, replicas: Iterable[Replica]) -> None:
+        """The same, with all that work at the start of a reign; all brokers are told everything."""
+        batch = self.batch()
+        self.replicas.online(replicas, batch)
+        batch.add_full_metadata(self.context.live_brokers)
         self.send(batch)
 
     async def replicas_offline(self, replicas: Iterable[Replica]) -> None:

@@ -47,7 +47,12 @@ class TopicDeletions:
         await self.read()
 
     async def on_answer(self, event: events.TopicDeletionStopReplicaResponseReceived) -> None:
-        """A broker has deleted replicas, or could not."""
+        """A broker has deleted replicas, or could not.
+
+        One that has registered anew since is asked again.
+        """
+        if not self._context.is_registered(event.broker_id, event.broker_epoch):
+            return
         self._states.replicas.move(
             (Replica(p, event.broker_id) for p in event.deleted), ReplicaState.DELETION_SUCCESSFUL
         )

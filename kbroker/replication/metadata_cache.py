@@ -70,15 +70,19 @@ class MetadataCache:
         self._controller_id = request.controller_id
         self._set_brokers(request.live_brokers)
         changed = list(_partition_states(request))
-        gone = self._absent(changed) if request.type == FULL_UPDATE else []
-        for name, topic_id, state in changed:
-            if state.leader == LEADER_DURING_DELETE:
-                gone.append(TopicPartition(name, state.partition_index))
-            else:
-                self._set_partition(name, topic_id, state)
+        gone = dict.fromkeys(self._absent(changed) if request.type == FULL_UPDATE else ())
+        gone |= dict.fromkeys(self._replaced(changed))
+        gone |= dict.fromkeys(
+            TopicPartition(name, state.partition_index)
+            for name, _, state in changed
+            if state.leader == LEADER_DURING_DELETE
+        )
         for topic_partition in gone:
             self._remove(topic_partition)
-        return gone
+        for name, topic_id, state in changed:
+            if state.leader != LEADER_DURING_DELETE:
+                self._set_partition(name, topic_id, state)
+        return list(gone)
 
     def _set_brokers(
         self, live_brokers: Iterable[UpdateMetadataRequest.UpdateMetadataBroker]
@@ -116,6 +120,17 @@ class MetadataCache:
         if not topic.partitions:
             del self._topics[topic_partition.topic]
             self._names.pop(topic.topic_id, None)
+
+    def _replaced(self, named: list[tuple[str, UUID, PartitionState]]) -> list[TopicPartition]:
+        """Partitions of topics that were deleted and made anew without our hearing of the first."""
+        ids = {name: id_ for name, id_, _ in named if id_ != ZERO_UUID}
+        return [
+            TopicPartition(name, index)
+            for name, topic_id in ids.items()
+            if (known := self._topics.get(name)) is not None
+            and known.topic_id not in (topic_id, ZERO_UUID)
+            for index in known.partitions
+        ]
 
     def _absent(self, named: list[tuple[str, UUID, PartitionState]]) -> list[TopicPartition]:
         kept = {(name, state.partition_index) for name, _, state in named}

@@ -82,6 +82,11 @@ class ControllerContext:
         """True when the broker is registered and not about to stop."""
         return broker_id in self.live_brokers and broker_id not in self.shutting_down
 
+    def is_registered(self, broker_id: int, broker_epoch: int) -> bool:
+        """True when this is the broker's present life: answers of an earlier one say nothing."""
+        broker = self.live_brokers.get(broker_id)
+        return broker is not None and broker.epoch == broker_epoch
+
     def is_replica_online(self, replica: Replica) -> bool:
         """True when the replica's broker lives and its directory has not failed."""
         return self.is_live(replica.broker_id) and replica not in self.replicas_on_failed_dirs

@@ -103,6 +103,7 @@ class LeaderAndIsrResponseReceived(Event):
     """A broker answered; partitions with an error have no working replica there."""
 
     broker_id: int
+    broker_epoch: int  # of the life that was asked
     offline: frozenset[TopicPartition]
     online: frozenset[TopicPartition]
 
@@ -112,6 +113,7 @@ class TopicDeletionStopReplicaResponseReceived(Event):
     """A broker answered the request to delete replicas."""
 
     broker_id: int
+    broker_epoch: int  # of the life that was asked
     deleted: frozenset[TopicPartition]
     failed: frozenset[TopicPartition]
 

@@ -14,6 +14,7 @@ from kbroker.model import LEADER_DURING_DELETE, Broker, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.replication.metadata_cache import FULL_UPDATE
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 SECURITY_PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
@@ -31,6 +32,7 @@ class RequestBatch:
         self._stop_replica: dict[int, dict[TopicPartition, bool]] = {}  # broker: partition: delete
         self._metadata_brokers: dict[int, None] = {}
         self._metadata_partitions: dict[TopicPartition, None] = {}
+        self._metadata_is_full = False
 
     def add_leader_and_isr(
         self, broker_ids: Iterable[int], partition: TopicPartition, *, is_new: bool = False
@@ -53,6 +55,13 @@ class RequestBatch:
         self._metadata_brokers.update(dict.fromkeys(broker_ids))
         self._metadata_partitions.update(dict.fromkeys(partitions))
 
+    def add_full_metadata(self, broker_ids: Iterable[int]) -> None:
+        """Tell these brokers, and all others of this step, of everything: what they know beyond it
+        is gone. Kafka's brokers keep topics that were deleted while they could not be reached.
+        """
+        self.add_update_metadata(broker_ids, self._context.leadership)
+        self._metadata_is_full = True
+
     def build(self) -> list[tuple[int, ControlRequest]]:
         """The requests with their brokers, in sending order; the batch is empty afterwards."""
         requests: list[tuple[int, ControlRequest]] = []
@@ -67,6 +76,7 @@ class RequestBatch:
                 requests.append((broker_id, self._build_stop_replica(live[broker_id], deletes)))
         self._leader_and_isr, self._stop_replica = {}, {}
         self._metadata_brokers, self._metadata_partitions = {}, {}
+        self._metadata_is_full = False
         return requests
 
     def _build_leader_and_isr(
@@ -127,6 +137,7 @@ class RequestBatch:
                     controller_id=self._controller_id,
                     controller_epoch=self._context.epoch,
                     broker_epoch=live[broker_id].epoch,
+                    type=FULL_UPDATE if self._metadata_is_full else 0,
                     topic_states=topic_states,
                     live_brokers=live_brokers,
                 ),

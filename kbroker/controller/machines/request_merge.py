@@ -21,6 +21,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.replication.metadata_cache import FULL_UPDATE
 
 _LeadState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 _StopState = StopReplicaRequest.StopReplicaPartitionState
@@ -48,6 +49,7 @@ class _Merge:
         self._last_stop: StopReplicaRequest | None = None
         self._last_lead: LeaderAndIsrRequest | None = None
         self._last_metadata: UpdateMetadataRequest | None = None
+        self._metadata_type = 0  # of a full one with what came later, it is full again
         self._stops: dict[TopicPartition, _StopState] = {}
         self._leads: dict[TopicPartition, tuple[UUID, _LeadState]] = {}
         self._live_leaders: dict[int, LeaderAndIsrRequest.LeaderAndIsrLiveLeader] = {}
@@ -76,6 +78,9 @@ class _Merge:
                 self._stops[partition] = _with(state, delete_partition=delete)
 
     def add_update_metadata(self, request: UpdateMetadataRequest) -> None:
+        if request.type == FULL_UPDATE:
+            self._metadata.clear()
+            self._metadata_type = FULL_UPDATE
         self._last_metadata = request
         for topic in request.topic_states:
             for state in topic.partition_states:
@@ -127,6 +132,7 @@ class _Merge:
                 )
                 for (topic, topic_id), states in by_topic.items()
             ],
+            type=self._metadata_type,
         )
 
 

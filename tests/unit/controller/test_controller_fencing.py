@@ -231,7 +231,7 @@ def test_an_answer_says_which_replicas_work(by_name: bool) -> None:
             LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic_id, partition_errors=errors)
         ]
     event = event_of_response(1, request, response)
-    assert event == events.LeaderAndIsrResponseReceived(1, frozenset({T0}), frozenset({T1}))
+    assert event == events.LeaderAndIsrResponseReceived(1, -1, frozenset({T0}), frozenset({T1}))
 
 
 @pytest.mark.parametrize(
@@ -261,4 +261,6 @@ def test_all_replicas_of_a_refused_deletion_have_failed() -> None:
     request = StopReplicaRequest(controller_epoch=3, topic_states=[topic])
     response = StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
     event = event_of_response(1, request, response)
-    assert event == events.TopicDeletionStopReplicaResponseReceived(1, frozenset(), frozenset({T0}))
+    assert event == events.TopicDeletionStopReplicaResponseReceived(
+        1, -1, frozenset(), frozenset({T0})
+    )

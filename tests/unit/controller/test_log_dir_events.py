@@ -68,6 +68,18 @@ def test_what_cannot_be_told_now_is_told_later(monkeypatch: pytest.MonkeyPatch) 
     assert run(Unmade(), scenario) == {7}
 
 
+def test_a_broker_that_has_stopped_tells_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.0)
+
+    async def scenario(events: LogDirEvents, _session: TreeSession) -> None:
+        await events.stop()
+        events.report()
+        events.log_unmade()
+        await turns()
+
+    assert run(Unmade(attempts=1), scenario) == frozenset()
+
+
 def test_logs_are_tried_again_until_all_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.0)
     unmade = Unmade(attempts=3)

@@ -68,6 +68,17 @@ def test_a_topic_created_anew_has_its_new_id_only(cache):
     assert cache.topic_name(topic_id_of("t")) is None
 
 
+def test_partitions_of_a_topic_that_was_replaced_unheard_are_gone(cache):
+    cache.update(update_metadata(("t", partition_metadata(1))))
+    request = update_metadata(("t", partition_metadata(0)))
+    request.topic_states[0].topic_id = topic_id_of("new")
+
+    gone = cache.update(request)
+
+    assert gone == [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert cache.partition_count("t") == 1
+
+
 def test_old_versions_of_update_metadata_are_understood():
     cache = MetadataCache(0)
     state = partition_metadata()
