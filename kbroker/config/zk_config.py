@@ -18,16 +18,14 @@ class ZkConfig(ConfigGroup):
         "Ensemble as host:port,host:port/chroot; "
         "without it the metadata tree is inside the broker.",
         importance="high",
-        support="not yet",
     )
     zookeeper_session_timeout_ms: int = define(
-        18_000, "Session time limit in ZooKeeper.", importance="high", support="not yet"
+        18_000, "Session time limit in ZooKeeper.", importance="high"
     )
     zookeeper_connection_timeout_ms: int | None = define(
         None,
         "Time limit to connect; falls back to the session's.",
         importance="high",
-        support="not yet",
     )
     zookeeper_set_acl: bool = define(
         False, "Create znodes with secure rights.", importance="high", support="not yet"
@@ -37,7 +35,6 @@ class ZkConfig(ConfigGroup):
         "Requests sent to ZooKeeper before an answer.",
         at_least=1,
         importance="high",
-        support="not yet",
     )
     zookeeper_metadata_migration_enable: bool = define(
         False, "KRaft migration; not part of this broker.", importance="high", support="accepted"

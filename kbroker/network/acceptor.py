@@ -65,7 +65,12 @@ class Acceptor:
         except OSError as error:
             reason = error.strerror or str(error)
             where = f"{wanted.host or '*'}:{wanted.port}"
-            raise ConfigError(f"listeners: cannot listen on {where}: {reason}") from error
+            hint = (
+                ": stop what listens there, or choose another port (0 for a free one)"
+                if error.errno == errno.EADDRINUSE
+                else ""
+            )
+            raise ConfigError(f"listeners: cannot listen on {where}: {reason}{hint}") from error
         self._socket.setblocking(False)
         return EndPoint(
             listener_name=wanted.listener_name,

@@ -43,7 +43,7 @@ async def check_cluster(
     if found != own:
         whose = f"is of cluster {found}" if found is not None else "is of no cluster yet"
         raise InconsistentClusterIdError(
-            f"data directory {directory} belongs to cluster {own}, but {tree} {whose}: check the "
+            f"Data directory {directory} belongs to cluster {own}, but {tree} {whose}: check the "
             f"address (with its chroot), or use another directory, or remove its "
             f"{META_PROPERTIES_FILE} if this is intended"
         )
@@ -65,11 +65,24 @@ async def settle_identity(
     proposal = known or wanted_cluster_id or new_cluster_id()
     cluster_id = await zk.get_or_create_cluster_id(proposal)
     configured = config.server.broker_id
+    if is_ensemble:
+        _check_not_reserved(config)
     if configured >= 0 and not (is_ensemble and _is_profiles(config)):
         is_wish = not _is_profiles(config) or meta is None or meta.broker_id is None
         if is_wish:
             return BrokerIdentity(cluster_id, configured)
     return BrokerIdentity(cluster_id, await _known_or_new_id(config, zk, meta))
+
+
+def _check_not_reserved(config: KafkaConfig) -> None:
+    """Ids above the reserved ones are generated: another broker may be given this one."""
+    server = config.server
+    if server.broker_id_generation_enable and server.broker_id > server.reserved_broker_max_id:
+        raise ConfigError(
+            f"broker.id={server.broker_id} is above reserved.broker.max.id="
+            f"{server.reserved_broker_max_id}, where ids are generated: choose a lower one, or set "
+            "broker.id.generation.enable=false"
+        )
 
 
 def _is_profiles(config: KafkaConfig) -> bool:

@@ -9,7 +9,13 @@ import pytest
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
 from kbroker.log.checkpoint import MetaProperties
-from kbroker.server.broker_identity import BrokerIdentity, config_of_broker, settle_identity
+from kbroker.server.broker_identity import (
+    BrokerIdentity,
+    check_cluster,
+    config_of_broker,
+    settle_identity,
+)
+from kbroker.server.start_error import InconsistentClusterIdError
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
@@ -18,7 +24,11 @@ META = MetaProperties(1, "cluster", 7)
 
 
 def identity(
-    meta: MetaProperties | None, profile: str = "dev", wanted: str | None = None, **settings: str
+    meta: MetaProperties | None,
+    profile: str = "dev",
+    wanted: str | None = None,
+    is_ensemble: bool = False,
+    **settings: str,
 ) -> BrokerIdentity:
     config = KafkaConfig.for_profile(
         profile, {name.replace("_", "."): value for name, value in settings.items()}
@@ -27,7 +37,7 @@ def identity(
     async def main() -> BrokerIdentity:
         zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
         await zk.create_persistent_paths()
-        return await settle_identity(config, zk, meta, wanted)
+        return await settle_identity(config, zk, meta, wanted, is_ensemble=is_ensemble)
 
     return asyncio.run(main())
 
@@ -58,3 +68,36 @@ def test_the_settings_tell_the_id_in_force() -> None:
     assert (changed.server.broker_id, changed.server.node_id) == (7, 7)
     assert changed.origins == config.origins
     assert config_of_broker(config, 0) is config
+
+
+def test_a_broker_of_an_ensemble_is_given_an_id_of_its_own_unless_one_was_chosen() -> None:
+    assert identity(None, is_ensemble=True).broker_id == 1001
+    assert identity(META, is_ensemble=True).broker_id == 7
+    assert identity(META, is_ensemble=True, broker_id="3").broker_id == 3
+
+
+def test_an_id_that_another_broker_may_be_given_is_refused_in_an_ensemble() -> None:
+    with pytest.raises(ConfigError, match=r"broker\.id=1001 is above reserved\.broker\.max\.id"):
+        identity(None, is_ensemble=True, broker_id="1001")
+    free = {"broker_id_generation_enable": "false", "broker_id": "1001"}
+    assert identity(None, is_ensemble=True, **free).broker_id == 1001
+
+
+def check(meta: MetaProperties | None, cluster_id: str | None) -> None:
+    async def main() -> None:
+        zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
+        if cluster_id is not None:
+            await zk.get_or_create_cluster_id(cluster_id)
+        await check_cluster(zk, meta, "/data", "ZooKeeper at zk:2181")
+
+    asyncio.run(main())
+
+
+def test_the_directory_of_another_cluster_is_refused() -> None:
+    check(META, "cluster")
+    check(None, "other")
+    check(None, None)
+    with pytest.raises(InconsistentClusterIdError, match="cluster, but ZooKeeper at zk:2181 is of"):
+        check(META, "other")
+    with pytest.raises(InconsistentClusterIdError, match="is of no cluster yet: check the address"):
+        check(META, None)
