@@ -17,6 +17,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from kbroker.apis import registry
 from kbroker.apis.context import Services
@@ -46,11 +47,10 @@ from kbroker.network.socket_server import SocketServer
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
 from kbroker.server.advertised_address import Reach, advertised_end_points
 from kbroker.server.background_services import BackgroundParts, start_background_services
 from kbroker.server.broker_channels import BrokerChannels, answers
-from kbroker.server.broker_identity import check_cluster, config_of_broker, settle_identity
+from kbroker.server.broker_identity import config_of_broker
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.cluster_membership import ClusterMembership, MembershipParts
@@ -64,16 +64,9 @@ from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
-from kbroker.server.tree_location import (
-    TreeLocation,
-    check_copied,
-    check_ensemble_tree,
-    check_own_tree,
-    remember_ensemble,
-)
+from kbroker.server.tree_opening import StartWish, TreeOpening
 from kbroker.zk.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.zk_paths import ZnodeFormatError
-from kbroker.zk.zk_utils import ZkUtils
 
 _log = logging.getLogger(__name__)
 
@@ -96,8 +89,7 @@ class KafkaServer:
         sentence that says so. Without `tree`, the settings say where it is.
         """
         self._config = config
-        self._adopt = adopt
-        self._wanted_cluster_id = cluster_id
+        self._wish = StartWish(config=config, cluster_id=cluster_id, adopt=adopt)
         self._clock = SystemClock()
         self._file_system = file_system or RealFileSystem()
         self._tree = tree or tree_of(config, self._clock, self._file_system)
@@ -185,21 +177,8 @@ class KafkaServer:
     async def _open_storage(self) -> None:
         """Lock the data directories, open the tree, learn who we are."""
         config, tree = self._config, self._tree
-        own_directory = tree.own_directory
-        adoption = AdoptionGate(
-            AdoptionWish(
-                config=config,
-                is_agreed=self._adopt is not None,
-                cluster_id=self._wanted_cluster_id,
-            ),
-            self._file_system,
-        )
-        directories = config.log.data_directories()
-        if own_directory is not None:
-            check_own_tree(self._file_system, directories)
-            adoption.check_agreed()
-        elif tree.is_ensemble:
-            check_ensemble_tree(self._file_system, directories, str(config.zk.zookeeper_connect))
+        opening = TreeOpening(self._wish, tree, self._file_system, self._clock)
+        opening.check()
         self._logs = LogManager(
             config.log.data_directories(),
             config.log,
@@ -208,27 +187,12 @@ class KafkaServer:
             self._clock,
             walks_records=config.kbroker.kbroker_record_validation == "full",
         )
-        meta = self._logs.open_directories(own_directory)
+        meta = self._logs.open_directories(tree.own_directory)
         self._undo.callback(self._logs.release)
         if isinstance(tree, OwnTree):
-            tree.on_failure = lambda error: self._logs.fail_directory(tree.own_directory, error)
+            tree.on_failure = partial(self._logs.fail_directory, tree.own_directory)
         self._undo.push_async_callback(tree.close)
-        self._zk = ZkUtils(await tree.open(), self._clock)
-        await check_copied(self._zk.tree, str(tree))
-        if own_directory is None:
-            await check_cluster(self._zk, meta, config.log.data_directories()[0], str(tree))
-        await self._zk.create_persistent_paths()
-        if own_directory is not None:
-            adopted = await adoption.carry_out(self._zk)
-            if self._adopt is not None:
-                self._adopt(adopted)
-        self._identity = await settle_identity(
-            config, self._zk, meta, self._wanted_cluster_id, is_ensemble=tree.is_ensemble
-        )
-        if tree.is_ensemble:
-            connect, cluster_id = str(config.zk.zookeeper_connect), self._identity.cluster_id
-            location = TreeLocation(connect, cluster_id)
-            remember_ensemble(self._file_system, directories, location)
+        self._zk, self._identity = await opening.open(meta)
         self._config = config_of_broker(config, self._identity.broker_id)
 
     def _assemble(self) -> None:
