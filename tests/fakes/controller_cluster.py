@@ -13,6 +13,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.config_admin import ConfigAdmin
 from kbroker.controller.controller_channel_manager import ControlResponse
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.controller.leader_elections import NO_LEADER_BALANCE
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.topic_admin import TopicAdmin
@@ -53,7 +54,9 @@ class FakeBroker:
         self.broker_epoch = -1
         self.controller = KafkaController(
             ControllerSettings(
-                broker_id=broker_id, delete_topic_enable=cluster.config.server.delete_topic_enable
+                broker_id=broker_id,
+                delete_topic_enable=cluster.config.server.delete_topic_enable,
+                leader_balance=cluster.leader_balance,
             ),
             self.zk,
             cluster.channel,
@@ -140,6 +143,7 @@ class ControllerCluster:
     def __init__(self, config: KafkaConfig | None = None) -> None:
         self.clock = FixedClock()
         self.tree = EmbeddedTree(self.clock)
+        self.leader_balance = NO_LEADER_BALANCE
         self.config = config or KafkaConfig.for_profile("dev")
         self.brokers: dict[int, FakeBroker] = {}
         self.dead: list[FakeBroker] = []
