@@ -10,7 +10,6 @@ from typing import Any
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, Handler
-from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.schema import Message
 
 
@@ -24,14 +23,9 @@ def handler_of(api: Api) -> Handler:
         forwarding = ctx.forwarding
         if forwarding is None or ctx.controller.is_active or ctx.connection.is_forwarded:
             return await handler(ctx, request)
-        try:
-            answer = await forwarding.forward(ctx.header, ctx.connection, request)
-        except KafkaError as error:
-            if error.code is not ErrorCode.NOT_CONTROLLER:
-                raise
-            answer = None
-        if answer is None:  # this broker is controller by now; or nobody is, which it says itself
-            return await handler(ctx, request)
+        answer = await forwarding.forward(
+            ctx.header, ctx.connection, request, lambda: handler(ctx, request)
+        )
         await forwarding.wait_until_shown(lambda: is_shown(ctx, request, answer))
         return answer
 

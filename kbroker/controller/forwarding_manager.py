@@ -3,30 +3,28 @@
 Law: the client sees what it would see had it asked the controller itself: its own version, its own
 correlation id, and answers only after this broker knows of what was done. What an attempt whose
 answer was lost may have done itself is no refusal: REQUEST_TIMED_OUT leaves open whether it was
-done, and clients ask again.
+done.
 
 Between our brokers requests travel in an Envelope, with the client's principal and address. Apache
-Kafka 3.9 lists Envelope with ZooKeeper too, but closes the connection on it: such a controller is
-sent the request itself, in this broker's name.
+Kafka's brokers list Envelope with ZooKeeper too, but close the connection on it: such a controller
+is sent the request itself, in this broker's name.
 
 Owned by the event loop.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
-from typing import Any
 
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
-from kbroker.model import Broker
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.declaration import field_specs
 from kbroker.protocol.error_response import error_codes
 from kbroker.protocol.header import (
+    API_VERSIONS_KEY,
     RequestHeader,
     decode_response_header,
     encode_request_header,
@@ -42,11 +40,11 @@ from kbroker.protocol.messages.envelope import (
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message, response_class
 
-log = logging.getLogger(__name__)
-
 PRINCIPAL_VERSION = 0
 MIN_TIMEOUT_MS = 1_000  # of clients that do not wait for what they ask for
 MAX_TIMEOUT_MS = 60_000
+# ApiVersions 5 came with Kafka 4.4: no broker of Apache Kafka's that uses ZooKeeper knows it.
+FIRST_API_VERSIONS_WITHOUT_ZOOKEEPER = 5
 SHOWN_TIMEOUT_MS = 5_000  # then the answer leaves, although this broker has not heard of it
 
 # What a change that is asked for twice is refused with, had the first attempt done it.
@@ -65,49 +63,84 @@ class ForwardingManager:
         """`waiter` is notified after each update of this broker's metadata."""
         self._channel = channel
         self._waiter = waiter
-        self._without_envelopes: Broker | None = None  # a controller that closed on one
 
     async def forward(
-        self, header: RequestHeader, connection: ConnectionInfo, request: Message
-    ) -> Any:
-        """The controller's answer to a client's request; None when this broker is controller by
-        now.
+        self,
+        header: RequestHeader,
+        connection: ConnectionInfo,
+        request: Message,
+        locally: Callable[[], Awaitable[Message]],
+    ) -> Message:
+        """The controller's answer to a client's request.
 
-        Raises KafkaError NOT_CONTROLLER when there was nobody to ask in the time that the request
-        gives, REQUEST_TIMED_OUT when the answer was lost, or the one asked lost its seat to this
-        broker.
+        `locally` answers it on this broker, should that become controller meanwhile. Raises
+        KafkaError NOT_CONTROLLER when there was nobody to ask in the time that the request gives,
+        REQUEST_TIMED_OUT when the answer was lost.
         """
         asked_ms = getattr(request, "timeout_ms", MAX_TIMEOUT_MS)
-        timeout_ms = min(max(asked_ms, MIN_TIMEOUT_MS), MAX_TIMEOUT_MS)
-        envelope = _envelope(header, connection, request)
-        attempts = 0
-
-        async def question(client: PeerClient, left_ms: float) -> Any:
-            nonlocal attempts
-            attempts += 1
-            controller = self._channel.target
-            if controller is None or controller != self._without_envelopes:
-                try:
-                    return await _enveloped(client, envelope, header, request, left_ms)
-                except ConnectionResetError:
-                    log.debug("the controller closed the connection on an Envelope", exc_info=True)
-            answer = await client.send(
-                request, timeout_ms=left_ms, highest_version=header.api_version
-            )
-            _check_controller(answer)
-            self._without_envelopes = controller
-            return answer
-
-        answer = await self._channel.ask(question, timeout_ms)
-        if answer is None and attempts:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, _DOUBT)
-        if attempts > 1:
-            _doubt(request, answer)
+        attempts = _Attempts(header, connection, request)
+        answer: Message | None = await self._channel.ask(
+            attempts.ask, min(max(asked_ms, MIN_TIMEOUT_MS), MAX_TIMEOUT_MS)
+        )
+        if answer is None:
+            answer = await locally()
+        if attempts.is_in_doubt:
+            _leave_open(request, answer)
         return answer
 
     async def wait_until_shown(self, is_shown: Callable[[], bool]) -> None:
         """Return when this broker's metadata is as wished, or after a while."""
         await self._waiter.wait_until(is_shown, SHOWN_TIMEOUT_MS)
+
+
+class _Attempts:
+    """The attempts of one request; `is_in_doubt` once one may have been carried out unheard."""
+
+    def __init__(self, header: RequestHeader, connection: ConnectionInfo, request: Message) -> None:
+        self._header = header
+        self._connection = connection
+        self._request = request
+        self.is_in_doubt = False
+
+    async def ask(self, client: PeerClient, timeout_ms: float) -> Message:
+        """One attempt. Raises KafkaError, NOT_CONTROLLER among others, or OSError."""
+        takes_envelopes = await client.serves(
+            API_VERSIONS_KEY, FIRST_API_VERSIONS_WITHOUT_ZOOKEEPER, timeout_ms=timeout_ms
+        )
+        try:
+            if takes_envelopes:
+                return await self._enveloped(client, timeout_ms)
+            return await self._direct(client, timeout_ms)
+        except KafkaError:
+            raise  # an answer
+        except BaseException:
+            self.is_in_doubt = True
+            raise
+
+    async def _enveloped(self, client: PeerClient, timeout_ms: float) -> Message:
+        header, connection, request = self._header, self._connection, self._request
+        envelope = EnvelopeRequest(
+            request_data=encode(request, header.api_version, encode_request_header(header)),
+            request_principal=encode_principal(connection.principal),
+            client_host_address=ip_address(connection.peer_host.partition("%")[0]).packed,
+        )
+        response: EnvelopeResponse = await client.send(envelope, timeout_ms=timeout_ms)
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(response.error_code), "The controller refused the request.")
+        data = response.response_data or b""
+        try:
+            _, offset = decode_response_header(data, header.api_key, header.api_version)
+            return decode(response_class(type(request)), header.api_version, data, offset)[0]
+        except ProtocolError as error:
+            raise ConnectionError(f"the controller's answer is none: {error}") from error
+
+    async def _direct(self, client: PeerClient, timeout_ms: float) -> Message:
+        answer: Message = await client.send(
+            self._request, timeout_ms=timeout_ms, highest_version=self._header.api_version
+        )
+        if ErrorCode.NOT_CONTROLLER in error_codes(answer):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return answer
 
 
 def encode_principal(principal: str) -> bytes:
@@ -128,36 +161,8 @@ def decode_principal(data: bytes | None) -> str:
     return f"{principal.type}:{principal.name}"
 
 
-def _envelope(
-    header: RequestHeader, connection: ConnectionInfo, request: Message
-) -> EnvelopeRequest:
-    return EnvelopeRequest(
-        request_data=encode(request, header.api_version, encode_request_header(header)),
-        request_principal=encode_principal(connection.principal),
-        client_host_address=ip_address(connection.peer_host.partition("%")[0]).packed,
-    )
-
-
-async def _enveloped(
-    client: PeerClient,
-    envelope: EnvelopeRequest,
-    header: RequestHeader,
-    request: Message,
-    timeout_ms: float,
-) -> Message:
-    response: EnvelopeResponse = await client.send(envelope, timeout_ms=timeout_ms)
-    if response.error_code != ErrorCode.NONE:
-        raise KafkaError(ErrorCode(response.error_code), "The controller refused the request.")
-    data = response.response_data or b""
-    try:
-        _, offset = decode_response_header(data, header.api_key, header.api_version)
-        return decode(response_class(type(request)), header.api_version, data, offset)[0]
-    except ProtocolError as error:
-        raise ConnectionError(f"the controller's answer is none: {error}") from error
-
-
-def _doubt(request: Message, response: Message) -> None:
-    """Leave open what an earlier attempt may have done, instead of calling it refused."""
+def _leave_open(request: Message, response: Message) -> None:
+    """Say of what is there already that it may have been done, instead of calling it refused."""
     is_done = _IS_DONE_ALREADY.get(type(request))
     for field in field_specs(type(response)):
         if field.struct is None or not field.is_array:
@@ -165,8 +170,3 @@ def _doubt(request: Message, response: Message) -> None:
         for entry in getattr(response, field.name):
             if entry.error_code == is_done:
                 entry.error_code, entry.error_message = ErrorCode.REQUEST_TIMED_OUT, _DOUBT
-
-
-def _check_controller(response: Message) -> None:
-    if ErrorCode.NOT_CONTROLLER in error_codes(response):
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)

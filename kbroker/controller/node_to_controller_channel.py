@@ -40,6 +40,10 @@ class PeerClient(Protocol):
         """Send and return the answer. Raises OSError, TimeoutError or KafkaError."""
         ...
 
+    async def serves(self, key: int, version: int, *, timeout_ms: float | None = None) -> bool:
+        """True when the other broker lists that version of an API. Raises as `send`."""
+        ...
+
     def close(self) -> None:
         """Close the connection."""
         ...

@@ -15,7 +15,8 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
@@ -80,20 +81,16 @@ class BrokerClient:
         Raises OSError or TimeoutError when there was no answer, KafkaError UNSUPPORTED_VERSION when
         the other broker knows no version of the request that we know.
         """
-        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
-        try:
-            async with asyncio.timeout(max(limit_ms, 0) / 1000), self._turn:
-                return await self._ask(request, highest_version)
-        except TimeoutError as error:
-            raise TimeoutError(
-                f"{self._peer} gave no answer to {type(request).__name__} within "
-                f"{limit_ms / 1000:g} s"
-            ) from error
-        except (EOFError, ProtocolError) as error:
-            reason = "closed the connection" if isinstance(error, EOFError) else f"sent {error}"
-            raise ConnectionResetError(
-                f"{self._peer} {reason} instead of an answer to {type(request).__name__}"
-            ) from error
+        async with self._turn_of(type(request).__name__, timeout_ms):
+            connection = await self._connected()
+            version = self._choose(request, connection.served, highest_version)
+            return await connection.ask(request, version)
+
+    async def serves(self, key: int, version: int, *, timeout_ms: float | None = None) -> bool:
+        """True when the other broker lists that version of an API. Raises as `send`."""
+        async with self._turn_of("ApiVersionsRequest", timeout_ms):
+            connection = await self._connected()
+            return version in connection.served.get(key, Versions(0, -1))
 
     def close(self) -> None:
         """Close the connection; a request in flight fails, a later one opens another."""
@@ -105,16 +102,28 @@ class BrokerClient:
     def _peer(self) -> str:
         return f"the broker at {self.end_point.host}:{self.end_point.port}"
 
-    async def _ask(self, request: Message, highest_version: int | None) -> Any:
+    @asynccontextmanager
+    async def _turn_of(self, what: str, timeout_ms: float | None) -> AsyncIterator[None]:
+        """One use of the connection; it ends with anything that goes wrong but a refusal."""
+        limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms
         try:
-            connection = await self._connected()
-            version = self._choose(request, connection.served, highest_version)
-            return await connection.ask(request, version)
-        except KafkaError:
-            raise  # nothing was sent
-        except BaseException:
-            self.close()  # its answer, should it come, must not be taken for that of another
-            raise
+            async with asyncio.timeout(max(limit_ms, 0) / 1000), self._turn:
+                try:
+                    yield
+                except KafkaError:
+                    raise  # nothing was sent
+                except BaseException:
+                    self.close()  # an answer that comes later must not be taken for another
+                    raise
+        except TimeoutError as error:
+            raise TimeoutError(
+                f"{self._peer} gave no answer to {what} within {limit_ms / 1000:g} s"
+            ) from error
+        except (EOFError, ProtocolError) as error:
+            reason = "closed the connection" if isinstance(error, EOFError) else f"sent {error}"
+            raise ConnectionResetError(
+                f"{self._peer} {reason} instead of an answer to {what}"
+            ) from error
 
     async def _connected(self) -> _Connection:
         if self._connection is not None and not self._connection.is_open:

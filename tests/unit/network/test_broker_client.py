@@ -257,3 +257,13 @@ def test_an_answer_above_the_limit_is_refused_before_it_is_read(
 
     with pytest.raises(ConnectionError, match="frame of 1001 bytes, limit 1000"):
         send(peer, HeartbeatRequest())
+
+
+def test_what_the_peer_serves_is_known_without_another_request() -> None:
+    peer = ScriptedPeer(heartbeat, {12: (0, 4)})
+
+    async def scenario(client: BrokerClient) -> list[bool]:
+        return [await client.serves(12, 4), await client.serves(12, 5), await client.serves(6, 0)]
+
+    assert run(peer, scenario) == [True, False, False]
+    assert peer.asked == []
