@@ -32,7 +32,7 @@ from kbroker.controller.controller_channel_manager import (
     ControllerChannelManager,
     ControlResponse,
 )
-from kbroker.controller.controller_responses import event_of_response
+from kbroker.controller.controller_responses import ANSWERS, event_of_response
 from kbroker.controller.event_queue import EventQueue, not_controller
 from kbroker.controller.leader_elections import NO_LEADER_BALANCE, LeaderBalanceSettings
 from kbroker.controller.machines import events
@@ -66,6 +66,7 @@ class ControllerSettings:
     broker_id: int
     delete_topic_enable: bool = True
     unclean_leader_election_enable: bool = False
+    inter_broker_listener: str | None = None  # None: the first one a broker names
     leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
 
 
@@ -336,6 +337,7 @@ class KafkaController:
     def _changes_of(self, seat: Seat) -> ClusterChanges:
         context = ControllerContext()
         context.epoch, context.epoch_version = seat.epoch, seat.epoch_version
+        context.inter_broker_listener = self._settings.inter_broker_listener
         states = StateChanges(
             context,
             self._zk,
@@ -355,6 +357,9 @@ class KafkaController:
         reign = self._reign
         if reign is None or not reign.is_doubtful:
             return
+        # All orders are given once more: answers to earlier ones say nothing of those.
+        self._queue.drop(lambda event: isinstance(event, ANSWERS))
+        reign.changes.forget_orders()
         try:
             await reign.changes.start()
         except (ControllerMovedError, TreeUnavailableError):

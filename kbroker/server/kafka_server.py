@@ -225,6 +225,7 @@ class KafkaServer:
                 broker_id=identity.broker_id,
                 delete_topic_enable=config.server.delete_topic_enable,
                 unclean_leader_election_enable=config.replication.unclean_leader_election_enable,
+                inter_broker_listener=config.inter_broker_listener_name(),
                 leader_balance=LeaderBalanceSettings.of(config.replication),
             ),
             zk,

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 from uuid import UUID
 
-from kbroker.model import ZERO_UUID, Broker, ReplicaAssignment, TopicPartition
+from kbroker.model import ZERO_UUID, Broker, EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 
 
@@ -49,6 +49,7 @@ class ControllerContext:
     def __init__(self) -> None:
         self.epoch = 0
         self.epoch_version = 0  # version of /controller_epoch, checked with every write
+        self.inter_broker_listener: str | None = None  # None: the first of a broker
         self.live_brokers: dict[int, Broker] = {}
         self.shutting_down: set[int] = set()
         self.topic_ids: dict[str, UUID] = {}
@@ -86,6 +87,11 @@ class ControllerContext:
         """True when this is the broker's present life: answers of an earlier one say nothing."""
         broker = self.live_brokers.get(broker_id)
         return broker is not None and broker.epoch == broker_epoch
+
+    def end_points_between_brokers(self, broker_id: int) -> list[EndPoint]:
+        """Where other brokers reach a live broker: one end point, or none."""
+        name, end_points = self.inter_broker_listener, self.live_brokers[broker_id].end_points
+        return [e for e in end_points if name in (None, e.listener_name)][:1]
 
     def is_replica_online(self, replica: Replica) -> bool:
         """True when the replica's broker lives and its directory has not failed."""

@@ -122,7 +122,7 @@ class RequestBatch:
                 )
                 for leader in leaders
                 if leader in context.live_brokers
-                for end_point in context.live_brokers[leader].end_points[:1]
+                for end_point in context.end_points_between_brokers(leader)
             ],
         )
 
@@ -162,9 +162,9 @@ class RequestBatch:
                     partition_index=partition.partition,
                     controller_epoch=known.controller_epoch,
                     leader=LEADER_DURING_DELETE if deleting else state.leader,
-                    leader_epoch=state.leader_epoch,
+                    leader_epoch=0 if deleting else state.leader_epoch,
                     isr=list(state.isr),
-                    zk_version=state.partition_epoch,
+                    zk_version=0 if deleting else state.partition_epoch,
                     replicas=list(replicas),
                     offline_replicas=[
                         b for b in replicas if not context.is_replica_online(Replica(partition, b))

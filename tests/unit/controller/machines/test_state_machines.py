@@ -31,6 +31,7 @@ from kbroker.controller.machines.topic_deletion import (
     TopicDeletionManager,
 )
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
@@ -158,6 +159,44 @@ def test_metadata_of_a_topic_that_is_deleted_has_the_leader_that_says_so() -> No
     assert update.topic_states[0].partition_states[0].leader == -2
     assert update.topic_states[0].partition_states[0].offline_replicas == [2]
     assert stop.topic_states[0].partition_states[0].leader_epoch == -2
+
+
+def test_metadata_of_a_topic_that_is_deleted_has_the_epochs_kafka_gives_it() -> None:
+    context = context_with(1, leader=1)
+    context.topics_to_delete.add("t")
+    batch = RequestBatch(context, 1)
+    batch.add_update_metadata([1], [T0])
+    ((_, update),) = batch.build()
+    assert isinstance(update, UpdateMetadataRequest)
+    state = update.topic_states[0].partition_states[0]
+    assert (state.leader_epoch, state.zk_version, state.controller_epoch) == (0, 0, 5)
+
+
+def test_a_broker_about_to_stop_counts_as_an_offline_replica() -> None:
+    context = context_with(1, 2, leader=1)
+    context.shutting_down.add(2)
+    batch = RequestBatch(context, 1)
+    batch.add_update_metadata([1], [T0])
+    ((_, update),) = batch.build()
+    assert isinstance(update, UpdateMetadataRequest)
+    assert update.topic_states[0].partition_states[0].offline_replicas == [2]
+    assert [broker.id for broker in update.live_brokers] == [1, 2]
+
+
+def test_brokers_are_told_where_leaders_listen_for_brokers() -> None:
+    context = context_with(1, 2, leader=1)
+    end_points = tuple(
+        EndPoint(listener_name=name, host=name.lower(), port=9092) for name in ("CLIENT", "INNER")
+    )
+    context.live_brokers[1] = Broker(broker_id=1, end_points=end_points)
+    told = []
+    for context.inter_broker_listener in ("INNER", None, "NONE"):
+        batch = RequestBatch(context, 1)
+        batch.add_leader_and_isr([2], T0)
+        request = batch.build()[0][1]
+        assert isinstance(request, LeaderAndIsrRequest)
+        told.append([leader.host_name for leader in request.live_leaders])
+    assert told == [["inner"], ["client"], []]
 
 
 def test_deletion_waits_for_answers_and_completes_when_all_have_come() -> None:
