@@ -44,7 +44,8 @@ class Places:
         self.values = [array("q") for _ in range(PARTITIONS)]
         self.count = 0
 
-    def values_at(self, partition: int, offset: int) -> int:
+    def value_at(self, partition: int, offset: int) -> int:
+        """What is at an offset, NOTHING where nothing is."""
         values = self.values[partition]
         return values[offset] if offset < len(values) else NOTHING
 
@@ -119,10 +120,8 @@ class LibrdkafkaWriter:
             self.errors.append(str(error))
         elif offset < 0:  # a duplicate that the broker no longer knows the offset of
             self.errors.append(f"record {value} has the offset {offset} in partition {partition}")
-        elif self.acknowledged.values_at(partition, offset) not in (NOTHING, value):
-            self.errors.append(
-                f"records {value} and {self.acknowledged.values_at(partition, offset)} have the offset {offset}"
-            )
+        elif (other := self.acknowledged.value_at(partition, offset)) not in (NOTHING, value):
+            self.errors.append(f"records {other} and {value} have the offset {offset}")
         else:
             self.acknowledged.put(partition, offset, value)
 

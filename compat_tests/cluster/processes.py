@@ -284,6 +284,10 @@ class Cluster:
             self.zookeeper.expire_session(session_id)
         return epoch
 
+    def is_registered_after(self, broker_id: int, epoch: int) -> bool:
+        """Whether a broker has a newer registration."""
+        return (self.tree.broker_epoch(broker_id) or 0) > epoch
+
     def create_topic(self, topic: str, *leaders: int, **configs: str) -> None:
         """Create a topic whose partition N has its one replica on the N-th broker named, and wait
         until every running broker says so.

@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import KafkaError as ClientError
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
@@ -65,11 +65,17 @@ class GroupReader:
                 if (error := message.error()) is not None:
                     self._heard(error)
                 else:
-                    places = self.seen[message.topic()]
-                    places.put(message.partition(), message.offset(), int(message.value()))
+                    self._see(message)
             if messages:
                 self._commit()
         self._consumer.close()
+
+    def _see(self, message: Message) -> None:
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        self.seen[topic].put(partition, offset, int(message.value() or b""))
 
     def _commit(self) -> None:
         try:

@@ -19,11 +19,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from compat_tests.cluster.administrator import Administrator
 from compat_tests.cluster.model import Model, ModelTopic, differences
-from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster, until
+from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, WAIT_S, Cluster, until
 from compat_tests.cluster.readers import AssignedReader, GroupReader, Reader
 from compat_tests.kill_rounds import (
     NOTHING,
@@ -100,10 +101,8 @@ class ClusterRounds:
             ids = list({self.cluster.controller_id(), *ids})
         before = {number: self.cluster.expire(number) for number in ids}
         for number, epoch in before.items():
-            until(
-                lambda n=number, e=epoch: (self.cluster.tree.broker_epoch(n) or 0) > e,
-                f"broker {number} is registered anew",
-            )
+            is_new = partial(self.cluster.is_registered_after, number, epoch)
+            until(is_new, f"broker {number} is registered anew")
 
     def _zookeeper(self) -> None:
         """It is gone for less or more than the time-out of sessions."""
@@ -146,9 +145,11 @@ class ClusterRounds:
         self._assert_no_errors()
 
     def _assert_no_errors(self) -> None:
-        assert self.administrator.errors == []
-        for client in (*self.writers, *self.readers):
-            assert client.errors == [], (type(client).__name__, client.errors[:3])
+        clients: list[Administrator | Writer | Reader] = [
+            self.administrator, *self.writers, *self.readers,
+        ]
+        errors = {type(client).__name__: client.errors[:3] for client in clients if client.errors}
+        assert not errors, errors
 
     def _finish(self) -> None:
         self.administrator.finish()
@@ -157,15 +158,20 @@ class ClusterRounds:
             check(writer, read_all(self.cluster.bootstrap, writer.topic))
         for reader in self.readers:
             for writer in self.writers:
-                places = reader.seen[writer.topic]
-                until(
-                    lambda w=writer, p=places: has_all(p, w.acknowledged),
-                    f"{type(reader).__name__} reads all of {writer.topic}",
-                )
+                self._wait_until_seen(reader, writer)
             reader.finish()
         self._assert_no_errors()
         for broker in self.cluster.brokers.values():
             assert "Traceback" not in broker.log_text(), broker.log_text()[-3000:]
+
+    def _wait_until_seen(self, reader: Reader, writer: Writer) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while left := unseen(reader.seen[writer.topic], writer.acknowledged):
+            assert time.monotonic() < deadline, (
+                f"{type(reader).__name__} has not seen {len(left)} records of {writer.topic}, "
+                f"the first at {left[0]}, the last at {left[-1]}"
+            )
+            time.sleep(0.1)
 
     def told(self) -> str:
         """All figures."""
@@ -179,15 +185,14 @@ class ClusterRounds:
         )
 
 
-def has_all(seen: Places, acknowledged: Places) -> bool:
-    """Whether all that was acknowledged was seen at its place."""
-    for partition in range(PARTITIONS):
-        found, wanted = seen.values[partition], acknowledged.values[partition]
-        if len(found) < len(wanted):
-            return False
-        if any(w not in (NOTHING, f) for f, w in zip(found, wanted, strict=False)):
-            return False
-    return True
+def unseen(seen: Places, acknowledged: Places) -> list[tuple[int, int]]:
+    """Partition and offset of what was acknowledged and not seen."""
+    return [
+        (partition, offset)
+        for partition in range(PARTITIONS)
+        for offset, value in enumerate(acknowledged.values[partition])
+        if value not in (NOTHING, seen.value_at(partition, offset))
+    ]
 
 
 def run(
