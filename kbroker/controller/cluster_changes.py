@@ -83,6 +83,10 @@ class ClusterChanges:
         await self._elections.start()
         await self._zk.create_feature()
 
+    def forget_orders(self) -> None:
+        """What brokers have not been told, or have not answered, is of no interest any more."""
+        self._states.channels.begin_anew()
+
     async def stop(self) -> None:
         """Another controller takes over."""
         self._elections.stop()

@@ -103,6 +103,13 @@ class ControllerChannelManager:
         sender = self._senders.get(broker_id)
         return 0 if sender is None else sender.waiting
 
+    def begin_anew(self) -> None:
+        """Everything will be sent once more: what waits is dropped, and what is on its way now is
+        neither sent again nor its answer told.
+        """
+        for sender in self._senders.values():
+            sender.begin_anew()
+
     async def stop(self) -> None:
         """Stop sending to all brokers."""
         for broker_id in list(self._senders):
@@ -120,6 +127,7 @@ class _Sender:
         self._on_response = on_response
         self._queue: deque[ControlRequest] = deque()
         self._in_flight: ControlRequest | None = None
+        self._is_superseded = False  # what is in flight, by all that follows it
         self._arrived = asyncio.Event()
         name = f"controller to broker {broker.broker_id}"
         self._task = asyncio.create_task(self._run(), name=name)
@@ -138,6 +146,10 @@ class _Sender:
         self._channel.close()
         self.broker, self._channel = broker, channel
 
+    def begin_anew(self) -> None:
+        self._queue.clear()
+        self._is_superseded = self._in_flight is not None
+
     async def stop(self) -> None:
         if self._task is not asyncio.current_task():
             self._task.cancel()
@@ -150,32 +162,37 @@ class _Sender:
                 self._arrived.clear()
                 await self._arrived.wait()
             try:
-                self._on_response(self.broker.broker_id, *await self._deliver_next())
+                answered = await self._deliver_next()
+                if answered is not None:
+                    self._on_response(self.broker.broker_id, *answered)
             except Exception:
                 # Not to be had by trying again: the broker or we cannot make sense of it.
                 log.exception("request to broker %d failed", self.broker.broker_id)
 
-    async def _deliver_next(self) -> tuple[ControlRequest, ControlResponse]:
+    async def _deliver_next(self) -> tuple[ControlRequest, ControlResponse] | None:
         """Send the first of the queue until it is answered; when the broker cannot be reached, the
-        queue is merged, and another request may be the first.
+        queue is merged, and another request may be the first. None when nothing is left to send.
         """
         backoff_s, failures = RETRY_BACKOFF_S, 0
-        while True:
+        while self._queue:
             request = self._in_flight = self._queue.popleft()
             try:
                 response = await self._channel.send(request)
             except (OSError, TimeoutError) as error:
-                self._queue = deque(merge_requests((request, *self._queue)))
+                if not self._is_superseded:
+                    self._queue = deque(merge_requests((request, *self._queue)))
                 failures += 1
                 self._report(error, failures)
             else:
                 if failures:
                     log.info("broker %d is reached again", self.broker.broker_id)
-                return request, response
+                return None if self._is_superseded else (request, response)
             finally:
                 self._in_flight = None
+                self._is_superseded = False
             await asyncio.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, MAX_RETRY_BACKOFF_S)
+        return None
 
     def _report(self, error: Exception, failures: int) -> None:
         """One line at the first failure, and again when their number has doubled."""

@@ -21,6 +21,9 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopRepli
 log = logging.getLogger(__name__)
 
 
+ANSWERS = (events.LeaderAndIsrResponseReceived, events.TopicDeletionStopReplicaResponseReceived)
+
+
 def event_of_response(
     broker_id: int, request: ControlRequest, response: ControlResponse
 ) -> Event | None:

@@ -70,19 +70,17 @@ class MetadataCache:
         self._controller_id = request.controller_id
         self._set_brokers(request.live_brokers)
         changed = list(_partition_states(request))
-        gone = dict.fromkeys(self._absent(changed) if request.type == FULL_UPDATE else ())
-        gone |= dict.fromkeys(self._replaced(changed))
-        gone |= dict.fromkeys(
-            TopicPartition(name, state.partition_index)
-            for name, _, state in changed
-            if state.leader == LEADER_DURING_DELETE
-        )
+        for topic_partition in self._replaced(changed):
+            self._remove(topic_partition)
+        gone = self._absent(changed) if request.type == FULL_UPDATE else []
+        for name, topic_id, state in changed:
+            if state.leader == LEADER_DURING_DELETE:
+                gone.append(TopicPartition(name, state.partition_index))
+            else:
+                self._set_partition(name, topic_id, state)
         for topic_partition in gone:
             self._remove(topic_partition)
-        for name, topic_id, state in changed:
-            if state.leader != LEADER_DURING_DELETE:
-                self._set_partition(name, topic_id, state)
-        return list(gone)
+        return gone
 
     def _set_brokers(
         self, live_brokers: Iterable[UpdateMetadataRequest.UpdateMetadataBroker]

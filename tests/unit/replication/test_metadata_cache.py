@@ -68,14 +68,14 @@ def test_a_topic_created_anew_has_its_new_id_only(cache):
     assert cache.topic_name(topic_id_of("t")) is None
 
 
-def test_partitions_of_a_topic_that_was_replaced_unheard_are_gone(cache):
+def test_partitions_of_a_topic_that_was_replaced_unheard_are_forgotten(cache):
     cache.update(update_metadata(("t", partition_metadata(1))))
-    request = update_metadata(("t", partition_metadata(0)))
+    request = update_metadata(("t", partition_metadata(0)), kind=FULL_UPDATE)
     request.topic_states[0].topic_id = topic_id_of("new")
 
     gone = cache.update(request)
 
-    assert gone == [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert gone == [], "the topic is there, whatever was known of its name"
     assert cache.partition_count("t") == 1
 
 
