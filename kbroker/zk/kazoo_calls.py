@@ -22,7 +22,7 @@ from kbroker.zk import kazoo_requests as requests
 from kbroker.zk.kazoo_connection import KazooConnection
 from kbroker.zk.kazoo_requests import AnswerLostError, Request, whole_path
 from kbroker.zk.kazoo_watches import Renewal, WatchTable
-from kbroker.zk.lost_write import LostWrite, LostWriteLookup, Verdict, written_paths
+from kbroker.zk.lost_write import FoundNode, LostWrite, LostWriteLookup, Verdict, written_paths
 from kbroker.zk.tree import (
     EventType,
     NoNodeError,
@@ -31,7 +31,6 @@ from kbroker.zk.tree import (
     SessionExpiredError,
     SessionListener,
     SessionState,
-    Stat,
     TreeError,
     TreeUnavailableError,
     Watch,
@@ -320,11 +319,11 @@ class KazooCalls:
         else:
             call.future.set_exception(TreeUnavailableError(call.path))
 
-    async def _read_node(self, path: str) -> tuple[bytes | None, Stat] | None:
+    async def _read_node(self, path: str) -> FoundNode | None:
         request = requests.get_request(whole_path(self.chroot, path), watched=False)
         answer, error = await self._ask_at_once(request)
         if error is None:
-            return answer[0], requests.stat_of(answer[1])
+            return FoundNode(answer[0], requests.stat_of(answer[1]), answer[1].pzxid)
         refusal = requests.tree_error(error, path)
         if isinstance(refusal, NoNodeError):
             return None

@@ -4,9 +4,10 @@ Law: looked up from what the tree shows now, never guessed: a transaction is ato
 that can only look as it does because of it tells for all. It counts as not done only when doing it
 (again) cannot do harm: a version, or a node that is there, would refuse a second time.
 
-What nobody can see from the tree is refused as UNKNOWN (data set for any version and then replaced
-by somebody else; a node deleted, and another one made since). A sequential node that somebody has
-taken away meanwhile looks as if it had never been made.
+What nobody can see from the tree is UNKNOWN: data that somebody else has replaced since, a node
+deleted where there is another one now. Two things look like what they are not: what somebody else
+has written with the same data passes for our own, and a sequential node that somebody has taken
+away meanwhile as never made.
 """
 
 from __future__ import annotations
@@ -28,7 +29,17 @@ from kbroker.zk.tree import (
 
 _SEQUENCE_DIGITS = 10
 
-ReadNode = Callable[[str], Awaitable[tuple[bytes | None, Stat] | None]]
+
+@dataclass(frozen=True, slots=True)
+class FoundNode:
+    """A node as it is now."""
+
+    data: bytes | None
+    stat: Stat
+    pzxid: int  # last transaction that made or removed a child
+
+
+ReadNode = Callable[[str], Awaitable[FoundNode | None]]
 ReadChildren = Callable[[str], Awaitable[list[str]]]
 
 
@@ -104,34 +115,38 @@ class LostWriteLookup:
                 result = self._sequential.get(index) if op.sequential else op.path
             elif isinstance(op, SetOp):
                 node = await self._read(op.path)
-                result = _stat_after(op, node[1]) if node is not None else None
+                rest = self._lost.ops[index + 1 :]
+                result = _stat_after(op, rest, node.stat) if node is not None else None
             if result is None and isinstance(op, CreateOp | SetOp):
                 return None
             results.append(result)
         return results
 
     async def _created_or_versioned(self, after: _After) -> Verdict:
-        """Both are refused a second time, so what is not seen may be done again."""
+        """Both are refused a second time: what is not seen may be done again."""
         node = await self._read(after.path)
         if node is None:
             return Verdict.NOT_DONE
-        data, stat = node
+        stat = node.stat
         if after.created is not None and after.created.ephemeral:
             is_ours = stat.ephemeral_owner == self._lost.session_id
             return _done(is_ours and stat.czxid > self._lost.zxid_before)
         is_new = (stat.czxid if after.created else stat.mzxid) > self._lost.zxid_before
-        return _done(is_new and stat.version == after.version and data == after.data)
+        if is_new and after.version is not None and stat.version > after.version:
+            return Verdict.UNKNOWN  # somebody has written since: over ours, or instead of it
+        return _done(is_new and stat.version == after.version and node.data == after.data)
 
     async def _deleted_or_set(self, after: _After) -> Verdict:
         node = await self._read(after.path)
         if not after.exists:
             if node is None:
-                return Verdict.DONE
-            is_another = node[1].czxid > self._lost.zxid_before
+                parent = await self._read(after.path.rpartition("/")[0] or "/")
+                return _done(parent is not None and parent.pzxid > self._lost.zxid_before)
+            is_another = node.stat.czxid > self._lost.zxid_before
             return Verdict.UNKNOWN if is_another else Verdict.NOT_DONE
-        if node is None or node[1].mzxid <= self._lost.zxid_before:
+        if node is None or node.stat.mzxid <= self._lost.zxid_before:
             return Verdict.NOT_DONE
-        return Verdict.DONE if node[0] == after.data else Verdict.UNKNOWN
+        return Verdict.DONE if node.data == after.data else Verdict.UNKNOWN
 
     async def _find_sequential(self) -> bool:
         """Find the nodes that sequential operations made; False when one is not there."""
@@ -161,11 +176,10 @@ class LostWriteLookup:
             node = await self._read(path)
             if node is None or path in taken:
                 continue
-            data, stat = node
-            if stat.czxid <= self._lost.zxid_before:
+            if node.stat.czxid <= self._lost.zxid_before:
                 break
             owner = self._lost.session_id if op.ephemeral else NO_OWNER
-            if data == op.data and stat.ephemeral_owner == owner:
+            if node.data == op.data and node.stat.ephemeral_owner == owner:
                 found = path
         return found
 
@@ -190,11 +204,11 @@ def _states_after(ops: Sequence[Op]) -> list[_After]:
     return list(states.values())
 
 
-def _stat_after(op: SetOp, now: Stat) -> Stat:
-    """The stat as it was right after, when somebody has set other data since."""
-    if op.version == ANY_VERSION or now.version == op.version + 1:
-        return now
-    return replace(now, version=op.version + 1, data_length=len(op.data or b""))
+def _stat_after(op: SetOp, rest: Sequence[Op], now: Stat) -> Stat:
+    """The stat as it was right after, though it has been set again since."""
+    later = sum(isinstance(other, SetOp) and other.path == op.path for other in rest)
+    version = now.version - later if op.version == ANY_VERSION else op.version + 1
+    return replace(now, version=version, data_length=len(op.data or b""))
 
 
 def _done(is_done: bool) -> Verdict:
