@@ -37,6 +37,14 @@ from kbroker.controller.topic_deletions import TopicDeletions
 E = TypeVar("E", bound=Event)
 
 
+class EpochTooLowError(Exception):
+    """Partitions of the tree were led by a controller of a higher epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(f"there has been a controller with epoch {epoch}")
+        self.epoch = epoch
+
+
 class ClusterChanges:
     """The event handlers. Owned by the controller's queue."""
 
@@ -72,6 +80,9 @@ class ClusterChanges:
         await self._brokers.clear_notifications()
         await self._brokers.read()
         await self._topics.read()
+        self._check_epoch()
+        # Before anything is led: a topic half deleted must not get its first leader once more.
+        await self._deletions.read()
         self._states.send_metadata(context.live_brokers)
         await self._start_replicas()
         self._states.partitions.initialize()
@@ -79,7 +90,7 @@ class ClusterChanges:
             context.partitions_needing_leader(), ElectionStrategy.OFFLINE
         )
         await self._reassignments.start()
-        await self._deletions.read()
+        await self._deletions.resume()
         await self._elections.start()
         await self._zk.create_feature()
 
@@ -123,11 +134,25 @@ class ClusterChanges:
         self.register(ZkPreferredElection, self._elections.on_zk_request)
         self.register(AutoPreferredReplicaLeaderElection, self._elections.on_balance)
 
+    def _check_epoch(self) -> None:
+        """A state with a higher epoch than ours shows that the epoch was set back by hand: brokers
+        would refuse all we say.
+        """
+        states = self.context.leadership.values()
+        highest = max((state.controller_epoch for state in states), default=0)
+        if highest > self.context.epoch:
+            raise EpochTooLowError(highest)
+
     async def _start_replicas(self) -> None:
         context = self.context
         self._states.replicas.initialize()
         replicas = context.replicas_of(context.all_partitions())
-        self._states.all_replicas_online(r for r in replicas if context.is_replica_online(r))
+        self._states.all_replicas_online(
+            r
+            for r in replicas
+            if context.is_replica_online(r)
+            and not context.is_queued_for_deletion(r.topic_partition.topic)
+        )
         await self._states.replicas_offline(
             [r for r in replicas if not context.is_replica_online(r)]
         )

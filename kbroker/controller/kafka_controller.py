@@ -25,7 +25,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.controller.cluster_changes import ClusterChanges
+from kbroker.controller.cluster_changes import ClusterChanges, EpochTooLowError
 from kbroker.controller.cluster_watches import ClusterWatches
 from kbroker.controller.controller_channel_manager import (
     BrokerChannel,
@@ -150,6 +150,8 @@ class KafkaController:
         self._session_id = self._zk.tree.session_id
         self._zk.tree.add_session_listener(self._on_session_state)
         self._queue.start()
+        if self._zk.tree.state is not SessionState.CONNECTED:
+            self._on_session_state(self._zk.tree.state)
         with suppress(KafkaError):  # the session ended: the next one begins with the same
             await self._queue.ask(events.Startup())
 
@@ -243,9 +245,10 @@ class KafkaController:
             log.error("%s failed and will be tried again", event, exc_info=error)
         self._retry_later(event)
 
-    def _retry_later(self, event: Event) -> None:
-        delay_s = min(RETRY_BACKOFF_S * 2**self._failures, MAX_RETRY_BACKOFF_S)
-        self._failures += 1
+    def _retry_later(self, event: Event, delay_s: float | None = None) -> None:
+        if delay_s is None:
+            delay_s = min(RETRY_BACKOFF_S * 2**self._failures, MAX_RETRY_BACKOFF_S)
+            self._failures += 1
         if event not in self._retries:
             loop = asyncio.get_running_loop()
             self._retries[event] = loop.call_later(delay_s, self._retry, event)
@@ -319,7 +322,7 @@ class KafkaController:
         if self._reign is not None and self._reign.seat.epoch == event.controller_epoch:
             log.warning("a broker knows a newer controller than epoch %d", event.controller_epoch)
             await self._resign()
-            self._retry_later(events.Reelect())
+            self._retry_later(events.Reelect(), GIVE_UP_BACKOFF_S)
 
     async def _take_over(self, seat: Seat) -> None:
         log.info("controller with epoch %d", seat.epoch)
@@ -328,6 +331,13 @@ class KafkaController:
             await self._reign.changes.start()
         except ControllerMovedError:
             raise
+        except EpochTooLowError as error:
+            log.warning("epoch %d is not the highest: %s", seat.epoch, error)
+            self._elector.outdo(error.epoch)
+            await self._resign()
+            await self._leave_seat(seat)
+            self._retry_later(events.Reelect())
+            return
         except Exception:
             log.exception("broker %d cannot be controller now", self._settings.broker_id)
             await self._give_up(seat)

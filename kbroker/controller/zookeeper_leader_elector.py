@@ -2,7 +2,7 @@
 
 Law: becoming controller and raising the controller epoch is one transaction, so an epoch belongs to
 one broker; the node is watched from before it is read, so no change of it is missed. An epoch is
-above all that this broker has ever had, also where the node of the epoch was removed by hand.
+above all that this broker knows of, also where the node of the epoch was removed by hand.
 """
 
 from __future__ import annotations
@@ -67,6 +67,10 @@ class ZookeeperLeaderElector:
             return False
         stat = await self._zk.tree.exists(zk_paths.CONTROLLER_EPOCH)
         return stat is not None and stat.version == seat.epoch_version
+
+    def outdo(self, epoch: int) -> None:
+        """There has been a controller of this epoch: the next one is higher."""
+        self._last_epoch = max(self._last_epoch, epoch)
 
     async def clear_own_node(self) -> bool:
         """Give up a node of this very session that says nothing true: it was changed by hand, or

@@ -124,6 +124,25 @@ def test_a_broker_that_knows_a_higher_epoch_than_the_tree_is_outdone() -> None:
     run(scenario)
 
 
+def test_an_epoch_set_back_by_hand_is_seen_from_the_states_of_partitions() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = cluster.brokers[0]
+        await broker.session.set(zk_paths.CONTROLLER_EPOCH, b"70")
+        await create(broker, "t", 1)
+        await cluster.settle()
+        assert cluster.controller.controller.epoch == 71
+        await broker.session.set(zk_paths.CONTROLLER_EPOCH, b"3")
+        cluster.controller.kill()
+        for _ in range(5):
+            await asyncio.sleep(0.001)
+            await cluster.settle()
+        epochs = {request.controller_epoch for _, request in cluster.requests}
+        assert cluster.controller.controller.epoch == 72
+        assert not any(epoch in epochs for epoch in range(4, 70))
+
+    run(scenario)
+
+
 def test_every_request_carries_the_epoch_of_the_broker_it_is_for() -> None:
     async def scenario(cluster: ControllerCluster) -> None:
         await create(cluster.brokers[0], "t", 1, 2)

@@ -121,6 +121,21 @@ def test_what_is_queued_ends_with_the_session() -> None:
     run(scenario)
 
 
+def test_a_broker_that_starts_while_its_session_is_suspended_waits_for_it() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = cluster.brokers[5] = FakeBroker(cluster, 5, None)
+        await broker.register()
+        broker.session.suspend()
+        starting = asyncio.create_task(broker.controller.startup())
+        await cluster.settle()
+        assert not starting.done()
+        broker.session.resume()
+        await starting
+        assert broker.controller.controller_id == 0
+
+    run(scenario)
+
+
 def test_a_new_session_registers_the_broker_before_it_competes() -> None:
     async def scenario(cluster: ControllerCluster) -> None:
         broker = cluster.brokers[0]
