@@ -320,6 +320,8 @@ class TopicAdmin:
                 raise
         else:
             result.num_partitions = len(assignment)
+            if wanted.note is not None:
+                log.warning("%s", wanted.note)
 
     def _tell_operator(self, name: str, error: KafkaError) -> None:
         """Say once what no client can mend."""
