@@ -30,7 +30,7 @@ class TopicDeletions:
         self._manager = TopicDeletionManager(states.context, enabled=enabled)
 
     async def read(self) -> None:
-        """Take over what people asked to have deleted, and go on with it."""
+        """Take over what people asked to have deleted."""
         context = self._context
         asked = await self._zk.topic_deletions(self._watches.deletions)
         refused = [t for t in asked if t not in context.assignments or not self._manager.enabled]
@@ -40,11 +40,15 @@ class TopicDeletions:
         self._manager.enqueue(
             t for t in asked if t not in refused and not context.is_queued_for_deletion(t)
         )
+
+    async def resume(self) -> None:
+        """Go on with all that can be done."""
         await self._resume()
 
     async def on_topic_deletion(self, _event: events.TopicDeletion) -> None:
         """Somebody wants a topic deleted."""
         await self.read()
+        await self.resume()
 
     async def on_answer(self, event: events.TopicDeletionStopReplicaResponseReceived) -> None:
         """A broker has deleted replicas, or could not.

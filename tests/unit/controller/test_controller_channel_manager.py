@@ -28,6 +28,7 @@ class Network:
         self.closed: list[str] = []
         self.errors: list[Exception] = []  # of the next sends
         self.gate: asyncio.Event | None = None  # answers wait for it
+        self.gate_error: Exception | None = None  # of the first that waits there
 
     def connect(self, broker: Broker) -> Channel:
         return Channel(self, broker.end_points[0].host)
@@ -47,6 +48,9 @@ class Channel:
         self._network.arrived.append((self._host, number_of(request)))
         if self._network.gate is not None:
             await self._network.gate.wait()
+            error, self._network.gate_error = self._network.gate_error, None
+            if error is not None:
+                raise error
         return UpdateMetadataResponse()
 
     def close(self) -> None:
@@ -220,3 +224,24 @@ def test_a_failing_broker_is_reported_less_and_less_often(
     reports = [r.getMessage() for r in caplog.records if "cannot be reached" in r.getMessage()]
     assert len(reports) == 4  # after 1, 2, 4 and 8 failures
     assert "broker 1 is reached again" in caplog.text
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_what_is_on_its_way_when_all_begins_anew_is_neither_repeated_nor_told_of(
+    is_cut: bool,
+) -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        manager.add_broker(broker())
+        network.gate = asyncio.Event()
+        manager.send([request(1), request(2)])
+        await turns()
+        if is_cut:
+            network.gate_error = ConnectionResetError()
+        manager.begin_anew()
+        manager.send([request(3)])
+        network.gate.set()
+        await turns()
+
+    network = run(scenario)
+    assert [number for _, number in network.arrived] == [1, 3]
+    assert network.answered == [3]
