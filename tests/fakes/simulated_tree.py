@@ -233,8 +233,8 @@ class SimulatedTree:
         self._notice()
 
     def restore(self) -> None:
-        """The connection can be made again."""
-        if self._is_closed or self._ensemble.is_down:
+        """The connection can be made again; a client that is stopped has to go on first."""
+        if self._is_closed or self._ensemble.is_down or self._owner.state is OwnerState.PAUSED:
             return
         if self._session.state is SessionState.SUSPENDED:
             self._notice()

@@ -18,7 +18,6 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import NodeExistsError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment
-from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.replication_cluster import batch
 from tests.fakes.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.cluster_model import Acknowledged, ClusterModel
@@ -40,7 +39,7 @@ class ClusterLoad:
         self._model = model
         self._store = store
         self._clock = LoopClock(loop)
-        self._hand = ZkUtils(store.session(), self._clock)
+        self._hand = store.session()
         self._values = 0
         self.wishes = 0
         self.fulfilled = 0
@@ -79,7 +78,7 @@ class ClusterLoad:
     async def create_replicated(self) -> None:
         """By hand: a topic with several replicas, as an assignment in the tree."""
         random, name = self._random, self._random.choice(TOPICS)
-        brokers = [broker.broker_id for broker in await self._hand.all_brokers()]
+        brokers = [int(name) for name in await self._hand.children(zk_paths.BROKER_IDS)]
         if not brokers:
             return
         partitions = {
@@ -93,7 +92,7 @@ class ClusterLoad:
         )
         self._model.say(f"by hand: create {name}")
         try:
-            await self._hand.create_topic_assignment(name, assignment)
+            await self._hand.create(zk_paths.topic_path(name), zk_paths.encode_topic(assignment))
         except NodeExistsError:
             return
 
@@ -111,7 +110,7 @@ class ClusterLoad:
         name = self._random.choice(TOPICS)
         self._model.say(f"by hand: delete {name}")
         try:
-            await self._hand.create_delete_topic(name)
+            await self._hand.create(zk_paths.delete_topic_path(name))
         except NodeExistsError:
             return
 
@@ -152,12 +151,18 @@ class ClusterLoad:
     async def alter_by_hand(self) -> None:
         """As kafka-configs --zookeeper does it."""
         name = self._random.choice(TOPICS)
-        if not await self._hand.topic_exists(name):
+        if await self._hand.exists(zk_paths.topic_path(name)) is None:
             return
         value = str(self._random.randrange(1, 9) * 3_600_000)
         self._model.say(f"by hand: retention.ms={value} of {name}")
-        await self._hand.set_entity_config(zk_paths.TOPIC_CONFIGS, name, {"retention.ms": value})
-        await self._hand.create_config_change(f"{zk_paths.TOPIC_CONFIGS}/{name}")
+        path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, name)
+        data = zk_paths.encode_config({"retention.ms": value})
+        if await self._hand.exists(path) is None:
+            await self._hand.create(path, data)
+        else:
+            await self._hand.set(path, data)
+        news = zk_paths.encode_config_change(f"{zk_paths.TOPIC_CONFIGS}/{name}")
+        await self._hand.create(zk_paths.config_change_prefix(), news, sequential=True)
 
     async def elect_preferred(self, process: BrokerProcess) -> None:
         """Move leaders home, where this broker is the controller."""

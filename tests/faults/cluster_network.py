@@ -14,8 +14,8 @@ from random import Random
 
 from kbroker.controller.controller_channel_manager import ControlResponse
 from kbroker.controller.machines.request_batch import ControlRequest
-from kbroker.model import Broker
-from tests.fakes.virtual_loop import OwnerState, VirtualLoop, nobody
+from kbroker.model import Broker, TopicPartition
+from tests.fakes.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_process import BrokerProcess
 
 SOCKET_TIMEOUT_S = 4.0  # controller.socket.timeout.ms of this cluster
@@ -76,6 +76,14 @@ class ClusterNetwork:
         for future in self._waiting.pop(process, ()):
             _refuse(future, "the broker is gone")
 
+    async def ask_controller(self, process: BrokerProcess) -> list[TopicPartition]:
+        """A ControlledShutdown request, wherever the controller is."""
+        controller = self.processes.get(process.controller.controller_id)
+        if controller is None or not controller.is_listening:
+            raise ConnectionRefusedError("there is no controller now")
+        asked = controller.controller.controlled_shutdown(process.broker_id, process.broker_epoch)
+        return await asyncio.shield(self.loop.start(asked, controller.owner, "request"))
+
     def deliver(
         self,
         link: tuple[int, int],
@@ -135,7 +143,7 @@ class SimulatedChannel:
         async with asyncio.timeout(SOCKET_TIMEOUT_S):
             return await answer
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """What has been sent arrives all the same."""
 
 
@@ -147,7 +155,3 @@ def _accept(answer: asyncio.Future[ControlResponse], response: ControlResponse) 
 def _refuse(answer: asyncio.Future[ControlResponse], reason: str) -> None:
     if not answer.done():
         answer.set_exception(ConnectionResetError(reason))
-
-
-def is_running(process: BrokerProcess) -> bool:
-    return process.owner.state is OwnerState.RUNNING

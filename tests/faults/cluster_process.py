@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from unittest.mock import patch
 
@@ -17,10 +18,11 @@ from kbroker.controller.control_requests import ControlRequests
 from kbroker.controller.controller_channel_manager import BrokerChannel, ControlResponse
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.controller.log_dir_events import LogDirEvents
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.topic_admin import TopicAdmin
-from kbroker.errors import KafkaError
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
@@ -29,6 +31,7 @@ from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.controlled_shutdown import ControlledShutdown
 from kbroker.server.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.zk.zk_utils import ZkUtils
@@ -90,6 +93,7 @@ class ProcessParts:
 
 
 Watcher = Callable[["BrokerProcess", ControlRequest, ControlResponse], None]
+Ask = Callable[["BrokerProcess"], Awaitable[Sequence[TopicPartition]]]
 RequestWatcher = Callable[["BrokerProcess", ControlRequest, int, ControlResponse], None]
 
 
@@ -105,6 +109,7 @@ class BrokerProcess:
         self.is_serving = False
         self.has_ended = False
         self.failed = False  # no data directory is left
+        self.ask_controller: Ask = _nobody_to_ask
         self.on_order: Watcher = lambda _process, _request, _response: None
         self.on_request: RequestWatcher = lambda _process, _request, _epoch, _response: None
         self.latest_controller_epoch = 0
@@ -147,12 +152,14 @@ class BrokerProcess:
 
     async def stop(self) -> None:
         """A clean stop."""
-        await self.controller.controlled_shutdown(self.broker_id)
         self.is_serving = False
+        ask = partial(self.ask_controller, self)
+        await ControlledShutdown(self.config.server, ask, self._clock).run()
         self._upkeep.cancel()
         await asyncio.gather(self._upkeep, return_exceptions=True)
-        await self.topics.close()
+        await self.log_dir_events.stop()
         await self.controller.shutdown()
+        await self.topics.close()
         self.is_listening = False
         self.replicas.shutdown()
         self.logs.shutdown()
@@ -194,6 +201,8 @@ class BrokerProcess:
             self.logs, self.metadata, clock, clock, self.config.replication
         )
         self._watch_orders()
+        self.log_dir_events = LogDirEvents(zk, self.broker_id, self.replicas)
+        self.replicas.on_unmade(self.log_dir_events.log_unmade)
         self.logs.on_directory_offline(self._on_directory_offline)
         self.replicas.add_deletion_listener(self.dynamic_configs.forget_topics)
         self.topics = TopicAdmin(
@@ -220,8 +229,16 @@ class BrokerProcess:
                 metadata=self.metadata,
                 waiter=self.waiter,
                 register=self.healthcheck.register,
+                holds=self._holds,
             )
         )
+
+    def _holds(self, topic_partition: TopicPartition) -> bool:
+        try:
+            self.replicas.get_partition(topic_partition)
+        except KafkaError as error:
+            return error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        return True
 
     @property
     def broker_epoch(self) -> int:
@@ -247,6 +264,8 @@ class BrokerProcess:
         self, _path: str, partitions: list[TopicPartition], _error: StorageError
     ) -> None:
         self.replicas.partitions_offline(partitions)
+        if self.broker_epoch >= 0:
+            self.log_dir_events.report()
         self.failed = not self.logs.online_directories
 
     def _watch_orders(self) -> None:
@@ -264,6 +283,10 @@ class BrokerProcess:
                 return response
 
             setattr(replicas, name, watched)
+
+
+async def _nobody_to_ask(_process: BrokerProcess) -> Sequence[TopicPartition]:
+    raise ConnectionRefusedError
 
 
 async def _nobody_answers(_end_point: EndPoint) -> bool:

@@ -271,6 +271,7 @@ class ClusterHistory:
             settings={},
         )
         process = BrokerProcess(parts, self._starts)
+        process.ask_controller = self.network.ask_controller
         process.on_order = self.model.on_order
         process.on_request = self.model.on_request
         self.processes[broker_id] = process
