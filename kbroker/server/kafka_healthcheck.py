@@ -16,7 +16,6 @@ from kbroker.model import Broker, EndPoint
 from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import NodeExistsError, NoNodeError, Stat, TreeUnavailableError
-from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ZkUtils
 
 _log = logging.getLogger(__name__)
@@ -84,14 +83,12 @@ class KafkaHealthcheck:
 
     async def _wait_for_its_end(self, stat: Stat, gone: asyncio.Event) -> None:
         broker_id = self.broker.broker_id
-        other = await self._registered()
-        if other is not None and other.end_points != self.broker.end_points:
-            for end_point in other.end_points:
-                if await self._is_alive(end_point):
-                    raise BrokerIdInUseError(
-                        f"broker.id {broker_id} is in use by a running broker of this cluster "
-                        f"({end_point}): give this one another broker.id, or stop the other"
-                    )
+        for end_point in await self._end_points_of_the_other():
+            if await self._is_alive(end_point):
+                raise BrokerIdInUseError(
+                    f"broker.id {broker_id} is in use by a running broker of this cluster "
+                    f"({end_point}): give this one another broker.id, or stop the other"
+                )
         limit_ms = self._session_timeout_ms + GRACE_MS
         _log.warning(
             "broker.id %d is still registered by an earlier run (session 0x%x), which does not "
@@ -108,9 +105,18 @@ class KafkaHealthcheck:
                 "broker another broker.id, or stop the other one"
             ) from None
 
-    async def _registered(self) -> Broker | None:
-        try:
-            return await self._zk.broker(self.broker.broker_id)
-        except ZnodeFormatError as error:
-            _log.warning("%s", error)
-            return None
+    async def _end_points_of_the_other(self) -> list[EndPoint]:
+        """Where a broker of this id may be found; not where this broker itself listens, or one of
+        another id that has the address now.
+        """
+        own_id = self.broker.broker_id
+        brokers = await self._zk.all_brokers()
+        taken = {e for broker in brokers if broker.broker_id != own_id for e in broker.end_points}
+        taken.update(self.broker.end_points)
+        return [
+            end_point
+            for broker in brokers
+            if broker.broker_id == own_id
+            for end_point in broker.end_points
+            if end_point not in taken
+        ]

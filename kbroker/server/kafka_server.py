@@ -139,7 +139,8 @@ class KafkaServer:
         if self.lifecycle.is_running:
             self.lifecycle.transition_to(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
             shutdown = ControlledShutdown(self._config.server, self._handover.ask, self._clock)
-            await shutdown.run()
+            if not isinstance(self.failure, StartError):  # then it is registered, and leads
+                await shutdown.run()
         self.lifecycle.transition_to(BrokerState.BROKER_SHUTTING_DOWN)
         await self._undo.aclose()
         self.lifecycle.transition_to(BrokerState.NOT_RUNNING)
@@ -347,13 +348,16 @@ class KafkaServer:
         await ClusterMembership(parts).join()
 
     async def _register(self) -> int:
-        """Register for the session there is now; without a registration the broker cannot go on."""
+        """Register for the session there is now; where another broker has the id, stop."""
         assert self._healthcheck is not None
         try:
             return await self._healthcheck.register()
         except StartError as error:
+            if not self.lifecycle.is_running:
+                raise
             self._fail(error)
-            raise
+        stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        return await stopped  # cancelled: whoever waits for the registration stops with the broker
 
     def _holds(self, topic_partition: TopicPartition) -> bool:
         try:

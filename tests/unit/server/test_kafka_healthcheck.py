@@ -127,6 +127,21 @@ def test_a_running_broker_of_that_id_is_named_and_left_alone() -> None:
     run(main)
 
 
+def test_an_address_that_another_broker_has_by_now_tells_nothing() -> None:
+    async def main(place: Place) -> None:
+        await place.other(9093)
+        third = Broker(broker_id=4, end_points=broker(9093).end_points)
+        await ZkUtils(place.store.session(), FixedClock()).register_broker(third)
+        place.answering.add(9093)
+
+        with pytest.raises(BrokerIdInUseError, match="still registered"):
+            await place.healthcheck().register()
+
+        assert place.probed == []
+
+    run(main)
+
+
 @pytest.mark.parametrize("port", [9092, 9093])
 def test_a_registration_that_outlived_its_broker_is_waited_for(
     port: int, caplog: pytest.LogCaptureFixture
