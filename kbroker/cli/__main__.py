@@ -22,6 +22,7 @@ _COMMANDS = {
     "produce": ("kbroker.cli.produce", "produce", "Write lines from standard input to a topic."),
     "consume": ("kbroker.cli.consume", "consume", "Print the records of a topic."),
     "group": ("kbroker.cli.group", "group", "List and describe consumer groups, with lag."),
+    "cluster": ("kbroker.cli.cluster", "cluster", "Show brokers and leaders; move metadata."),
     "log": ("kbroker.cli.log", "log", "Look into data directories: dump, verify, stats."),
     "wait": ("kbroker.cli.status", "wait", "Wait until a broker answers."),
     "health": ("kbroker.cli.status", "health", "Say whether a broker is healthy."),

@@ -47,3 +47,26 @@ class Progress:
         """Seconds and MB/s so far."""
         seconds = max(time.monotonic() - self._begun_s, 1e-6)
         return f"{seconds:.1f} s, {self.size_bytes / 1e6 / seconds:.0f} MB/s"
+
+
+class CountedProgress:
+    """Counts items towards an end that is known."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._is_shown = sys.stderr.isatty()
+        self._next_s = time.monotonic() + _INTERVAL_S
+
+    def show(self, done: int, of: int) -> None:
+        """So many are done."""
+        now_s = time.monotonic()
+        if self._is_shown and now_s >= self._next_s:
+            self._next_s = now_s + _INTERVAL_S
+            sys.stderr.write(f"\r\x1b[K{self._what}: {done} of {of}")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 LOCATION_FILE = "kbroker-tree.location"
 _TREE_FILES = tuple(f"kbroker-{name}" for name in (JOURNAL_NAME, SNAPSHOT_NAME))
-_BROKER_DIRECTORY = "broker-"  # of one broker of several in a directory that they share
+BROKER_DIRECTORY = "broker-"  # of one broker of several in a directory that they share
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def _trimmed(directories: Sequence[str]) -> list[str]:
 def _shared_directory(file_system: FileSystem, directory: str) -> str | None:
     """The directory around that of one broker of several, if this is one."""
     parent, _, name = directory.rpartition("/")
-    is_shared = name.startswith(_BROKER_DIRECTORY) and has_tree(file_system, parent or ".")
+    is_shared = name.startswith(BROKER_DIRECTORY) and has_tree(file_system, parent or ".")
     return (parent or ".") if is_shared else None
 
 

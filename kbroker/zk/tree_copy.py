@@ -194,13 +194,18 @@ def plan_copy(source: TreeImage, target: TreeImage, *, replace: bool = False) ->
     )
 
 
-async def carry_out(tree: Tree, plan: CopyPlan, progress: Progress | None = None) -> None:
-    """Write the plan; the mark goes when all else is there.
+async def carry_out(
+    tree: Tree,
+    plan: CopyPlan,
+    progress: Progress | None = None,
+    when_written: Callable[[], None] | None = None,
+) -> None:
+    """Write the plan; the mark goes when all else is there and `when_written` has returned.
 
     Raises CopyRefusedError for a node the target does not take, TreeUnavailableError when the
     target went away: the copy can be repeated then.
     """
-    *writes, last = plan.transactions
+    writes, last = plan.transactions[:-1], plan.transactions[-1:]
     for start in range(0, len(writes), _AT_ONCE):
         if progress is not None:
             progress(start, len(writes))
@@ -208,7 +213,10 @@ async def carry_out(tree: Tree, plan: CopyPlan, progress: Progress | None = None
         for ops, outcome in zip(row, await tree.multi_all(row), strict=True):
             if isinstance(outcome, TreeError):
                 _settle(ops[0], outcome)
-    await tree.multi(last)
+    if when_written is not None:
+        when_written()
+    for ops in last:
+        await tree.multi(ops)
 
 
 async def is_unfinished(tree: Tree) -> bool:

@@ -1,0 +1,164 @@
+"""`kbroker cluster export` and `kbroker cluster import`: the metadata tree of a stopped broker goes
+into a ZooKeeper ensemble, and back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from kbroker.cli.connection import (
+    EXIT_CANNOT_CONNECT,
+    EXIT_ITEM_FAILED,
+    EXIT_USAGE,
+    CommandError,
+)
+from kbroker.cli.output import counted, say
+from kbroker.cli.progress import CountedProgress
+
+if TYPE_CHECKING:
+    from kbroker.server.tree_move import Move, MoveOptions, TreeHome
+    from kbroker.zk.tree import Tree
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+_SESSION_TIMEOUT_MS = 30_000
+_CONNECTION_TIMEOUT_MS = 10_000
+
+
+def _copy_options(command: CommandT) -> CommandT:
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Only say what would be copied."),
+        click.option(
+            "--replace",
+            is_flag=True,
+            help="Give up another state of the same cluster's tree that the target holds.",
+        ),
+        click.option(
+            "--zookeeper",
+            "connect",
+            required=True,
+            metavar="HOST:PORT/chroot",
+            help="The ensemble; its chroot is made when it is missing.",
+        ),
+        click.option(
+            "--data",
+            "directory",
+            required=True,
+            metavar="DIR",
+            help="Data directory of a stopped broker, or of several (--brokers).",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("export")
+@_copy_options
+def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
+    """Copy topics, settings and all other metadata from a directory into an ensemble.
+
+    Afterwards the broker starts with --zookeeper, and no longer without. A copy that breaks off is
+    repeated.
+    """
+
+    async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
+        return await home.export_to(tree, connect, options)
+
+    move = _run(directory, connect, copy, replace=replace, dry_run=dry_run)
+    _tell(move, connect, dry_run=dry_run)
+    if not dry_run:
+        say(f"start with: kbroker start --data {directory} --zookeeper {connect}")
+
+
+@click.command("import")
+@_copy_options
+def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
+    """Copy topics, settings and all other metadata from an ensemble into a data directory.
+
+    Afterwards the broker starts without --zookeeper, and no longer with it; the ensemble keeps its
+    tree. A copy that breaks off is repeated.
+    """
+
+    async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
+        return await home.import_from(tree, connect, options)
+
+    move = _run(directory, connect, copy, replace=replace, dry_run=dry_run)
+    _tell(move, directory, dry_run=dry_run)
+    if move.partitions_elsewhere:
+        say(
+            f"warning: {counted(move.partitions_elsewhere, 'partition')} have no replica in "
+            f"{directory} and will have no leader"
+        )
+
+
+def _run(
+    directory: str,
+    connect: str,
+    copy: Callable[[TreeHome, Tree, MoveOptions], Awaitable[Move]],
+    *,
+    replace: bool,
+    dry_run: bool,
+) -> Move:
+    from kbroker.log.file_system import RealFileSystem
+    from kbroker.server.tree_move import MoveOptions, locked_home
+
+    progress = CountedProgress("copying the tree")
+    options = MoveOptions(replace=replace, dry_run=dry_run, progress=progress.show)
+
+    async def main() -> Move:
+        with locked_home(RealFileSystem(), directory) as home:
+            tree = await _connect(connect)
+            try:
+                return await copy(home, tree, options)
+            finally:
+                await tree.close()
+
+    with _sentences():
+        try:
+            return asyncio.run(main())
+        finally:
+            progress.end()
+
+
+async def _connect(connect: str) -> Tree:
+    from kbroker.zk.kazoo_tree import open_kazoo_tree  # kazoo costs 100 ms
+    from kbroker.zk.tree import TreeUnavailableError
+
+    try:
+        return await open_kazoo_tree(connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS)
+    except TreeUnavailableError as error:
+        raise CommandError(str(error), EXIT_CANNOT_CONNECT) from error
+    except ValueError as error:
+        raise CommandError(f"--zookeeper: {error}", EXIT_USAGE) from error
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    from kbroker.server.start_error import StartError
+    from kbroker.zk.tree import TreeUnavailableError
+    from kbroker.zk.tree_copy import CopyRefusedError
+    from kbroker.zk.tree_journal import CorruptTreeError
+
+    try:
+        yield
+    except (StartError, CopyRefusedError, CorruptTreeError) as error:
+        raise CommandError(str(error), EXIT_ITEM_FAILED) from error
+    except TreeUnavailableError as error:
+        raise CommandError(f"the copy broke off: {error}; repeat it", EXIT_ITEM_FAILED) from error
+
+
+def _tell(move: Move, target: str, *, dry_run: bool) -> None:
+    plan, image = move.plan, move.image
+    say(
+        f"cluster {plan.cluster_id}: {counted(len(image.topics), 'topic')}, "
+        f"{counted(image.partition_count, 'partition')}, {counted(len(image.nodes), 'node')}"
+    )
+    verb = "would be" if dry_run else "were"
+    say(
+        f"{plan.created} nodes {verb} created, {plan.changed} changed, {plan.deleted} deleted in "
+        f"{target}"
+    )
