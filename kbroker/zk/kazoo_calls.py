@@ -127,15 +127,17 @@ class KazooCalls:
         """Catch up, watch again, recover, go on."""
         log.info("session 0x%x on ZooKeeper at %s stands", session_id % (1 << 64), self._hosts)
         self.session_id = session_id
+        self._stop_recovery()  # what is left of it belongs to an earlier connection
         self._cancel_give_up()
         self._connection.submit(requests.sync_request("/"), lambda *_: None)
         for renewal in self.watches.renewals():
             for request, paths in requests.set_watches_requests(renewal.zxid, renewal.paths):
                 self._connection.submit(request, partial(self._renewed, renewal, paths))
-        self._turn(SessionState.CONNECTED)
-        if self._lost and self._recovery is None:
+        self.state = SessionState.CONNECTED
+        if self._lost:
             self._recovery = self._loop.create_task(self._recover(), name="lost writes")
         self._pump()
+        self._tell_listeners()
 
     def on_suspended(self, last_zxid: int) -> None:
         """Wait, for a time."""
@@ -143,7 +145,8 @@ class KazooCalls:
         self._saw(last_zxid)
         self._stop_recovery()
         self._wait_bounded([*self._lost, *self._waiting])
-        self._turn(SessionState.SUSPENDED)
+        self.state = SessionState.SUSPENDED
+        self._tell_listeners()
 
     def on_lost(self, last_zxid: int) -> None:
         """Give up what was asked for; the next session comes by itself."""
@@ -151,7 +154,8 @@ class KazooCalls:
         self._saw(last_zxid)
         self._stop_recovery()
         self._fail_all()
-        self._turn(SessionState.LOST)
+        self.state = SessionState.LOST
+        self._tell_listeners()
 
     def on_watch(self, event_type: EventType, path: str) -> None:
         """Tell those who wait for it, after whoever got an answer before."""
@@ -163,10 +167,9 @@ class KazooCalls:
         self._zxid = max(self._zxid, last_zxid)
         self.watches.disconnected(last_zxid)
 
-    def _turn(self, state: SessionState) -> None:
-        self.state = state
+    def _tell_listeners(self) -> None:
         for listener in list(self.listeners):
-            listener(state)
+            listener(self.state)
 
     def _renewed(
         self,

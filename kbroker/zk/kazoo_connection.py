@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import select
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -295,6 +296,22 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
     def dispatch_callback(self, callback: Any) -> None:
         callback.func(*callback.args)
+
+    def select(
+        self, readers: list[Any], writers: list[Any], _other: list[Any], timeout_s: float | None
+    ) -> tuple[list[Any], list[Any], list[Any]]:
+        # kazoo makes a selector, which is a file, for each of the four calls per request.
+        poll = select.poll()
+        for reader in readers:
+            poll.register(reader, select.POLLIN)
+        for writer in writers:
+            poll.register(writer, select.POLLOUT)
+        ready = {fd for fd, _ in poll.poll(None if timeout_s is None else timeout_s * 1000)}
+        return (
+            [reader for reader in readers if reader.fileno() in ready],
+            [writer for writer in writers if writer.fileno() in ready],
+            [],
+        )
 
     def create_connection(self, *args: Any, **kwargs: Any) -> Any:
         # A host that does not answer may not use up the time of the session alone.

@@ -260,7 +260,8 @@ class KazooTree:
                 results.append(await _result(asked.popleft()))
         finally:
             for future in asked:
-                future.cancel()
+                if not future.cancel() and not future.cancelled():
+                    future.exception()  # looked at: what ended the row has been told
         return results
 
 

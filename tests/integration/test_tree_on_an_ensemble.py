@@ -332,6 +332,35 @@ def test_a_server_that_was_killed_and_started_again_knows_the_session(
     run(servers, scenario)
 
 
+def test_when_the_thread_of_the_connection_ends_another_takes_over(
+    servers: ZooKeeperServers,
+) -> None:
+    class Broken:
+        type = 4
+
+        def serialize(self) -> bytes:
+            raise RuntimeError("not foreseen")
+
+    async def scenario(store: EnsembleStore, session: KazooTree) -> None:
+        other = await store.open()
+        await session.create("/a", b"")
+        seen: list[WatchEvent] = []
+        states: list[SessionState] = []
+        await session.get("/a", seen.append)
+        before = session.session_id
+        session.add_session_listener(states.append)
+        session._calls._connection.submit(Broken(), lambda *_: None)
+        await until(lambda: session.state is SessionState.LOST)
+        await other.set("/a", b"x")
+        assert (await session.get("/a"))[0] == b"x"
+        await until(lambda: bool(seen))
+        assert session.session_id != before
+        assert states == [SessionState.LOST, SessionState.CONNECTED]
+        assert [event.type for event in seen] == [EventType.DATA_CHANGED]
+
+    run(servers, scenario)
+
+
 def test_closing_takes_bounded_time_without_a_server(servers: ZooKeeperServers) -> None:
     async def scenario(store: EnsembleStore, session: KazooTree) -> None:
         for fault in ("hold", "refuse"):
