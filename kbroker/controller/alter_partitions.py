@@ -70,5 +70,5 @@ class AlterPartitions:
         current = known.leader_and_isr
         if is_done_already(current, wanted):
             return current
-        refusal = refused_isr_change(current, wanted, self._context.live_brokers)
+        refusal = refused_isr_change(current, wanted, self._context.live_broker_ids())
         return None if refusal is ErrorCode.NONE else refusal

@@ -119,7 +119,7 @@ class Reassignments:
     ) -> ReplicaAssignment:
         if target is not None:
             current = self._context.assignment(partition)
-            refusal = refused_target(current, target, self._context.live_brokers)
+            refusal = refused_target(current, target, self._context.live_broker_ids())
             if refusal is not None:
                 raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, refusal)
         return self._move(partition, target)

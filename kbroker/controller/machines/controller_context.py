@@ -93,6 +93,10 @@ class ControllerContext:
         name, end_points = self.inter_broker_listener, self.live_brokers[broker_id].end_points
         return [e for e in end_points if name in (None, e.listener_name)][:1]
 
+    def live_broker_ids(self) -> set[int]:
+        """All brokers that are registered and not about to stop."""
+        return self.live_brokers.keys() - self.shutting_down
+
     def is_replica_online(self, replica: Replica) -> bool:
         """True when the replica's broker lives and its directory has not failed."""
         return self.is_live(replica.broker_id) and replica not in self.replicas_on_failed_dirs

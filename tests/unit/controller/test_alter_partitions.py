@@ -118,3 +118,13 @@ def test_a_partition_that_is_not_there_and_a_dead_replica_are_refused() -> None:
         assert dead.partitions == {T0: ErrorCode.INELIGIBLE_REPLICA}
 
     run(scenario)
+
+
+def test_a_broker_that_is_about_to_stop_joins_no_isr() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        await alter(cluster, replace(current(cluster), isr=(1,)))
+        await cluster.controller.controller.controlled_shutdown(0)
+        result = await alter(cluster, replace(current(cluster), isr=(1, 0)))
+        assert result.partitions == {T0: ErrorCode.INELIGIBLE_REPLICA}
+
+    run(scenario)
