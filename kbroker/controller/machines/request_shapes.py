@@ -18,6 +18,7 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.topic_name import is_valid_topic_name
 
 _PLAINTEXT = "PLAINTEXT"
+_DIRECTORY_NAME_MAX = 255  # bytes of "<topic>-<partition>"; a longer one looks like a failed disk
 
 
 def grouped_leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsrRequest:
@@ -96,6 +97,10 @@ def with_end_points(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
 def check_leader_and_isr(request: LeaderAndIsrRequest) -> None:
     """Raise KafkaError INVALID_REQUEST for what no controller says: names become directories."""
     for topic in request.topic_states:
+        for state in topic.partition_states:
+            if state.leader_epoch < 0:
+                message = f"{topic.topic_name}: leader epoch {state.leader_epoch} is below 0"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         _check(topic.topic_name, (s.partition_index for s in topic.partition_states))
 
 
@@ -124,6 +129,8 @@ def check_update_metadata(request: UpdateMetadataRequest) -> None:
 def _check(topic: str, partitions: Iterable[int]) -> None:
     if not is_valid_topic_name(topic):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic[:100]!r} is no topic name")
+    index_max = min(2**31, 10 ** (_DIRECTORY_NAME_MAX - len(topic) - 1)) - 1
     for index in partitions:
-        if index < 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic}: partition {index} is below 0")
+        if not 0 <= index <= index_max:
+            message = f"{topic}: partition {index} is not between 0 and {index_max}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -346,11 +346,35 @@ def test_a_name_that_is_none_is_refused_before_anything_is_done(
     assert (caught.value.code, replicas.epochs) == (ErrorCode.INVALID_REQUEST, [])
 
 
-def test_a_negative_partition_is_refused() -> None:
-    request = leader_and_isr()
-    request.topic_states[0].partition_states[0].partition_index = -1
+@pytest.mark.parametrize("request_of", ALL_KINDS)
+@pytest.mark.parametrize(
+    ("topic", "partition"), [("t", -1), ("x" * 249, 100_000), ("x" * 245, 2**31 - 1)]
+)
+def test_a_partition_that_cannot_have_a_directory_is_refused(
+    request_of: Any, topic: str, partition: int
+) -> None:
+    request = request_of(topic=topic)
+    request.topic_states[0].partition_states[0].partition_index = partition
 
-    with pytest.raises(KafkaError, match="below 0"):
+    with pytest.raises(KafkaError, match="not between 0 and"):
+        send(CountingReplicas(), request)
+
+
+@pytest.mark.parametrize(("topic", "partition"), [("x" * 249, 99_999), ("x" * 244, 2**31 - 1)])
+def test_the_longest_directory_name_is_taken(topic: str, partition: int) -> None:
+    replicas, request = CountingReplicas(), leader_and_isr(topic=topic)
+    request.topic_states[0].partition_states[0].partition_index = partition
+
+    send(replicas, request)
+
+    assert replicas.led == [(topic, partition)]
+
+
+def test_a_negative_leader_epoch_is_refused() -> None:
+    request = leader_and_isr()
+    request.topic_states[0].partition_states[0].leader_epoch = -1
+
+    with pytest.raises(KafkaError, match="leader epoch -1 is below 0"):
         send(CountingReplicas(), request)
 
 
