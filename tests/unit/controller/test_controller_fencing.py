@@ -159,18 +159,27 @@ def test_every_request_carries_the_epoch_of_the_broker_it_is_for() -> None:
 
 def test_an_answer_to_an_earlier_reign_is_ignored() -> None:
     async def scenario(cluster: ControllerCluster) -> None:
-        controller = cluster.brokers[0].controller
+        await create(cluster.brokers[0], "t", 1)
+        await cluster.settle()
         await cluster.brokers[0].session.delete(zk_paths.CONTROLLER)
         await cluster.settle()
-        old = LeaderAndIsrRequest(controller_epoch=1)
-        late = LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
-        epoch = cluster.controller.controller.epoch
-        for broker in cluster.brokers.values():
-            broker.controller._on_response(1, old, late)
-        await cluster.settle()
-        assert epoch == 2
+        before = cluster.state()
+        old = leader_and_isr(T0)
+        old.controller_epoch = 1
+        refusals = LeaderAndIsrResponse.LeaderAndIsrTopicError(
+            topic_id=old.topic_states[0].topic_id,
+            partition_errors=[
+                LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                    partition_index=0, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+                )
+            ],
+        )
+        for late in (LeaderAndIsrResponse(error_code=11), LeaderAndIsrResponse(topics=[refusals])):
+            for broker in cluster.brokers.values():
+                broker.controller._on_response(1, old, late)
+            await cluster.settle()
         assert cluster.controller.controller.epoch == 2
-        assert controller.controller_id == cluster.controller.broker_id
+        assert cluster.state() == before
 
     run(scenario)
 
@@ -283,3 +292,27 @@ def test_all_replicas_of_a_refused_deletion_have_failed() -> None:
     assert event == events.TopicDeletionStopReplicaResponseReceived(
         1, -1, frozenset(), frozenset({T0})
     )
+
+
+def test_a_replaced_controller_that_reads_the_cluster_anew_is_no_controller_any_more(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        await create(cluster.brokers[0], "t", 1)
+        await cluster.settle()
+        old = cluster.brokers[0]
+        await pause(cluster, old)
+        assert cluster.brokers[1].controller.epoch or cluster.brokers[2].controller.epoch
+        await create(cluster.brokers[1], "u", 1)
+        await cluster.settle()  # its state has the new controller's epoch
+        caplog.set_level(logging.ERROR)
+
+        assert old.controller._reign is not None
+        old.controller._doubt(old.controller._reign)
+        old.controller._queue.wake()
+        await cluster.settle()
+
+        assert not old.controller.is_active
+        assert not caplog.records
+
+    run(scenario)

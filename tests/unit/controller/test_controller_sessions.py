@@ -160,6 +160,27 @@ def test_a_new_session_registers_the_broker_before_it_competes() -> None:
     run(scenario, brokers=1)
 
 
+def test_sessions_that_end_at_once_are_not_registered_one_after_the_other() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = cluster.brokers[0]
+        registered: list[int] = []
+        register = broker.register
+
+        async def counting() -> int:
+            registered.append(broker.session.session_id)
+            return await register()
+
+        broker.controller._register_broker = counting
+        for _ in range(3):
+            broker.session.expire()
+            broker.session.renew()
+        await cluster.settle()
+        assert registered == [broker.session.session_id]
+        assert broker.controller.is_active
+
+    run(scenario, brokers=1)
+
+
 def test_a_registration_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(cluster: ControllerCluster) -> None:
         broker = cluster.brokers[0]
