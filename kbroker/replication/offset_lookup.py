@@ -1,5 +1,5 @@
 """Finds offsets for ListOffsets: by timestamp, and the special ones (KIP-79, KIP-734, KIP-405,
-KIP-1005, KIP-1023).
+KIP-1005, KIP-1023); and for OffsetForLeaderEpoch: the ends of leader epochs (KIP-101, KIP-320).
 
 Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told
 nothing beyond what it may read. Nothing is ever tiered here: the special timestamps of tiered
@@ -88,6 +88,18 @@ class OffsetLookup:
             return OffsetResult(error.code)
         epoch = -1 if found.leader_epoch is None else found.leader_epoch
         return OffsetResult(ErrorCode.NONE, found.timestamp, found.offset, epoch)
+
+    def end_offset_for_epoch(
+        self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
+    ) -> OffsetResult:
+        """The largest epoch not above `leader_epoch`, and its end, in the leader's log (KIP-101)."""
+        try:
+            partition = self._hosted.get(topic_partition)
+            partition.check_access(current_leader_epoch, leader_only=True)
+        except KafkaError as error:
+            return OffsetResult(error.code)
+        found = partition.end_offset_for_epoch(leader_epoch)
+        return OffsetResult(ErrorCode.NONE, -1, found.end_offset, found.epoch)
 
     def list_offsets_before(
         self, params: OffsetParams, query: OffsetQuery, max_offsets: int

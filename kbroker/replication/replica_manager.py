@@ -90,6 +90,7 @@ class ReplicaManager:
         self._offsets = OffsetLookup(self._hosted)
         self.list_offsets = self._offsets.list_offsets
         self.list_offsets_before = self._offsets.list_offsets_before
+        self.end_offset_for_epoch = self._offsets.end_offset_for_epoch
         self._deletions = record_deletions(
             self._hosted,
             metadata,
