@@ -374,6 +374,8 @@ class KafkaController:
             await reign.changes.start()
         except (ControllerMovedError, TreeUnavailableError):
             raise
+        except EpochTooLowError as error:
+            raise ControllerMovedError(str(error)) from error
         except Exception:
             log.exception("broker %d cannot go on as controller", self._settings.broker_id)
             await self._give_up(reign.seat)
