@@ -4,6 +4,7 @@ from uuid import UUID
 
 from kbroker.errors import ErrorCode
 from kbroker.protocol.codec import encode
+from kbroker.protocol.error_response import error_codes
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -216,3 +217,12 @@ def test_a_topic_asked_for_by_id_alone_is_refused_with_an_empty_name() -> None:
     assert isinstance(answer, MetadataResponse)
     assert (answer.topics[0].name, answer.topics[0].topic_id) == ("", TOPIC_ID)
     assert encode(answer, 10)
+
+
+def test_every_error_code_of_a_response_is_found_wherever_it_stands() -> None:
+    result = CreateTopicsResponse.CreatableTopicResult
+    response = CreateTopicsResponse(topics=[result(error_code=36), result(error_code=41)])
+
+    assert list(error_codes(response)) == [36, 41]
+    assert list(error_codes(HeartbeatResponse(error_code=16))) == [16]
+    assert list(error_codes(CreateTopicsResponse())) == []
