@@ -165,7 +165,7 @@ def test_an_answer_to_an_earlier_reign_is_ignored() -> None:
         await cluster.settle()
         before = cluster.state()
         old = leader_and_isr(T0)
-        old.controller_epoch = 1
+        old.controller_epoch, old.broker_epoch = 1, cluster.brokers[1].broker_epoch
         refusals = LeaderAndIsrResponse.LeaderAndIsrTopicError(
             topic_id=old.topic_states[0].topic_id,
             partition_errors=[
