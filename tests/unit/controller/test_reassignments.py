@@ -13,10 +13,12 @@ from uuid import UUID
 import pytest
 
 from kbroker.controller import reassignments
+from kbroker.controller.machines.controller_context import Replica, ReplicaState
 from kbroker.controller.machines.reassignment import AlterPartitionReassignments
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk.admin_znodes import encode_reassignment
+from kbroker.zk.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import REASSIGN_PARTITIONS, TopicAssignment
 from tests.fakes.following_broker import FollowingCluster
 
@@ -105,6 +107,12 @@ def test_a_partition_moves_when_its_target_is_in_sync() -> None:
         assert assignment(cluster) == ({"0": [1, 2]}, {}, {})
         assert state(cluster) == (1, [1, 2])
         assert any("broker 0 <- StopReplica t-0" in t and "delete" in t for t in cluster.told)
+        context = cluster.controller.controller.context
+        assert context is not None
+        assert context.replica_states == {
+            Replica(T0, 1): ReplicaState.ONLINE,
+            Replica(T0, 2): ReplicaState.ONLINE,
+        }
 
     run(scenario, (0,))
 
@@ -217,6 +225,77 @@ def test_a_move_waits_for_a_broker_that_died_and_goes_on_when_it_is_back() -> No
         assert state(cluster) == (2, [2])
 
     run(scenario, (1,))
+
+
+def test_a_move_to_a_broker_that_is_down_begins_when_it_starts() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        cluster.brokers[2].kill()
+        await cluster.settle()
+        await ask_by_node(cluster, {T0: (2,)})
+        assert assignment(cluster) == ({"0": [2, 1]}, {"0": [2]}, {"0": [1]})
+        await cluster.start(2)
+        await cluster.catch_up()
+        assert (assignment(cluster), state(cluster)) == (({"0": [2]}, {}, {}), (2, [2]))
+
+    run(scenario, (1,))
+
+
+def test_a_new_controller_begins_once_what_it_finds_asked_for() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        data = encode_reassignment({T0: (2,)})
+        await cluster.brokers[1].session.create(REASSIGN_PARTITIONS, data)
+        cluster.brokers[0].kill()
+        await cluster.settle()
+        assert assignment(cluster) == ({"0": [2, 1]}, {"0": [2]}, {"0": [1]})
+        found = node(cluster, "/brokers/topics/t/partitions/0/state")
+        assert found is not None
+        assert found["leader_epoch"] == 1
+
+    run(scenario, (1,))
+
+
+def test_a_new_controller_ends_a_move_whose_target_is_in_sync_already() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        await move(cluster, {T0: (2, 1)})
+        path = "/brokers/topics/t/partitions/0/state"
+        data, _ = await cluster.brokers[1].session.get(path)
+        assert data is not None
+        await cluster.brokers[1].session.set(path, data.replace(b'"isr":[1]', b'"isr":[1,2]'))
+        cluster.brokers[0].kill()
+        await cluster.settle()
+        assert assignment(cluster) == ({"0": [2, 1]}, {}, {})
+
+    run(scenario, (1,))
+
+
+def test_an_isr_that_a_broker_wrote_by_itself_ends_a_move() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        await move(cluster, {T0: (0, 1)})
+        path = "/brokers/topics/t/partitions/0/state"
+        data, _ = await cluster.brokers[0].session.get(path)
+        assert data is not None
+        await cluster.brokers[0].session.set(path, data.replace(b'"isr":[0]', b'"isr":[0,1]'))
+        await ZkNotifications(cluster.brokers[0].zk).propagate_isr_changes([T0])
+        await cluster.settle()
+        assert assignment(cluster) == ({"0": [0, 1]}, {}, {})
+
+    run(scenario, (0,))
+
+
+def test_a_move_by_event_leaves_the_node_of_others_as_it_is() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        await ask_by_node(cluster, {T1: (1,)})
+        await move(cluster, {T0: (0, 1)})
+        await move(cluster, {T0: None})
+        stat = await cluster.controller.session.exists(REASSIGN_PARTITIONS)
+        assert stat is not None
+        assert stat.version == 0
+
+    run(scenario, (0,), (0,))
 
 
 def test_a_move_turned_elsewhere_drops_what_it_had_begun() -> None:
