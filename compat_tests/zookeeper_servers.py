@@ -304,8 +304,19 @@ def java_command(config: str, java_options: Sequence[str]) -> list[str]:
 
 def expire_session(address: str, session_id: int, password: bytes | None = None) -> None:
     """End a session by taking it over and closing it. Raises OSError when the server goes away."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while True:
+        try:
+            _close_session(address, session_id, password or session_password(session_id))
+            return
+        except OSError:  # its owner was quicker to take it back: again
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def _close_session(address: str, session_id: int, password: bytes) -> None:
     host, _, port = address.partition(":")
-    password = password or session_password(session_id)
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         request = struct.pack(">iqiqi", 0, 0, 10_000, session_id, len(password)) + password + b"\0"
         connection.sendall(struct.pack(">i", len(request)) + request)

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from kbroker.zk import kazoo_requests as requests
-from kbroker.zk.kazoo_connection import KazooConnection
+from kbroker.zk.kazoo_connection import Connection, ConnectionListener, KazooConnection
 from kbroker.zk.kazoo_requests import AnswerLostError, Request, whole_path
 from kbroker.zk.kazoo_watches import Renewal, WatchTable
 from kbroker.zk.lost_write import FoundNode, LostWrite, LostWriteLookup, Verdict, written_paths
@@ -57,7 +57,13 @@ class Call:
 class KazooCalls:
     """The way to the ensemble. Owned by the event loop."""
 
-    def __init__(self, hosts: str, session_timeout_ms: int, max_in_flight: int) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        max_in_flight: int,
+        connection: Callable[[str, int, ConnectionListener], Connection] = KazooConnection,
+    ) -> None:
         self.chroot = ""
         self.session_id = 0
         self.state = SessionState.LOST
@@ -67,7 +73,7 @@ class KazooCalls:
         self._timeout_s = session_timeout_ms / 1000
         self._max_in_flight = max_in_flight
         self._loop = asyncio.get_running_loop()
-        self._connection = KazooConnection(hosts, session_timeout_ms, self)
+        self._connection = connection(hosts, session_timeout_ms, self)
         self._zxid = 0  # kazoo's own begins anew with every session
         self._waiting: deque[Call] = deque()
         self._in_flight: dict[Call, None] = {}
@@ -125,6 +131,8 @@ class KazooCalls:
 
     def on_connected(self, session_id: int) -> None:
         """Catch up, watch again, recover, go on."""
+        if self.session_id not in {0, session_id} and self.state is not SessionState.LOST:
+            self.on_lost(self._zxid)  # nobody told
         log.info("session 0x%x on ZooKeeper at %s stands", session_id % (1 << 64), self._hosts)
         self.session_id = session_id
         self._stop_recovery()  # what is left of it belongs to an earlier connection
@@ -141,6 +149,8 @@ class KazooCalls:
 
     def on_suspended(self, last_zxid: int) -> None:
         """Wait, for a time."""
+        if self.state is not SessionState.CONNECTED:
+            return
         log.warning("no connection to ZooKeeper at %s: %s", self._hosts, self.last_complaint)
         self._saw(last_zxid)
         self._stop_recovery()

@@ -3,7 +3,7 @@ and changes of the session come back to it in the order in which the server sent
 
 Law: a request that was taken is answered exactly once, if only with AnswerLostError. kazoo connects
 again by itself, with the same session while there is one; should its thread ever end unasked,
-another client is started.
+another client takes the session over. A session never uses a request number (xid) twice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from kazoo.client import KazooClient, KazooState
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import EventType as KazooEventType
+from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from kbroker.zk.kazoo_requests import Request
@@ -63,6 +64,35 @@ class ConnectionListener(Protocol):
         ...
 
 
+class Connection(Protocol):
+    """The way to an ensemble."""
+
+    @property
+    def last_zxid(self) -> int:
+        """Newest transaction that an answer has spoken of; begins anew with a session."""
+        ...
+
+    @property
+    def last_complaint(self) -> str:
+        """Why there is no connection, or was none."""
+        ...
+
+    def start(self) -> None:
+        """Begin to connect."""
+        ...
+
+    def submit(self, request: Request, on_answer: OnAnswer) -> bool:
+        """Send a request; False when there is no connection (nobody is called then).
+
+        `on_answer` is called on the event loop with the answer, or kazoo's error.
+        """
+        ...
+
+    async def close(self, timeout_s: float) -> None:
+        """End the session; gives up waiting after `timeout_s`."""
+        ...
+
+
 class KazooConnection:
     """One kazoo client after the other. Owned by the event loop."""
 
@@ -77,11 +107,11 @@ class KazooConnection:
         self._restart: asyncio.TimerHandle | None = None
         self._connection_number = 0  # of the one that the listener has heard of
         self._logger = _LastWarning()
-        self._client = self._new_client()
+        self._client = self._new_client(None)
 
     @property
     def last_zxid(self) -> int:
-        """Newest transaction that an answer has spoken of."""
+        """Newest transaction that an answer of this session has spoken of."""
         return int(self._client.last_zxid)
 
     @property
@@ -138,8 +168,10 @@ class KazooConnection:
                 self._awake = True
                 self._wake()
 
-    def _new_client(self) -> _Client:
-        client = _Client(self, self._hosts, self._session_timeout_ms / 1000, self._logger)
+    def _new_client(self, predecessor: _Client | None) -> _Client:
+        client = _Client(
+            self, self._hosts, self._session_timeout_ms / 1000, self._logger, predecessor
+        )
         client.add_listener(client.on_state)
         return client
 
@@ -179,7 +211,7 @@ class KazooConnection:
         self._restart = self._loop.call_later(_RESTART_DELAY_S, self._start_again)
 
     def _start_again(self) -> None:
-        self._client = self._new_client()
+        self._client = self._new_client(self._client)
         self._client.start_async()
 
 
@@ -187,19 +219,29 @@ class _Client(KazooClient):  # type: ignore[misc]
     """kazoo's client, without threads for callbacks: its one thread hands everything on at once."""
 
     def __init__(
-        self, connection: KazooConnection, hosts: str, timeout_s: float, logger: _LastWarning
+        self,
+        connection: KazooConnection,
+        hosts: str,
+        timeout_s: float,
+        logger: _LastWarning,
+        predecessor: _Client | None,
     ) -> None:
         # No request may slip in between while a broken connection is cleaned up: it would wait
         # in kazoo's queue and be done on the next connection, or be forgotten. Nor may one be sent
         # on a new connection by somebody who has not heard of it yet.
         self._gate = threading.RLock()
         self._connection_number = 0
+        # kazoo counts requests anew with each connection. A server that is no leader takes what
+        # was agreed on for a request of the old one for the request with that number on the new.
+        self._last_xid = predecessor._last_xid if predecessor is not None else 0
+        self._session = predecessor._session if predecessor is not None else None
         self._post = connection.post
         self._owner = connection
         handler = _Handler(timeout_s, self._thread_ended)
         super().__init__(
             hosts=hosts,
             timeout=timeout_s,
+            client_id=self._session,
             handler=handler,
             connection_retry=KazooRetry(sleep_func=handler.sleep_func, **_RETRY),
             command_retry=KazooRetry(sleep_func=handler.sleep_func),
@@ -216,10 +258,15 @@ class _Client(KazooClient):  # type: ignore[misc]
 
     def on_state(self, state: str) -> None:
         if state == KazooState.CONNECTED:
+            self._session = (self._session_id, self._session_passwd)
+            self._connection._xid = self._last_xid
             self._connection_number = next(_connection_numbers)
             self._post(self._owner.on_connected, self, self._session_id, self._connection_number)
-        else:
-            self._post(self._owner.on_disconnected, self, state, self.last_zxid)
+            return
+        self._last_xid = self._connection._xid or 0
+        if self._state == KeeperState.CLOSED:
+            state = KazooState.SUSPENDED  # its thread ends; the session goes on with another client
+        self._post(self._owner.on_disconnected, self, state, self.last_zxid)
 
     def _session_callback(self, state: str) -> None:
         with self._gate:

@@ -4,10 +4,9 @@ Law: looked up from what the tree shows now, never guessed: a transaction is ato
 that can only look as it does because of it tells for all. It counts as not done only when doing it
 (again) cannot do harm: a version, or a node that is there, would refuse a second time.
 
-What nobody can see from the tree is UNKNOWN: data that somebody else has replaced since, a node
-deleted where there is another one now. Two things look like what they are not: what somebody else
-has written with the same data passes for our own, and a sequential node that somebody has taken
-away meanwhile as never made.
+What nobody can see from the tree is UNKNOWN, such as data that somebody else has replaced since.
+Two things look like what they are not: what somebody else has written with the same data passes for
+our own, and a sequential node that somebody has taken away meanwhile for one that was never made.
 """
 
 from __future__ import annotations
@@ -142,8 +141,10 @@ class LostWriteLookup:
             if node is None:
                 parent = await self._read(after.path.rpartition("/")[0] or "/")
                 return _done(parent is not None and parent.pzxid > self._lost.zxid_before)
-            is_another = node.stat.czxid > self._lost.zxid_before
-            return Verdict.UNKNOWN if is_another else Verdict.NOT_DONE
+            if node.stat.czxid <= self._lost.zxid_before:
+                return Verdict.NOT_DONE
+            # Another one: the one that was meant is gone, whoever removed it.
+            return Verdict.DONE if len(self._lost.ops) == 1 else Verdict.UNKNOWN
         if node is None or node.stat.mzxid <= self._lost.zxid_before:
             return Verdict.NOT_DONE
         return Verdict.DONE if node.data == after.data else Verdict.UNKNOWN

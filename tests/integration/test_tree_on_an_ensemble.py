@@ -14,6 +14,7 @@ import pytest
 from compat_tests.apache_kafka import NotAvailableError
 from compat_tests.tcp_proxy import TO_CLIENT, TO_SERVER
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
+from kbroker.zk.kazoo_connection import KazooConnection
 from kbroker.zk.kazoo_tree import EnsembleUnreachableError, KazooTree, open_kazoo_tree
 from kbroker.zk.tree import (
     BadVersionError,
@@ -343,20 +344,42 @@ def test_when_the_thread_of_the_connection_ends_another_takes_over(
 
     async def scenario(store: EnsembleStore, session: KazooTree) -> None:
         other = await store.open()
-        await session.create("/a", b"")
+        await session.create("/e", b"", ephemeral=True)
         seen: list[WatchEvent] = []
         states: list[SessionState] = []
-        await session.get("/a", seen.append)
+        await session.get("/e", seen.append)
         before = session.session_id
         session.add_session_listener(states.append)
         session._calls._connection.submit(Broken(), lambda *_: None)
-        await until(lambda: session.state is SessionState.LOST)
-        await other.set("/a", b"x")
-        assert (await session.get("/a"))[0] == b"x"
+        await until(lambda: session.state is SessionState.SUSPENDED)
+        await other.set("/e", b"x")
+        assert await session.create("/s_", sequential=True) == "/s_0000000001"
         await until(lambda: bool(seen))
-        assert session.session_id != before
-        assert states == [SessionState.LOST, SessionState.CONNECTED]
+        assert (session.session_id, states) == (
+            before,
+            [SessionState.SUSPENDED, SessionState.CONNECTED],
+        )
         assert [event.type for event in seen] == [EventType.DATA_CHANGED]
+        session._calls._connection.submit(Broken(), lambda *_: None)
+        await until(lambda: session.state is SessionState.SUSPENDED)
+        await store.expire(session)
+        assert states[2:] == [SessionState.SUSPENDED, SessionState.LOST, SessionState.CONNECTED]
+        assert await session.exists("/e") is None
+
+    run(servers, scenario)
+
+
+def test_request_numbers_go_on_with_the_next_connection(servers: ZooKeeperServers) -> None:
+    async def scenario(store: EnsembleStore, session: KazooTree) -> None:
+        connection = session._calls._connection
+        assert isinstance(connection, KazooConnection)
+        for number in range(10):
+            await session.create(f"/{number}")
+        before = connection._client._connection._xid
+        await store.cut_off(session)
+        await store.reconnect(session)
+        await session.get("/")
+        assert connection._client._connection._xid > before >= 10
 
     run(servers, scenario)
 

@@ -150,7 +150,9 @@ def test_a_delete_is_told_by_the_node_that_is_gone() -> None:
         await world.session.delete("/a")
         assert await world.results(lost) == [None]
         await world.other.create("/a", b"")
-        assert await world.verdict(lost) is Verdict.UNKNOWN
+        assert await world.verdict(lost) is Verdict.DONE, "the one that was meant is gone"
+        fenced = LostWrite((CheckOp("/", 0), *lost.ops), lost.session_id, lost.zxid_before)
+        assert await world.verdict(fenced) is Verdict.UNKNOWN
 
     run(scenario)
 
