@@ -31,8 +31,10 @@ LEADERSHIP_WAIT_MS = 5_000.0  # clients ask again while a partition has no leade
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembershipParts:
-    """What the membership of a broker rests on; `holds` says whether a partition has been taken
-    over, or cannot be.
+    """What the membership of a broker rests on.
+
+    `holds` says whether a partition has been taken over, or cannot be; `failure` why the broker
+    cannot go on, and `waiter` is notified of it.
     """
 
     broker_id: int
@@ -42,6 +44,7 @@ class MembershipParts:
     waiter: MetadataWaiter
     register: Callable[[], Awaitable[object]]
     holds: Callable[[TopicPartition], bool] = lambda _: True
+    failure: Callable[[], Exception | None] = lambda: None
 
 
 class ClusterMembership:
@@ -53,7 +56,7 @@ class ClusterMembership:
     async def join(self) -> None:
         """Register, compete for the controller's seat, and return when clients can be served.
 
-        Raises BrokerIdInUseError.
+        Raises BrokerIdInUseError, or what `failure` says.
         """
         session_id = self._parts.zk.tree.session_id
         await self._parts.register()
@@ -67,16 +70,20 @@ class ClusterMembership:
 
     async def _until_known(self) -> None:
         parts = self._parts
-        while not await parts.waiter.wait_until(self._is_known, SAY_INTERVAL_MS):
+        while not await parts.waiter.wait_until(self._is_settled, SAY_INTERVAL_MS):
             who = parts.controller.controller_id
             _log.warning(
                 "%s: broker %d waits until it is told of the cluster",
                 f"the controller, broker {who}, is slow" if who >= 0 else "there is no controller",
                 parts.broker_id,
             )
+        failure = parts.failure()
+        if failure is not None:
+            raise failure
 
-    def _is_known(self) -> bool:
-        return self._parts.metadata.broker(self._parts.broker_id) is not None
+    def _is_settled(self) -> bool:
+        parts = self._parts
+        return parts.failure() is not None or parts.metadata.broker(parts.broker_id) is not None
 
     async def _until_topics_are_known(self) -> None:
         missing: list[str] = []

@@ -46,6 +46,10 @@ class ClusterTree(Protocol):
         """End the session."""
         ...
 
+    def refusal(self, error: TreeUnavailableError) -> Exception:
+        """What to tell the operator when a start did not get through to the tree."""
+        ...
+
 
 class OwnTree:
     """The tree of a standalone broker."""
@@ -75,6 +79,10 @@ class OwnTree:
             close_store(self._store)
             self._store = None
 
+    def refusal(self, error: TreeUnavailableError) -> Exception:
+        """The error says what is wrong with the disk."""
+        return error
+
     def refuse(self, error: StorageError) -> None:
         """The directory has failed: the tree takes no more changes."""
         self._files.refuse(error)
@@ -103,6 +111,10 @@ class SharedTree:
         """End the session, and leave the store to the others."""
         if self._session is not None:
             await self._session.close()
+
+    def refusal(self, error: TreeUnavailableError) -> Exception:
+        """The error says what is wrong with the disk."""
+        return error
 
 
 def tree_of(config: KafkaConfig, clock: Clock, file_system: FileSystem) -> ClusterTree:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kbroker.config.zk_config import ZkConfig
 from kbroker.errors import ConfigError
-from kbroker.zk.kazoo_tree import open_kazoo_tree
-from kbroker.zk.tree import Tree
+from kbroker.server.start_error import StartError
+from kbroker.zk.kazoo_tree import EnsembleUnreachableError, open_kazoo_tree
+from kbroker.zk.tree import Tree, TreeUnavailableError
 
 
 class EnsembleTree:
@@ -40,3 +41,12 @@ class EnsembleTree:
         """End the session."""
         if self._tree is not None:
             await self._tree.close()
+
+    def refusal(self, error: TreeUnavailableError) -> Exception:
+        """The ensemble was there, and went away again."""
+        if isinstance(error, EnsembleUnreachableError):
+            return error
+        return StartError(
+            f"{self} could not be reached during the start (at {error.path}): see that it runs, "
+            "and start again"
+        )

@@ -66,6 +66,7 @@ from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_opening import StartWish, TreeOpening
 from kbroker.zk.producer_id_blocks import ProducerIdBlocks
+from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
 
 _log = logging.getLogger(__name__)
@@ -128,6 +129,9 @@ class KafkaServer:
         self.lifecycle.transition_to(BrokerState.STARTING)
         try:
             await self._start()
+        except TreeUnavailableError as error:
+            await self.shutdown()
+            raise self._tree.refusal(error) from error
         except BaseException:
             await self.shutdown()
             raise
@@ -232,7 +236,7 @@ class KafkaServer:
             zk,
             channels.connect,
             self.lifecycle.on_controller_activity,
-            self._register,
+            self._register_again,
         )
         way = NodeToControllerChannel(
             identity.broker_id, self._controller, self._metadata.broker, channels.client
@@ -342,19 +346,18 @@ class KafkaServer:
             controller=self._controller,
             metadata=self._metadata,
             waiter=self._waiter,
-            register=self._register,
+            register=self._healthcheck.register,
+            failure=lambda: self.failure,
             holds=self._holds,
         )
         await ClusterMembership(parts).join()
 
-    async def _register(self) -> int:
-        """Register for the session there is now; where another broker has the id, stop."""
+    async def _register_again(self) -> int:
+        """Register for a session that follows another; where another broker has the id, stop."""
         assert self._healthcheck is not None
         try:
             return await self._healthcheck.register()
         except StartError as error:
-            if not self.lifecycle.is_running:
-                raise
             self._fail(error)
         stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         return await stopped  # cancelled: whoever waits for the registration stops with the broker
@@ -387,6 +390,7 @@ class KafkaServer:
     def _fail(self, error: StartError | LogDirectoryError) -> None:
         self.failure = self.failure or error
         self.failed.set()
+        self._waiter.notify()
 
     def _on_directory_offline(
         self, path: str, partitions: list[TopicPartition], error: StorageError
