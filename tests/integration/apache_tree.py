@@ -70,13 +70,6 @@ def write_tree(connect: str, root: Path, overrides: Overrides | None = None) -> 
                 )
 
 
-def copy_tree(connect: str, nodes: Mapping[str, bytes | None]) -> None:
-    """Write nodes, parents before children."""
-    with _client(connect) as client:
-        for path in sorted(nodes):
-            _create(client, path, nodes[path])
-
-
 def partitions_by_topic(root: Path) -> dict[str, list[int]]:
     """Which partitions a data directory holds."""
     found: dict[str, list[int]] = {}

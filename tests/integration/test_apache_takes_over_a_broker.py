@@ -1,10 +1,12 @@
-"""A directory that began with kbroker goes to Apache Kafka together with its tree: the nodes of the
-embedded tree, copied as they are to ZooKeeper, make Apache Kafka the next broker of the cluster.
+"""Directories go to Apache Kafka 3.9.2 and back together with their trees: exported into ZooKeeper,
+a tree makes Apache Kafka the next broker of the cluster; imported again, kbroker.
 """
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,7 @@ from compat_tests.conftest import BrokerProcess
 from kbroker.log.checkpoint import read_meta_properties
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.server.tree_files import TreeDirectory
-from kbroker.zk.embedded_tree import EmbeddedTree
-from tests.fakes.log_maker import FixedClock
 from tests.golden import golden_logs
-from tests.integration.apache_tree import copy_tree
 from tests.integration.client_reads import read_committed_offsets, read_rows
 from tests.integration.directory_writer import Rows
 
@@ -35,6 +33,7 @@ SETTINGS = {
 }
 PARTITIONS = {PLAIN: 3, TABLE: 1}
 PLACES = [TopicPartition(topic, p) for topic, count in PARTITIONS.items() for p in range(count)]
+THERE = TopicPartition("made-there", 0)
 GROUP = "g"
 RECORDS = 600
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -70,12 +69,18 @@ def write(bootstrap: str, codec: str) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def tree_of(data: Path) -> dict[str, bytes | None]:
-    """The nodes that outlive the broker."""
-    tree = EmbeddedTree(FixedClock(), TreeDirectory(RealFileSystem(), str(data)))
-    nodes = {path: value for path, value, _ in tree.dump() if path != "/"}
-    tree.close()
-    return nodes
+def create_there(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(THERE.topic, 1, 1)])[THERE.topic].result(TIMEOUT_S)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(THERE.topic, b"made there")
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def move(direction: str, data: Path, connect: str) -> None:
+    """Bring the tree of a directory into an ensemble, or back."""
+    command = ["cluster", direction, "--data", str(data), "--zookeeper", connect]
+    subprocess.run([sys.executable, "-m", "kbroker.cli", *command], check=True, timeout=60)
 
 
 def settings_of(bootstrap: str) -> dict[str, dict[str, str]]:
@@ -113,18 +118,20 @@ def test_apache_goes_on_with_data_and_tree_and_so_does_kbroker_after_it(
     assert meta is not None
 
     with zookeeper() as connect:
-        copy_tree(connect, tree_of(broker.data))
+        move("export", broker.data, connect)
         apache = ApacheBroker(broker.data, connect, settings={"broker.id": str(meta.broker_id)})
         apache.start()
         served = read_rows(apache.bootstrap, PLACES, "read_uncommitted")
         settings = settings_of(apache.bootstrap)
         offsets = read_committed_offsets(apache.bootstrap, GROUP, PLACES)
         write(apache.bootstrap, "none")
-        after = read_rows(apache.bootstrap, PLACES, "read_uncommitted")
+        create_there(apache.bootstrap)
+        after = read_rows(apache.bootstrap, [*PLACES, THERE], "read_uncommitted")
         apache.stop()
+        move("import", broker.data, connect)
     digests = golden_logs.digests(broker.data)
     broker.start()
-    served_here = read_rows(broker.bootstrap, PLACES, "read_uncommitted")
+    served_here = read_rows(broker.bootstrap, [*PLACES, THERE], "read_uncommitted")
     broker.stop()
 
     assert [len(rows[place]) for place in PLACES] == [RECORDS] * len(PLACES)
@@ -133,9 +140,42 @@ def test_apache_goes_on_with_data_and_tree_and_so_does_kbroker_after_it(
     assert offsets == {TopicPartition(PLAIN, p): 17 for p in range(3)}
     assert [line for line in apache.complaints() if "Recovering" not in line] == []
     assert served_here == after
-    assert {place: found[:RECORDS] for place, found in after.items()} == rows
+    assert {place: after[place][:RECORDS] for place in PLACES} == rows
+    assert len(after[THERE]) == 1
     assert all(row.offset == index for found in after.values() for index, row in enumerate(found))
     assert segments(golden_logs.digests(broker.data)) == segments(digests)
+
+
+def test_a_cluster_that_began_with_apache_goes_on_without_zookeeper(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    try:
+        with zookeeper() as connect:
+            apache = ApacheBroker(broker.data, connect, settings={"broker.id": "3"})
+            apache.start()
+            use(apache.bootstrap)
+            rows = read_rows(apache.bootstrap, PLACES, "read_uncommitted")
+            apache.stop()
+            move("import", broker.data, connect)
+    except NotAvailableError as error:
+        pytest.skip(str(error))
+    digests = golden_logs.digests(broker.data)
+    broker.start()
+    served = read_rows(broker.bootstrap, PLACES, "read_uncommitted")
+    settings = settings_of(broker.bootstrap)
+    offsets = read_committed_offsets(broker.bootstrap, GROUP, PLACES)
+    create_there(broker.bootstrap)
+    assert broker.stop() == 0
+
+    assert [len(rows[place]) for place in PLACES] == [RECORDS] * len(PLACES)
+    assert served == rows
+    assert settings == SETTINGS
+    assert offsets == {TopicPartition(PLAIN, p): 17 for p in range(3)}
+    unchanged = {
+        name: digest
+        for name, digest in segments(golden_logs.digests(broker.data)).items()
+        if name in digests and not name.startswith("__consumer_offsets")
+    }
+    assert unchanged.items() <= segments(digests).items()
 
 
 def segments(digests: dict[str, str]) -> dict[str, str]:
