@@ -146,7 +146,9 @@ class ClusterRounds:
 
     def _assert_no_errors(self) -> None:
         clients: list[Administrator | Writer | Reader] = [
-            self.administrator, *self.writers, *self.readers,
+            self.administrator,
+            *self.writers,
+            *self.readers,
         ]
         errors = {type(client).__name__: client.errors[:3] for client in clients if client.errors}
         assert not errors, errors

@@ -5,7 +5,7 @@ The questions and their numbers are those of a table of answers of two Apache Ka
 `--target kafka` puts them to Apache Kafka 3.9.2 again. kbroker answers the same, except that it
 forwards to the controller what Apache Kafka in ZooKeeper mode refuses with NOT_CONTROLLER.
 
-Without tests: what needs a second replica (22-24, 26, 28, 41-43, 45-47, 51, 54, 56-58), ACLs, quotas,
+Without tests: what needs a second replica (22-24, 28, 41-43, 45-47, 51, 54, 56-58), ACLs, quotas,
 SCRAM, features, reassignment and transactions, which are not served (8-12, 16, 36-38).
 """
 
@@ -40,7 +40,7 @@ from compat_tests.wire.wire_client import (
     code,
 )
 
-ELECT_LEADERS = 43
+ELECT_LEADERS, OFFSET_FOR_LEADER_EPOCH = 43, 23
 TOPIC, BROKER = 2, 4
 SET = 0
 NOT_LEADER = "6 NOT_LEADER_OR_FOLLOWER"
@@ -224,12 +224,19 @@ def test_a_refused_producer_is_told_the_leader_and_its_address(two: Two, topic: 
 
 def test_offsets_are_looked_up_and_records_deleted_at_the_leader_only(
     two: Two, topic: str
-) -> None:  # 25, 27
+) -> None:  # 25-27
     two.cluster.create_topic(topic, two.controller)
 
     rows = [{"name": topic, "partitions": [{"partition_index": 0, "offset": 0}]}]
     deleted = two.at_other.call(DELETE_RECORDS, 1, topics=rows, timeout=10_000)
 
+    epochs = [{"topic": topic, "partitions": [{"partition": 0, "leader_epoch": 0}]}]
+    ends = {wire: wire.call(OFFSET_FOR_LEADER_EPOCH, 3, replica_id=-1, topics=epochs)
+            for wire in (two.at_controller, two.at_other)}  # fmt: skip
+
+    assert [code(answer.topics[0].partitions[0].error_code) for answer in ends.values()] == [
+        "0", NOT_LEADER,
+    ]  # fmt: skip
     assert two.at_other.list_offsets(topic, -1).startswith(f"{NOT_LEADER} ")
     assert code(deleted.topics[0].partitions[0].error_code) == NOT_LEADER
 
