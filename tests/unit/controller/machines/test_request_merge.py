@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbroker.controller.machines.request_batch import ControlRequest
@@ -113,6 +113,7 @@ def requests_of(steps: list[tuple[str, TopicPartition, int]]) -> list[ControlReq
     return made
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_a_broker_knows_the_same_afterwards(steps: list[tuple[str, TopicPartition, int]]) -> None:
     one_by_one, merged = ModelBroker(), ModelBroker()
@@ -123,6 +124,7 @@ def test_a_broker_knows_the_same_afterwards(steps: list[tuple[str, TopicPartitio
     assert merged.facts() == one_by_one.facts()
 
 
+@settings(deadline=None)
 @given(STEPS)
 def test_there_is_one_request_of_a_kind_and_a_partition_is_in_it_once(
     steps: list[tuple[str, TopicPartition, int]],
@@ -140,6 +142,7 @@ def test_there_is_one_request_of_a_kind_and_a_partition_is_in_it_once(
         assert len(named) == len(set(named))
 
 
+@settings(deadline=None)
 @given(STEPS, st.integers(0, 25))
 def test_merging_what_was_merged_before_changes_nothing(
     steps: list[tuple[str, TopicPartition, int]], cut: int
