@@ -39,9 +39,9 @@ class Services:
     producer_ids: ProducerIdManager
     controller: KafkaController
     control: ControlRequests
+    forwarding: ForwardingManager
     config: KafkaConfig
     clock: Clock
-    forwarding: ForwardingManager | None = None  # None: only the controller answers some requests
     answer: Answer | None = None  # set by the KafkaApis whose handlers are given these
 
 
@@ -108,8 +108,8 @@ class RequestContext:
         return self._services.control
 
     @property
-    def forwarding(self) -> ForwardingManager | None:
-        """The way of clients' requests to the controller, None where there is none."""
+    def forwarding(self) -> ForwardingManager:
+        """The way of clients' requests to the controller."""
         return self._services.forwarding
 
     @property

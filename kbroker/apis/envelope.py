@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import replace
-from ipaddress import ip_address
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api, registered
-from kbroker.controller.forwarding_manager import decode_principal
+from kbroker.controller.forwarding_manager import decode_principal, unpack_address
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode
 from kbroker.protocol.error_response import error_codes
@@ -53,8 +52,7 @@ def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:
     frame = memoryview(bytes(request.request_data))
     try:
         header, body_offset = decode_request_header(frame)
-        client_host = str(ip_address(bytes(request.client_host_address)))
-    except (ProtocolError, ValueError) as error:
+    except ProtocolError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     inner_api = registered().get(header.api_key)
     if inner_api is None or inner_api.forwarded is None:
@@ -65,7 +63,7 @@ def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:
     connection = replace(
         ctx.connection,
         principal=decode_principal(request.request_principal),
-        peer_host=client_host,
+        peer_host=unpack_address(bytes(request.client_host_address)),
         is_forwarded=True,
     )
     return Request(header, frame, body_offset, connection)

@@ -14,8 +14,8 @@ Owned by the event loop.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.node_to_controller_channel import NodeToControllerChannel, PeerClient
@@ -122,7 +122,7 @@ class _Attempts:
         envelope = EnvelopeRequest(
             request_data=encode(request, header.api_version, encode_request_header(header)),
             request_principal=encode_principal(connection.principal),
-            client_host_address=ip_address(connection.peer_host.partition("%")[0]).packed,
+            client_host_address=pack_address(connection.peer_host),
         )
         response: EnvelopeResponse = await client.send(envelope, timeout_ms=timeout_ms)
         if response.error_code != ErrorCode.NONE:
@@ -159,6 +159,21 @@ def decode_principal(data: bytes | None) -> str:
     except ProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
     return f"{principal.type}:{principal.name}"
+
+
+def pack_address(host: str) -> bytes:
+    """An IP address in the form that an Envelope holds: 4 or 16 bytes."""
+    if ":" in host:
+        return socket.inet_pton(socket.AF_INET6, host.partition("%")[0])
+    return socket.inet_pton(socket.AF_INET, host)
+
+
+def unpack_address(data: bytes) -> str:
+    """The address in an Envelope. Raises KafkaError INVALID_REQUEST."""
+    if len(data) not in (4, 16):
+        message = f"Failed to parse client address of {len(data)} bytes from envelope"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+    return socket.inet_ntop(socket.AF_INET if len(data) == 4 else socket.AF_INET6, data)
 
 
 def _leave_open(request: Message, response: Message) -> None:

@@ -53,6 +53,7 @@ class ApiCaller:
             producer_ids=None,
             controller=None,
             control=None,
+            forwarding=None,
             config=SimpleNamespace(server=server),
             clock=cluster.time,
         )

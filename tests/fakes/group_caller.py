@@ -28,6 +28,7 @@ class GroupCaller:
             producer_ids=None,
             controller=None,
             control=None,
+            forwarding=None,
             config=SimpleNamespace(group=self.broker.config),
             clock=self.broker.time,
         )

@@ -19,8 +19,10 @@ from kbroker.protocol.codec import encode
 from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kbroker.protocol.messages.controlled_shutdown import ControlledShutdownRequest
+from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest
 from kbroker.protocol.messages.envelope import EnvelopeRequest
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -38,7 +40,13 @@ ORDERS: list[type[Message]] = [
     AllocateProducerIdsRequest,
     EnvelopeRequest,
 ]
-INSIDE: list[type[Message]] = [CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest]
+INSIDE: list[type[Message]] = [
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    MetadataRequest,
+]
 NAMES = ["orders", "a", "..", "../../escaped", "/tmp/escaped", "x" * 249, "__consumer_offsets", ""]
 NUMBERS = [0, 0, 0, 1, 2, -1, -2, 7, 2**31 - 1, -(2**31)]
 EPOCHS = [1] * 9 + [0]  # the broker's own controller has 1

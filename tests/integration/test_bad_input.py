@@ -50,6 +50,7 @@ def kafka_apis() -> KafkaApis:
         producer_ids=nothing,
         controller=nothing,
         control=None,
+        forwarding=None,
         config=KafkaConfig(),
         clock=SystemClock(),
     )

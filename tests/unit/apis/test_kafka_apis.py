@@ -38,6 +38,7 @@ def apis_with(handler: Callable[[RequestContext, Any], Any]) -> KafkaApis:
         producer_ids=nothing,
         controller=nothing,
         control=None,
+        forwarding=None,
         config=KafkaConfig(),
         clock=CLOCK,
     )
