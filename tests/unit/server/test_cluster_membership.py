@@ -61,13 +61,16 @@ class Start:
         return task
 
     def tell(self, brokers: tuple[int, ...] = (OWN, OTHER), **leaders: int) -> None:
-        """The leader of partition 0 of each topic; it is the only replica if it is broker 1."""
+        """The leader of partition 0 of each topic; one that has none is on broker 1 alone."""
         states = [
             UpdateMetadataRequest.UpdateMetadataTopicState(
                 topic_name=topic,
                 partition_states=[
                     UpdateMetadataRequest.UpdateMetadataPartitionState(
-                        topic_name=topic, partition_index=0, leader=leader, replicas=[OWN]
+                        topic_name=topic,
+                        partition_index=0,
+                        leader=leader,
+                        replicas=[OTHER if leader == OTHER else OWN],
                     )
                 ],
             )
@@ -179,8 +182,8 @@ def test_a_controller_that_is_slow_is_waited_for_with_a_sentence(
     async def main(start: Start) -> None:
         start.controller_id = OTHER
         joining = await start.begin()
-        while caplog.text.count("the controller, broker 2, is slow: broker 1 waits") < 2:
-            await asyncio.sleep(0.001)  # noqa: ASYNC110  what is logged tells nobody
+        while caplog.text.count("the controller, broker 2, is slow: broker 1 waits") < 2:  # noqa: ASYNC110  a log
+            await asyncio.sleep(0.001)
         start.tell()
 
         await joining
@@ -195,8 +198,8 @@ def test_without_a_controller_it_says_so(
 
     async def main(start: Start) -> None:
         joining = await start.begin()
-        while "there is no controller: broker 1 waits" not in caplog.text:
-            await asyncio.sleep(0.001)  # noqa: ASYNC110  what is logged tells nobody
+        while "there is no controller: broker 1 waits" not in caplog.text:  # noqa: ASYNC110  a log
+            await asyncio.sleep(0.001)
         start.tell()
 
         await joining
