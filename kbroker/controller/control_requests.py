@@ -84,14 +84,9 @@ class ControlRequests:
         grouped = grouped_leader_and_isr(request)
         check_leader_and_isr(grouped)
         async with self._turn:
-            refusal = self._refusal(grouped)
+            refusal = await self._refusal_or_settings(grouped)
             if refusal is not ErrorCode.NONE:
                 return _refused(grouped, refusal)
-            await self._load_settings(
-                TopicPartition(topic.topic_name, partition.partition_index)
-                for topic in grouped.topic_states
-                for partition in topic.partition_states
-            )
             return await self._lead_or_follow(grouped)
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
@@ -139,15 +134,25 @@ class ControlRequests:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE
 
-    async def _load_settings(self, partitions: Iterable[TopicPartition]) -> None:
-        """Wait for the tree where it cannot be read: a log made with wrong settings may lose data,
-        and a refusal would tell the controller that a disk has failed.
+    async def _refusal_or_settings(self, request: LeaderAndIsrRequest) -> ErrorCode:
+        """Read the settings of the topics, unless the request is refused.
+
+        Waits for the tree where it cannot be read: a log made with wrong settings may lose data,
+        and a refusal would tell the controller that a disk has failed. What the broker has become
+        meanwhile counts.
         """
-        wanted = list(partitions)
+        wanted = [
+            TopicPartition(topic.topic_name, partition.partition_index)
+            for topic in request.topic_states
+            for partition in topic.partition_states
+        ]
         while True:
+            refusal = self._refusal(request)
+            if refusal is not ErrorCode.NONE:
+                return refusal
             try:
                 await self._load_topic_settings(wanted)
-                return
+                return ErrorCode.NONE
             except TreeUnavailableError:
                 await asyncio.sleep(TREE_BACKOFF_S)
 

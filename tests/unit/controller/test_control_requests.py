@@ -266,6 +266,21 @@ def test_settings_are_read_before_logs_are_made_and_waited_for(
     assert (answer.error_code, replicas.led) == (ErrorCode.NONE, [("t", 0)])
 
 
+def test_a_broker_that_registers_anew_while_it_waits_refuses_what_it_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control_requests, "TREE_BACKOFF_S", 0)
+    replicas, epochs = CountingReplicas(), [OWN_EPOCH, OWN_EPOCH + 1]
+
+    async def load(_partitions: Iterable[TopicPartition]) -> None:
+        raise TreeUnavailableError("/config/topics/t")
+
+    control = ControlRequests(replicas, MetadataWaiter(), load, lambda: epochs.pop(0))  # type: ignore[arg-type]
+    answer = asyncio.run(control.send(leader_and_isr(broker_epoch=OWN_EPOCH)))
+
+    assert (answer.error_code, replicas.led) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+
 def test_nothing_is_read_for_a_request_that_is_refused() -> None:
     async def load(_partitions: Iterable[TopicPartition]) -> None:
         raise AssertionError("settings were read")
