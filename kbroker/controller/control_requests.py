@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 UNKNOWN_BROKER_EPOCH = -1  # of controllers older than Kafka 2.2 (KIP-380)
 TREE_BACKOFF_S = 0.1
+REGISTRATION_LOOK_S = 0.01
 _SLICE_PARTITIONS = 4  # about 2 ms where files are slow to make
 
 T = TypeVar("T")
@@ -94,7 +95,7 @@ class ControlRequests:
         complete = with_end_points(request)
         check_update_metadata(complete)
         async with self._turn:
-            refusal = self._refusal(complete)
+            refusal = await self._refusal(complete)
             if refusal is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=refusal)
             response = self._replicas.update_metadata(complete)
@@ -106,14 +107,14 @@ class ControlRequests:
         grouped = grouped_stop_replica(request)
         check_stop_replica(grouped)
         async with self._turn:
-            refusal = self._refusal(grouped)
+            refusal = await self._refusal(grouped)
             if refusal is not ErrorCode.NONE:
                 return StopReplicaResponse(error_code=refusal)
             return await self._stop(grouped)
 
-    def _refusal(self, request: ControlRequest) -> ErrorCode:
+    async def _refusal(self, request: ControlRequest) -> ErrorCode:
         """Compare the epochs; an epoch above our own is of a registration we shall hear of."""
-        own_epoch = self._broker_epoch()
+        own_epoch = await self._own_epoch(request)
         if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < own_epoch:
             log.info(
                 "%s for broker epoch %d refused, this broker's is %d",
@@ -134,6 +135,16 @@ class ControlRequests:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE
 
+    async def _own_epoch(self, request: ControlRequest) -> int:
+        """The epoch of this broker. While it has none, it cannot know whether a request with one is
+        meant for it or for an earlier run: a replaced controller may still have orders for that.
+        """
+        while True:
+            own_epoch = self._broker_epoch()
+            if own_epoch != UNKNOWN_BROKER_EPOCH or request.broker_epoch == UNKNOWN_BROKER_EPOCH:
+                return own_epoch
+            await asyncio.sleep(REGISTRATION_LOOK_S)
+
     async def _refusal_or_settings(self, request: LeaderAndIsrRequest) -> ErrorCode:
         """Read the settings of the topics, unless the request is refused.
 
@@ -147,7 +158,7 @@ class ControlRequests:
             for partition in topic.partition_states
         ]
         while True:
-            refusal = self._refusal(request)
+            refusal = await self._refusal(request)
             if refusal is not ErrorCode.NONE:
                 return refusal
             try:

@@ -185,6 +185,19 @@ def test_a_request_for_an_earlier_life_of_the_broker_is_refused(request_of: Any)
 
 
 @pytest.mark.parametrize("request_of", ALL_KINDS)
+def test_a_broker_that_has_not_registered_yet_waits_before_it_compares_epochs(
+    request_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(control_requests, "REGISTRATION_LOOK_S", 0)
+    replicas, epochs = CountingReplicas(), [-1, -1, OWN_EPOCH]
+    control = ControlRequests(replicas, MetadataWaiter(), nothing, lambda: epochs.pop(0))  # type: ignore[arg-type]
+
+    answer = asyncio.run(control.send(request_of(broker_epoch=OWN_EPOCH - 1)))
+
+    assert (answer.error_code, replicas.epochs) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+
+@pytest.mark.parametrize("request_of", ALL_KINDS)
 @pytest.mark.parametrize("epoch", [-1, OWN_EPOCH, OWN_EPOCH + 1])
 def test_no_broker_epoch_our_own_and_one_we_do_not_know_yet_are_taken(
     request_of: Any, epoch: int
