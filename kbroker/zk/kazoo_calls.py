@@ -1,7 +1,8 @@
 """Requests to an ensemble in their order: sent, waiting, lost with the connection and recovered.
 
 Law: requests are sent in the order in which they were asked for, at most `max_in_flight` without an
-answer; two writes to one node are never under way together, so that a lost one can be looked up.
+answer; a write is never under way together with one that it follows from (to the same node, or to
+one it checks), so that it can be looked up, and done again in its turn, when it was lost.
 While there is no connection all wait, at most as long as a session lives without one. After a new
 connection, in this order: the server catches up (sync), all watches are set again, writes whose
 answer was lost are looked up (`lost_write`), then everything goes on. When the session was lost,
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +23,14 @@ from kbroker.zk import kazoo_requests as requests
 from kbroker.zk.kazoo_connection import Connection, ConnectionListener, KazooConnection
 from kbroker.zk.kazoo_requests import AnswerLostError, Request, whole_path
 from kbroker.zk.kazoo_watches import Renewal, WatchTable
-from kbroker.zk.lost_write import FoundNode, LostWrite, LostWriteLookup, Verdict, written_paths
+from kbroker.zk.lost_write import (
+    FoundNode,
+    LostWrite,
+    LostWriteLookup,
+    Verdict,
+    needed_paths,
+    written_paths,
+)
 from kbroker.zk.tree import (
     EventType,
     NoNodeError,
@@ -50,6 +58,7 @@ class Call:
     future: asyncio.Future[Any]
     ops: Sequence[Op] = ()  # of a write
     written: Sequence[str] = ()
+    needed: Sequence[str] = ()
     zxid_before: int = 0  # newest transaction known when a write was sent
     deadline: float = field(default=0.0)  # loop time; counts while there is no connection
 
@@ -78,6 +87,7 @@ class KazooCalls:
         self._waiting: deque[Call] = deque()
         self._in_flight: dict[Call, None] = {}
         self._written: set[str] = set()  # by what is in flight
+        self._needed: Counter[str] = Counter()
         self._lost: list[Call] = []  # went with the connection, in the order of their sending
         self._recovery: asyncio.Task[None] | None = None
         self._give_up_timer: asyncio.TimerHandle | None = None
@@ -106,6 +116,7 @@ class KazooCalls:
             self._loop.create_future(),
             ops,
             written_paths(ops),
+            needed_paths(ops),
         )
 
     def ask(self, call: Call) -> asyncio.Future[Any]:
@@ -208,7 +219,12 @@ class KazooCalls:
             self._waiting.popleft()
 
     def _may_send(self, call: Call) -> bool:
-        return self._written.isdisjoint(call.written)
+        written, needed = self._written, self._needed
+        return (
+            written.isdisjoint(call.written)
+            and written.isdisjoint(call.needed)
+            and all(not needed[path] for path in call.written)
+        )
 
     def _send(self, call: Call) -> bool:
         if call.ops:
@@ -217,6 +233,7 @@ class KazooCalls:
             return False
         self._in_flight[call] = None
         self._written.update(call.written)
+        self._needed.update(call.needed)
         return True
 
     def _answered(self, call: Call, answer: Any, error: Exception | None) -> None:
@@ -224,6 +241,7 @@ class KazooCalls:
             return  # given up when its session was lost
         del self._in_flight[call]
         self._written.difference_update(call.written)
+        self._needed -= Counter(call.needed)  # drops those that come to nothing
         if not self._finish(call, answer, error):
             self._lost.append(call)
         self._pump()
@@ -287,6 +305,7 @@ class KazooCalls:
         self._lost.clear()
         self._in_flight.clear()
         self._written.clear()
+        self._needed.clear()
         self._waiting.clear()
         for call in calls:
             if not call.future.done():

@@ -18,6 +18,7 @@ from enum import Enum
 from kbroker.zk.tree import (
     ANY_VERSION,
     NO_OWNER,
+    CheckOp,
     CreateOp,
     DeleteOp,
     Op,
@@ -77,6 +78,17 @@ def written_paths(ops: Sequence[Op]) -> list[str]:
         f"{op.path}*" if isinstance(op, CreateOp) and op.sequential else op.path
         for op in ops
         if isinstance(op, CreateOp | SetOp | DeleteOp)
+    ]
+
+
+def needed_paths(ops: Sequence[Op]) -> list[str]:
+    """What else decides whether a transaction is refused: done again after a later one that writes
+    it, it might not be.
+    """
+    return [
+        op.path if isinstance(op, CheckOp) else op.path.rpartition("/")[0] or "/"
+        for op in ops
+        if not isinstance(op, SetOp)
     ]
 
 

@@ -93,7 +93,10 @@ class EnsembleStore:
 
     def proxy(self, session: Tree) -> TcpProxy:
         """Of the server that the session is connected to."""
-        return next(proxy for proxy in self.proxies(session) if proxy.connections)
+        return next(
+            (proxy for proxy in self.proxies(session) if proxy.connections),
+            self.proxies(session)[0],  # it is connecting just now
+        )
 
     async def cut_off(self, session: Tree) -> None:
         for proxy in self.proxies(session):

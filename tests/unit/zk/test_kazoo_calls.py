@@ -93,6 +93,23 @@ def test_two_writes_to_one_node_are_never_under_way_together() -> None:
     run(scenario)
 
 
+def test_a_write_does_not_overtake_what_it_follows_from() -> None:
+    async def scenario(calls: KazooCalls, connection: ScriptedConnection) -> None:
+        calls.ask(calls.write([CreateOp("/a")]))
+        calls.ask(calls.write([CreateOp("/a/b")]))
+        calls.ask(calls.write([CreateOp("/a/c")]))
+        calls.ask(calls.write([SetOp("/a", b"1")]))
+        assert paths(connection) == ["/a"]
+        connection.answer("/a")
+        assert paths(connection) == ["/a", "/a/b", "/a/c"]
+        connection.answer("/a/b")
+        assert paths(connection) == ["/a", "/a/b", "/a/c"]
+        connection.answer("/a/c")
+        assert paths(connection) == ["/a", "/a/b", "/a/c", "/a"]
+
+    run(scenario)
+
+
 def test_a_caller_who_left_has_nothing_sent() -> None:
     async def scenario(calls: KazooCalls, connection: ScriptedConnection) -> None:
         calls.ask(read(calls, "/1"))

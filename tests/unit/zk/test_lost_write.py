@@ -12,6 +12,7 @@ from kbroker.zk.lost_write import (
     LostWrite,
     LostWriteLookup,
     Verdict,
+    needed_paths,
     written_paths,
 )
 from kbroker.zk.tree import CheckOp, CreateOp, DeleteOp, NoNodeError, Op, OpResult, SetOp, Stat
@@ -195,3 +196,4 @@ def test_writes_that_could_hide_each_other_are_known() -> None:
         DeleteOp("/b"),
     )
     assert written_paths(ops) == ["/c/n_*", "/a", "/b"]
+    assert needed_paths(ops) == ["/fence", "/c", "/"]
