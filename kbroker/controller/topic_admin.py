@@ -34,7 +34,14 @@ from kbroker.controller.machines.topic_validation import (
 from kbroker.controller.metadata_waiter import MetadataView, MetadataWaiter
 from kbroker.controller.tree_patience import controller_refusal
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import NO_LEADER, ZERO_UUID, ReplicaAssignment, TopicPartition
+from kbroker.model import (
+    GROUP_METADATA_TOPIC,
+    NO_LEADER,
+    TRANSACTION_STATE_TOPIC,
+    ZERO_UUID,
+    ReplicaAssignment,
+    TopicPartition,
+)
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
@@ -56,6 +63,10 @@ AUTO_CREATE_TIMEOUT_MS = 5_000
 # name cannot be used again, which a client that deletes and creates anew must not see.
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
+_FACTOR_SETTINGS = {
+    GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
+}
 _MAX_CONFLICTS = 100  # changes of a topic by others between a look at it and our write
 
 
@@ -325,10 +336,10 @@ class TopicAdmin:
 
     def _tell_operator(self, name: str, error: KafkaError) -> None:
         """Say once what no client can mend."""
-        is_setting = error.code is ErrorCode.INVALID_REPLICATION_FACTOR
-        if is_setting and error.message != self._told:
+        if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.message != self._told:
             self._told = error.message
-            log.warning("topic %s is not created on first use: %s", name, error.message)
+            setting = _FACTOR_SETTINGS.get(name, "default.replication.factor")
+            log.warning("topic %s is not created: %s See %s", name, error.message, setting)
 
     # ---- growing
 

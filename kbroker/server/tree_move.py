@@ -8,7 +8,7 @@ The tree a copy is read from is never written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -21,6 +21,7 @@ from kbroker.server.tree_files import TreeDirectory
 from kbroker.server.tree_location import (
     BROKER_DIRECTORY,
     TreeLocation,
+    brokers_in,
     has_tree,
     read_location,
     remove_location,
@@ -145,7 +146,8 @@ def locked_home(file_system: FileSystem, directory: str) -> Iterator[TreeHome]:
     if not file_system.is_directory(directory):
         raise StartError(f"{directory} is no directory")
     try:
-        paths = [directory, *_broker_directories(file_system, directory)]
+        names = brokers_in(file_system, directory)
+        paths = [directory, *(f"{directory}/{name}" for name in names)]
         with ExitStack() as locks:
             for path in paths:
                 lock = file_system.lock(f"{path}/{LOCK_FILE}")
@@ -157,12 +159,3 @@ def locked_home(file_system: FileSystem, directory: str) -> Iterator[TreeHome]:
             yield TreeHome(file_system, directory, brokers)
     except (StorageError, CheckpointError) as error:
         raise StartError(f"data directory {directory} cannot be used: {error}") from error
-
-
-def _broker_directories(file_system: FileSystem, directory: str) -> Sequence[str]:
-    paths = [f"{directory}/{name}" for name in file_system.list(directory)]
-    return [
-        path
-        for path in sorted(paths)
-        if path.rpartition("/")[2].startswith(BROKER_DIRECTORY) and file_system.is_directory(path)
-    ]

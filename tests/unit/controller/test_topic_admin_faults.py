@@ -264,7 +264,8 @@ def test_a_default_of_several_replicas_is_told_to_the_operator_once(
             }
 
     run(scenario, brokers=2, settings={"default.replication.factor": "2"})
-    assert len([text for text in caplog.messages if "is not created on first use" in text]) == 1
+    told = [text for text in caplog.messages if "is not created" in text]
+    assert [text.rpartition("See ")[2] for text in told] == ["default.replication.factor"]
 
 
 def test_a_topic_that_does_not_fit_into_a_node_is_refused_and_not_there(

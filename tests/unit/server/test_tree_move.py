@@ -244,3 +244,37 @@ def test_the_tree_of_another_cluster_is_not_imported(disk: MemoryFileSystem) -> 
         assert LOCATION_FILE not in disk.list(DATA)
 
     run(scenario)
+
+
+def test_partitions_of_a_topic_named_broker_are_left_alone(disk: MemoryFileSystem) -> None:
+    async def scenario(ensemble: TreeSession) -> None:
+        await make_own_tree(disk)
+        disk.make_directory(f"{DATA}/broker-0")
+        await move(disk, ensemble, TreeHome.export_to)
+        assert disk.list(f"{DATA}/broker-0") == []
+
+    run(scenario)
+
+
+def test_the_directories_of_several_brokers_are_locked_and_told(disk: MemoryFileSystem) -> None:
+    async def scenario(ensemble: TreeSession) -> None:
+        await make_own_tree(disk)
+        disk.unlink(f"{DATA}/meta.properties")
+        for broker_id in (1, 2):
+            disk.make_directory(f"{DATA}/broker-{broker_id}")
+            meta = MetaProperties(0, "C", broker_id)
+            write_meta_properties(disk, f"{DATA}/broker-{broker_id}", meta, 0)
+        lock = disk.lock(f"{DATA}/broker-2/{LOCK_FILE}")
+        assert lock is not None
+        with pytest.raises(StartError, match="/data/broker-2 is in use by a running broker"):
+            await move(disk, ensemble, TreeHome.export_to)
+        lock.release()
+        moved = await move(disk, ensemble, TreeHome.export_to)
+        assert moved.partitions_elsewhere == 0
+        for path in (DATA, f"{DATA}/broker-1", f"{DATA}/broker-2"):
+            with pytest.raises(StartError, match="is in ZooKeeper at"):
+                check_own_tree(disk, [path])
+        await move(disk, ensemble, TreeHome.import_from)
+        check_own_tree(disk, [DATA])
+
+    run(scenario)
