@@ -8,6 +8,7 @@ killing one does to the others what it does in a cluster of processes.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 from kbroker.config.kafka_config import KafkaConfig
@@ -20,8 +21,10 @@ from kbroker.server.local_configs import listeners_of, with_values
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_files import TreeDirectory
-from kbroker.server.tree_location import check_own_tree
+from kbroker.server.tree_location import brokers_in, check_own_tree
 from kbroker.zk.embedded_tree import EmbeddedTree
+
+_log = logging.getLogger(__name__)
 
 
 class LocalCluster:
@@ -133,8 +136,25 @@ class LocalCluster:
                 "--brokers, or give the cluster another directory"
             )
         check_own_tree(self._file_system, [self._directory])
+        self._name_those_left_out()
         files = TreeDirectory(self._file_system, self._directory)
         self._store = EmbeddedTree(SystemClock(), files)
+
+    def _name_those_left_out(self) -> None:
+        started = {
+            path.rpartition("/")[2]
+            for config in self._configs
+            for path in config.log.data_directories()
+        }
+        there = brokers_in(self._file_system, self._directory)
+        left_out = [name for name in there if name not in started]
+        if left_out:
+            _log.warning(
+                "%s holds %d brokers, %s not started: what only they have is offline",
+                self._directory,
+                len(there),
+                f"{', '.join(left_out)} {'is' if len(left_out) == 1 else 'are'}",
+            )
 
     def _is_controller(self, number: int) -> bool:
         server = self.servers[number]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from kbroker.log.checkpoint import write_atomically
 from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import META_PROPERTIES_FILE
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_files import TreeDirectory
@@ -77,6 +78,23 @@ def has_tree(file_system: FileSystem, directory: str) -> bool:
     return any(file_system.exists(f"{directory}/{name}") for name in _TREE_FILES)
 
 
+def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
+    """The directories of single brokers in one that several share; a partition of a topic named
+    broker is none. Raises StartError.
+    """
+    try:
+        if not file_system.is_directory(directory):
+            return []
+        return [
+            name
+            for name in sorted(file_system.list(directory))
+            if name.startswith(BROKER_DIRECTORY)
+            and file_system.exists(f"{directory}/{name}/{META_PROPERTIES_FILE}")
+        ]
+    except StorageError as error:
+        raise StartError(f"data directory {directory} cannot be used: {error}") from error
+
+
 def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
     """Refuse directories whose metadata is elsewhere, before a start without an ensemble.
 
@@ -96,6 +114,21 @@ def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
             raise StartError(
                 f"{directory} is one of several brokers whose tree is in {shared}: start them "
                 f"together with --brokers N --data {shared}"
+            )
+
+
+def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> None:
+    """Refuse directories that several brokers share, before a start of one alone: it would take
+    their topics for its own and find none of their records.
+
+    Raises StartError.
+    """
+    for directory in _trimmed(directories):
+        brokers = brokers_in(file_system, directory)
+        if brokers and has_tree(file_system, directory):
+            raise StartError(
+                f"{directory} is that of several brokers ({', '.join(brokers)}): start them with "
+                f"--brokers {len(brokers)}, or give this one another directory"
             )
 
 

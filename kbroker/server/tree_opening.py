@@ -22,6 +22,7 @@ from kbroker.server.tree_location import (
     check_copied,
     check_ensemble_tree,
     check_own_tree,
+    check_single_broker,
     remember_ensemble,
 )
 from kbroker.zk.zk_utils import ZkUtils
@@ -65,6 +66,7 @@ class TreeOpening:
         """
         if self._tree.own_directory is not None:
             check_own_tree(self._file_system, self._directories)
+            check_single_broker(self._file_system, self._directories)
             self._adoption.check_agreed()
         elif self._tree.is_ensemble:
             check_ensemble_tree(self._file_system, self._directories, self._connect)

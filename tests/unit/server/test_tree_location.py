@@ -14,6 +14,7 @@ from kbroker.server.tree_location import (
     check_copied,
     check_ensemble_tree,
     check_own_tree,
+    check_single_broker,
     read_location,
     remember_ensemble,
     remove_location,
@@ -120,3 +121,14 @@ def test_nobody_starts_on_a_tree_that_is_half_copied() -> None:
             await check_copied(session, "the tree")
 
     asyncio.run(main())
+
+
+def test_a_single_broker_does_not_start_where_several_have_their_tree(
+    disk: MemoryFileSystem,
+) -> None:
+    make_tree(disk, DATA)
+    check_single_broker(disk, [DATA])  # broker-1 is a partition of a topic with that name
+    disk.write_bytes("/data/broker-1/meta.properties", b"broker.id=1\n")
+
+    with pytest.raises(StartError, match=r"/data is that of several brokers \(broker-1\): start"):
+        check_single_broker(disk, [DATA])
