@@ -6,7 +6,8 @@ another one's.
 Law: requests are carried out one at a time, in the order in which they came, whatever way each of
 them took: what a newer controller says never mixes with the rest of what the one before said
 (Kafka's replicaStateChangeLock). A request for an earlier life of this broker, or of a controller
-that has been replaced, is refused before anything is read or changed. A request for many partitions
+that has been replaced, is refused before anything is read or changed. What no partition can be
+called, as a node made by hand may, is refused by itself. A request for many partitions
 is carried out in slices, so that clients are answered in between: creating a log costs several
 system calls, and a topic may have thousands of partitions.
 """
@@ -21,12 +22,11 @@ from typing import TypeVar
 from kbroker.controller.controller_channel_manager import ControlResponse
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.machines.request_shapes import (
-    check_leader_and_isr,
-    check_stop_replica,
-    check_update_metadata,
     grouped_leader_and_isr,
     grouped_stop_replica,
+    is_sound,
     with_end_points,
+    without_unsound,
 )
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.errors import ErrorCode
@@ -81,9 +81,8 @@ class ControlRequests:
         """Nothing is kept open for a controller in this process (BrokerChannel)."""
 
     async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        """Lead and follow as ordered. Raises KafkaError INVALID_REQUEST; nothing is done then."""
+        """Lead and follow as ordered."""
         grouped = grouped_leader_and_isr(request)
-        check_leader_and_isr(grouped)
         async with self._turn:
             refusal = await self._refusal_or_settings(grouped)
             if refusal is not ErrorCode.NONE:
@@ -91,21 +90,21 @@ class ControlRequests:
             return await self._lead_or_follow(grouped)
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
-        """Take over who is alive and who leads what. Raises KafkaError INVALID_REQUEST."""
-        complete = with_end_points(request)
-        check_update_metadata(complete)
+        """Take over who is alive and who leads what."""
+        complete, left_out = without_unsound(with_end_points(request))
         async with self._turn:
             refusal = await self._refusal(complete)
             if refusal is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=refusal)
+            if left_out:
+                log.warning("metadata that is none was left out: %.500s", ", ".join(left_out))
             response = self._replicas.update_metadata(complete)
             self._waiter.notify()
             return response
 
     async def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop replicas and delete their logs as ordered. Raises KafkaError INVALID_REQUEST."""
+        """Stop replicas and delete their logs as ordered."""
         grouped = grouped_stop_replica(request)
-        check_stop_replica(grouped)
         async with self._turn:
             refusal = await self._refusal(grouped)
             if refusal is not ErrorCode.NONE:
@@ -156,6 +155,7 @@ class ControlRequests:
             TopicPartition(topic.topic_name, partition.partition_index)
             for topic in request.topic_states
             for partition in topic.partition_states
+            if is_sound(topic.topic_name, partition.partition_index)
         ]
         while True:
             refusal = await self._refusal(request)
@@ -168,56 +168,85 @@ class ControlRequests:
                 await asyncio.sleep(TREE_BACKOFF_S)
 
     async def _lead_or_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        whole = LeaderAndIsrResponse()
-        if not request.topic_states:
-            return self._replicas.become_leader_or_follower(request)  # its epoch is noted
+        whole = self._replicas.become_leader_or_follower(_part_of(request, []))
         for topic in request.topic_states:
             merged = LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic.topic_id)
-            for states in _slices(topic.partition_states):
-                response = self._replicas.become_leader_or_follower(
-                    LeaderAndIsrRequest(
-                        controller_id=request.controller_id,
-                        controller_epoch=request.controller_epoch,
-                        broker_epoch=request.broker_epoch,
-                        type=request.type,
-                        topic_states=[
-                            LeaderAndIsrRequest.LeaderAndIsrTopicState(
-                                topic_name=topic.topic_name,
-                                topic_id=topic.topic_id,
-                                partition_states=states,
-                            )
-                        ],
-                        live_leaders=request.live_leaders,
-                    )
-                )
-                whole.partition_errors.extend(response.partition_errors)
-                for part in response.topics:
-                    merged.partition_errors.extend(part.partition_errors)
-                await asyncio.sleep(0)
             whole.topics.append(merged)
+            sound: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = []
+            for state in topic.partition_states:
+                if state.leader_epoch >= 0 and is_sound(topic.topic_name, state.partition_index):
+                    sound.append(state)
+                else:
+                    merged.partition_errors.append(_unsound(topic.topic_name, state))
+            whole.partition_errors.extend(merged.partition_errors)
+            for states in _slices(sound):
+                part = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                    topic_name=topic.topic_name, topic_id=topic.topic_id, partition_states=states
+                )
+                response = self._replicas.become_leader_or_follower(_part_of(request, [part]))
+                whole.partition_errors.extend(response.partition_errors)
+                for answered in response.topics:
+                    merged.partition_errors.extend(answered.partition_errors)
+                await asyncio.sleep(0)
         return whole
 
     async def _stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        whole = StopReplicaResponse()
-        if not request.topic_states:
-            return self._replicas.stop_replicas(request)
+        whole = self._replicas.stop_replicas(_stop_part_of(request, []))
         for topic in request.topic_states:
-            for states in _slices(topic.partition_states):
-                response = self._replicas.stop_replicas(
-                    StopReplicaRequest(
-                        controller_id=request.controller_id,
-                        controller_epoch=request.controller_epoch,
-                        broker_epoch=request.broker_epoch,
-                        topic_states=[
-                            StopReplicaRequest.StopReplicaTopicState(
-                                topic_name=topic.topic_name, partition_states=states
-                            )
-                        ],
+            sound: list[StopReplicaRequest.StopReplicaPartitionState] = []
+            for state in topic.partition_states:
+                if is_sound(topic.topic_name, state.partition_index):
+                    sound.append(state)
+                else:
+                    error = StopReplicaResponse.StopReplicaPartitionError(
+                        topic_name=topic.topic_name,
+                        partition_index=state.partition_index,
+                        error_code=ErrorCode.INVALID_REQUEST,
                     )
+                    whole.partition_errors.append(error)
+            for states in _slices(sound):
+                part = StopReplicaRequest.StopReplicaTopicState(
+                    topic_name=topic.topic_name, partition_states=states
                 )
+                response = self._replicas.stop_replicas(_stop_part_of(request, [part]))
                 whole.partition_errors.extend(response.partition_errors)
                 await asyncio.sleep(0)
         return whole
+
+
+def _part_of(
+    request: LeaderAndIsrRequest, topics: list[LeaderAndIsrRequest.LeaderAndIsrTopicState]
+) -> LeaderAndIsrRequest:
+    return LeaderAndIsrRequest(
+        controller_id=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        type=request.type,
+        topic_states=topics,
+        live_leaders=request.live_leaders,
+    )
+
+
+def _stop_part_of(
+    request: StopReplicaRequest, topics: list[StopReplicaRequest.StopReplicaTopicState]
+) -> StopReplicaRequest:
+    return StopReplicaRequest(
+        controller_id=request.controller_id,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        topic_states=topics,
+    )
+
+
+def _unsound(
+    topic: str, state: LeaderAndIsrRequest.LeaderAndIsrPartitionState
+) -> LeaderAndIsrResponse.LeaderAndIsrPartitionError:
+    log.warning("no partition can be led: %.300r, %d", topic, state.partition_index)
+    return LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+        topic_name=topic,
+        partition_index=state.partition_index,
+        error_code=ErrorCode.INVALID_REQUEST,
+    )
 
 
 def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:

@@ -1,5 +1,5 @@
-"""The controller's requests of every version in the shape of the newest, and checks of what they
-say.
+"""The controller's requests of every version in the shape of the newest, and what of them can be
+carried out.
 
 PURE. Before LeaderAndIsr 2, UpdateMetadata 5 and StopReplica 1 partitions came in one list, each
 with its topic's name; before StopReplica 3 one flag said for all of them whether logs are deleted,
@@ -8,16 +8,16 @@ and no leader epoch was given.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 from kbroker.controller.machines.request_batch import SECURITY_PROTOCOL_IDS
-from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.topic_name import is_valid_topic_name
 
 _PLAINTEXT = "PLAINTEXT"
+_SECURITY_PROTOCOLS = frozenset(SECURITY_PROTOCOL_IDS.values())
 _DIRECTORY_NAME_MAX = 255  # bytes of "<topic>-<partition>"; a longer one looks like a failed disk
 
 
@@ -94,43 +94,82 @@ def with_end_points(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
     )
 
 
-def check_leader_and_isr(request: LeaderAndIsrRequest) -> None:
-    """Raise KafkaError INVALID_REQUEST for what no controller says: names become directories."""
-    for topic in request.topic_states:
-        for state in topic.partition_states:
-            if state.leader_epoch < 0:
-                message = f"{topic.topic_name}: leader epoch {state.leader_epoch} is below 0"
-                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        _check(topic.topic_name, (s.partition_index for s in topic.partition_states))
+def is_sound(topic: str, partition: int) -> bool:
+    """False for what cannot have a directory: hand-made nodes name it, or somebody who is no
+    controller.
+    """
+    if len(topic) > _DIRECTORY_NAME_MAX:
+        return False  # and not remembered
+    return 0 <= partition < _partition_limit(topic)
 
 
-def check_stop_replica(request: StopReplicaRequest) -> None:
-    """As `check_leader_and_isr`."""
-    for topic in request.topic_states:
-        _check(topic.topic_name, (s.partition_index for s in topic.partition_states))
-
-
-def check_update_metadata(request: UpdateMetadataRequest) -> None:
-    """As `check_leader_and_isr`; security protocols are known ones too."""
-    for topic in request.topic_states:
-        _check(topic.topic_name, (s.partition_index for s in topic.partition_states))
-    for state in request.ungrouped_partition_states:
-        _check(state.topic_name, (state.partition_index,))
-    known = SECURITY_PROTOCOL_IDS.values()
-    for live in request.live_brokers:
-        for end_point in live.endpoints:
-            if end_point.security_protocol not in known:
-                message = (
-                    f"broker {live.id}: security protocol {end_point.security_protocol} is unknown"
-                )
-                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
-def _check(topic: str, partitions: Iterable[int]) -> None:
+@lru_cache(maxsize=1_024)
+def _partition_limit(topic: str) -> int:
+    """Above the highest partition that the topic can have; 0 for what is no topic's name."""
     if not is_valid_topic_name(topic):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{topic[:100]!r} is no topic name")
-    index_max = min(2**31, 10 ** (_DIRECTORY_NAME_MAX - len(topic) - 1)) - 1
-    for index in partitions:
-        if not 0 <= index <= index_max:
-            message = f"{topic}: partition {index} is not between 0 and {index_max}"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        return 0
+    digits = _DIRECTORY_NAME_MAX - len(topic) - 1
+    return min(int("1" + "0" * digits), 2**31)
+
+
+def without_unsound(request: UpdateMetadataRequest) -> tuple[UpdateMetadataRequest, list[str]]:
+    """The request without what no broker can be told, and the names of what was left out.
+
+    The request itself stays as it is: the controller in this process shares it with others.
+    """
+    left_out = [
+        topic.topic_name
+        for topic in request.topic_states
+        for state in topic.partition_states
+        if not is_sound(topic.topic_name, state.partition_index)
+    ]
+    left_out += [
+        state.topic_name
+        for state in request.ungrouped_partition_states
+        if not is_sound(state.topic_name, state.partition_index)
+    ]
+    left_out += [
+        f"end point {end_point.host}:{end_point.port} of broker {live.id}"
+        for live in request.live_brokers
+        for end_point in live.endpoints
+        if end_point.security_protocol not in _SECURITY_PROTOCOLS
+    ]
+    return (_sound_part(request) if left_out else request), left_out
+
+
+def _sound_part(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
+    return UpdateMetadataRequest(
+        controller_id=request.controller_id,
+        type=request.type,
+        controller_epoch=request.controller_epoch,
+        broker_epoch=request.broker_epoch,
+        ungrouped_partition_states=[
+            state
+            for state in request.ungrouped_partition_states
+            if is_sound(state.topic_name, state.partition_index)
+        ],
+        topic_states=[
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=topic.topic_name,
+                topic_id=topic.topic_id,
+                partition_states=[
+                    state
+                    for state in topic.partition_states
+                    if is_sound(topic.topic_name, state.partition_index)
+                ],
+            )
+            for topic in request.topic_states
+        ],
+        live_brokers=[
+            UpdateMetadataRequest.UpdateMetadataBroker(
+                id=live.id,
+                endpoints=[
+                    end_point
+                    for end_point in live.endpoints
+                    if end_point.security_protocol in _SECURITY_PROTOCOLS
+                ],
+                rack=live.rack,
+            )
+            for live in request.live_brokers
+        ],
+    )

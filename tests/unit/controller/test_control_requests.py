@@ -9,7 +9,7 @@ import pytest
 from kbroker.controller import control_requests
 from kbroker.controller.control_requests import ControlRequests
 from kbroker.controller.metadata_waiter import MetadataWaiter
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -206,7 +206,7 @@ def test_no_broker_epoch_our_own_and_one_we_do_not_know_yet_are_taken(
 
     answer, _ = send(replicas, request_of(broker_epoch=epoch))
 
-    assert (answer.error_code, replicas.epochs) == (ErrorCode.NONE, [1])
+    assert (answer.error_code, set(replicas.epochs)) == (ErrorCode.NONE, {1})
 
 
 @pytest.mark.parametrize("request_of", ALL_KINDS)
@@ -361,31 +361,71 @@ def test_brokers_of_the_oldest_update_metadata_have_an_end_point() -> None:
     assert (end_point.listener, end_point.host, end_point.port) == ("PLAINTEXT", "host", 9092)
 
 
-@pytest.mark.parametrize("request_of", ALL_KINDS)
-@pytest.mark.parametrize("topic", ["../../etc", "", "..", "a/b", "x" * 250])
-def test_a_name_that_is_none_is_refused_before_anything_is_done(
-    request_of: Any, topic: str
+SOUND = [("good", 0)]
+UNSOUND = [
+    ("../../etc", 0),
+    ("", 0),
+    ("..", 0),
+    ("a/b", 0),
+    ("made by hand", 0),
+    ("x" * 250, 0),
+    ("t", -1),
+    ("x" * 249, 100_000),
+    ("x" * 245, 2**31 - 1),
+]
+
+
+def with_good(request: Any, topic: str, partition: int) -> Any:
+    """The request with another topic, and a good one behind it."""
+    (first,) = request.topic_states
+    first.partition_states[0].partition_index = partition
+    states = [type(first.partition_states[0])()]
+    request.topic_states.append(type(first)(topic_name="good", partition_states=states))
+    return request
+
+
+@pytest.mark.parametrize(("topic", "partition"), UNSOUND)
+def test_what_cannot_be_led_is_refused_and_spoils_nothing_else(topic: str, partition: int) -> None:
+    replicas = CountingReplicas()
+
+    answer, _ = send(replicas, with_good(leader_and_isr(topic=topic), topic, partition))
+
+    assert replicas.led == SOUND
+    codes = [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert [e.error_code for e in answer.partition_errors] == codes
+    assert [[e.error_code for e in t.partition_errors] for t in answer.topics] == [
+        [code] for code in codes
+    ]
+
+
+@pytest.mark.parametrize(("topic", "partition"), UNSOUND)
+def test_what_cannot_be_stopped_is_refused_and_spoils_nothing_else(
+    topic: str, partition: int
 ) -> None:
     replicas = CountingReplicas()
 
-    with pytest.raises(KafkaError) as caught:
-        send(replicas, request_of(topic=topic))
+    answer, _ = send(replicas, with_good(stop_replica(topic=topic), topic, partition))
 
-    assert (caught.value.code, replicas.epochs) == (ErrorCode.INVALID_REQUEST, [])
+    assert [stopped[:2] for stopped in replicas.stopped] == SOUND
+    codes = [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert [e.error_code for e in answer.partition_errors] == codes
 
 
-@pytest.mark.parametrize("request_of", ALL_KINDS)
-@pytest.mark.parametrize(
-    ("topic", "partition"), [("t", -1), ("x" * 249, 100_000), ("x" * 245, 2**31 - 1)]
-)
-def test_a_partition_that_cannot_have_a_directory_is_refused(
-    request_of: Any, topic: str, partition: int
-) -> None:
-    request = request_of(topic=topic)
-    request.topic_states[0].partition_states[0].partition_index = partition
+@pytest.mark.parametrize(("topic", "partition"), UNSOUND)
+def test_metadata_of_what_cannot_be_is_left_out(topic: str, partition: int) -> None:
+    replicas, request = (
+        CountingReplicas(),
+        with_good(update_metadata(topic=topic), topic, partition),
+    )
 
-    with pytest.raises(KafkaError, match="not between 0 and"):
-        send(CountingReplicas(), request)
+    answer, _ = send(replicas, request)
+
+    (taken,) = replicas.metadata
+    told = [
+        (t.topic_name, s.partition_index) for t in taken.topic_states for s in t.partition_states
+    ]
+    assert (answer.error_code, told) == (ErrorCode.NONE, SOUND)
+    assert len(request.topic_states[0].partition_states) == 1  # others are sent the same
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("x" * 249, 99_999), ("x" * 244, 2**31 - 1)])
@@ -399,17 +439,27 @@ def test_the_longest_directory_name_is_taken(topic: str, partition: int) -> None
 
 
 def test_a_negative_leader_epoch_is_refused() -> None:
-    request = leader_and_isr()
+    replicas, request = CountingReplicas(), leader_and_isr(partitions=2)
     request.topic_states[0].partition_states[0].leader_epoch = -1
 
-    with pytest.raises(KafkaError, match="leader epoch -1 is below 0"):
-        send(CountingReplicas(), request)
+    answer, _ = send(replicas, request)
+
+    assert replicas.led == [("t", 1)]
+    assert {e.partition_index: e.error_code for e in answer.partition_errors} == {
+        0: ErrorCode.INVALID_REQUEST,
+        1: ErrorCode.NONE,
+    }
 
 
 @pytest.mark.parametrize("protocol", [-1, 4])
-def test_an_unknown_security_protocol_is_refused(protocol: int) -> None:
-    end_point = UpdateMetadataRequest.UpdateMetadataEndpoint(security_protocol=protocol)
-    live = UpdateMetadataRequest.UpdateMetadataBroker(id=4, endpoints=[end_point])
+def test_an_end_point_of_an_unknown_security_protocol_is_left_out(protocol: int) -> None:
+    made = UpdateMetadataRequest.UpdateMetadataEndpoint
+    live = UpdateMetadataRequest.UpdateMetadataBroker(
+        id=4, endpoints=[made(security_protocol=protocol), made(host="good")], rack="r"
+    )
+    replicas = CountingReplicas()
 
-    with pytest.raises(KafkaError, match="security protocol"):
-        send(CountingReplicas(), UpdateMetadataRequest(live_brokers=[live]))
+    send(replicas, UpdateMetadataRequest(live_brokers=[live]))
+
+    (broker,) = replicas.metadata[0].live_brokers
+    assert ([e.host for e in broker.endpoints], broker.rack) == (["good"], "r")
