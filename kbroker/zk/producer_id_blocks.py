@@ -23,6 +23,7 @@ class ProducerIdBlocks:
 
     def __init__(self, zk: ZkUtils) -> None:
         self._zk = zk
+        self._highest_id = -1  # seen so far: a node removed by hand must not begin anew
 
     async def allocate(self, broker_id: int) -> ProducerIdBlock:
         """Take the next block for a broker. Raises ZnodeFormatError."""
@@ -46,9 +47,12 @@ class ProducerIdBlocks:
     async def _latest(self) -> tuple[int, int]:
         await self._zk.create_if_absent(PRODUCER_ID_BLOCK)
         data, stat = await self._zk.tree.get(PRODUCER_ID_BLOCK)
-        return decode_producer_id_block(data).last_id if data else -1, stat.version
+        last_id = decode_producer_id_block(data).last_id if data else -1
+        self._highest_id = max(self._highest_id, last_id)
+        return self._highest_id, stat.version
 
     async def _write(self, block: ProducerIdBlock, version: int) -> None:
+        self._highest_id = max(self._highest_id, block.last_id)
         await self._zk.tree.set(PRODUCER_ID_BLOCK, encode_producer_id_block(block), version)
 
 

@@ -78,6 +78,7 @@ PERSISTENT_PATHS = (
     ),
 )
 PRODUCER_ID_BLOCK_SIZE = 1000
+MAX_PRODUCER_ID = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,11 +412,11 @@ def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock:
     """The latest block. Raises ZnodeFormatError."""
     document = decode_json(PRODUCER_ID_BLOCK, data)
     try:
-        return ProducerIdBlock(
-            broker_id=int(document["broker"]),
-            first_id=int(document["block_start"]),
-            last_id=int(document["block_end"]),
-        )
+        first_id, last_id = int(document["block_start"]), int(document["block_end"])
+        if not 0 <= first_id <= last_id < MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
+            raise ValueError(f"no block is {first_id} to {last_id}, or none is left behind it")
+        broker_id = int32(document["broker"])
+        return ProducerIdBlock(broker_id=broker_id, first_id=first_id, last_id=last_id)
     except (KeyError, TypeError, ValueError) as error:
         raise ZnodeFormatError(f"{PRODUCER_ID_BLOCK}: {error!r}") from error
 

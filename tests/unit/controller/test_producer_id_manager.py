@@ -44,3 +44,33 @@ def test_no_tree_is_a_code_the_client_tries_again_on() -> None:
         assert refusal.value.code.retriable
 
     asyncio.run(main())
+
+
+def test_clients_wait_for_a_node_that_nobody_can_read_to_be_repaired() -> None:
+    async def main() -> None:
+        session = EmbeddedTree(FixedClock()).session()
+        manager = ProducerIdManager(ZkUtils(session, FixedClock()), 0)
+        await session.create("/latest_producer_id_block", b"by hand")
+        with pytest.raises(KafkaError) as refusal:
+            await manager.generate()
+        assert refusal.value.code.retriable
+        await session.delete("/latest_producer_id_block")
+        assert await manager.generate() == 0
+
+    asyncio.run(main())
+
+
+def test_a_tree_that_goes_away_costs_no_ids_that_were_taken() -> None:
+    async def main() -> None:
+        session = EmbeddedTree(FixedClock()).session()
+        manager = ProducerIdManager(ZkUtils(session, FixedClock()), 0)
+        assert await manager.generate() == 0
+        session.suspend()
+        assert [await manager.generate() for _ in range(999)] == list(range(1, 1000))
+        with pytest.raises(KafkaError):
+            await manager.generate()
+        session.expire()
+        session.renew()
+        assert await manager.generate() == 1000
+
+    asyncio.run(main())

@@ -79,3 +79,23 @@ def test_a_block_that_nobody_can_read_is_never_written_over() -> None:
         assert data == b"{by hand"
 
     asyncio.run(main())
+
+
+def test_a_node_removed_by_hand_does_not_begin_anew() -> None:
+    async def main() -> None:
+        tree = EmbeddedTree(FixedClock())
+        blocks = blocks_of(tree)
+        await blocks.allocate(1)
+        await tree.session().delete(zk_paths.PRODUCER_ID_BLOCK)
+        assert (await blocks.allocate(1)).first_id == 1000
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("first_id", "last_id"), [("5", "4"), ("-1", "999"), ("0", str(2**63 - 1)), ("0", "x")]
+)
+def test_a_block_of_ids_that_cannot_be_is_refused(first_id: str, last_id: str) -> None:
+    data = f'{{"version":1,"broker":1,"block_start":"{first_id}","block_end":"{last_id}"}}'
+    with pytest.raises(ZnodeFormatError, match="/latest_producer_id_block"):
+        zk_paths.decode_producer_id_block(data.encode())
