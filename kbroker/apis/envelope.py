@@ -28,7 +28,12 @@ from kbroker.protocol.schema import response_class
 
 @api(EnvelopeRequest, serves="0")
 async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Answer the request inside."""
+    """Answer the request inside.
+
+    Raises ProtocolError on a listener that is not the brokers' own, as Kafka closes the connection.
+    """
+    if ctx.connection.listener_name != ctx.config.inter_broker_listener_name():
+        raise ProtocolError(f"an Envelope on listener {ctx.connection.listener_name}")
     if not ctx.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     inner = _inner_request(ctx, request)

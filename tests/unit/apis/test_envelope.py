@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kbroker.controller.forwarding_manager import decode_principal, encode_principal
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, decode_response_header, encode_request_header
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -14,6 +14,7 @@ from kbroker.protocol.messages.envelope import EnvelopeRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from tests.fakes.forwarding_cluster import ForwardingCluster, with_cluster
+from tests.fakes.recording_replier import local_connection
 
 ADDRESS = b"\x7f\x00\x00\x01"
 ANONYMOUS = bytes.fromhex("000005557365720a414e4f4e594d4f55530000")  # as Kafka 3.9 packs it
@@ -77,6 +78,16 @@ def test_a_controller_that_stops_being_it_says_so_outside() -> None:
         controller.session.resume()
 
         assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
+
+    with_cluster(scenario)
+
+
+def test_an_envelope_that_does_not_come_by_the_brokers_listener_closes_the_connection() -> None:
+    async def scenario(cluster: ForwardingCluster) -> None:
+        client = replace(local_connection(), listener_name="EXTERNAL")
+
+        with pytest.raises(ProtocolError, match="listener EXTERNAL"):
+            await cluster.broker(0).ask(envelope(inside(CREATE, 7)), 0, client)
 
     with_cluster(scenario)
 
