@@ -111,9 +111,13 @@ class ControllerChannelManager:
             sender.begin_anew()
 
     async def stop(self) -> None:
-        """Stop sending to all brokers."""
-        for broker_id in list(self._senders):
-            await self.remove_broker(broker_id)
+        """Stop sending to all brokers: at once, also where nobody waits for the end of this."""
+        senders = list(self._senders.values())
+        self._senders.clear()
+        for sender in senders:
+            sender.cancel()
+        for sender in senders:
+            await sender.stop()
 
 
 class _Sender:
@@ -127,6 +131,7 @@ class _Sender:
         self._on_response = on_response
         self._queue: deque[ControlRequest] = deque()
         self._in_flight: ControlRequest | None = None
+        self._is_cancelled = False
         self._is_superseded = False  # what is in flight, by all that follows it
         self._arrived = asyncio.Event()
         name = f"controller to broker {broker.broker_id}"
@@ -150,11 +155,17 @@ class _Sender:
         self._queue.clear()
         self._is_superseded = self._in_flight is not None
 
+    def cancel(self) -> None:
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            if self._task is not asyncio.current_task():
+                self._task.cancel()
+            self._channel.close()
+
     async def stop(self) -> None:
+        self.cancel()
         if self._task is not asyncio.current_task():
-            self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._channel.close()
 
     async def _run(self) -> None:
         while True:
