@@ -14,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -60,7 +60,8 @@ class Call:
     written: Sequence[str] = ()
     needed: Sequence[str] = ()
     zxid_before: int = 0  # newest transaction known when a write was sent
-    deadline: float = field(default=0.0)  # loop time; counts while there is no connection
+    was_lost: bool = False  # once or more often
+    deadline: float = 0.0  # loop time; counts from being asked without a connection, or being lost
 
 
 class KazooCalls:
@@ -165,7 +166,7 @@ class KazooCalls:
         log.warning("no connection to ZooKeeper at %s: %s", self._hosts, self.last_complaint)
         self._saw(last_zxid)
         self._stop_recovery()
-        self._wait_bounded([*self._lost, *self._waiting])
+        self._wait_bounded(self._waiting)
         self.state = SessionState.SUSPENDED
         self._tell_listeners()
 
@@ -243,8 +244,15 @@ class KazooCalls:
         self._written.difference_update(call.written)
         self._needed -= Counter(call.needed)  # drops those that come to nothing
         if not self._finish(call, answer, error):
-            self._lost.append(call)
+            self._lose(call)
         self._pump()
+
+    def _lose(self, call: Call) -> None:
+        if not call.was_lost:
+            call.was_lost = True
+            call.deadline = self._loop.time() + self._timeout_s
+        if not self._is_given_up(call):
+            self._lost.append(call)
 
     def _finish(self, call: Call, answer: Any, error: Exception | None) -> bool:
         """Hand out the answer; False when it was lost."""
@@ -275,24 +283,32 @@ class KazooCalls:
 
     # ---- without a connection
 
-    def _wait_bounded(self, calls: Sequence[Call]) -> None:
+    def _wait_bounded(self, calls: Iterable[Call]) -> None:
         deadline = self._loop.time() + self._timeout_s
         for call in calls:
-            call.deadline = deadline
+            if not call.was_lost:
+                call.deadline = deadline
         if self._give_up_timer is None:
-            self._give_up_timer = self._loop.call_at(deadline, self._give_up)
+            self._set_give_up_timer()
 
-    def _give_up(self) -> None:
-        self._give_up_timer = None
-        now = self._loop.time()
-        for call in [*self._lost, *self._waiting]:
-            if call.deadline <= now and not call.future.done():
-                call.future.set_exception(TreeUnavailableError(call.path))
-        self._lost = [call for call in self._lost if not call.future.done()]
-        self._waiting = deque(call for call in self._waiting if not call.future.done())
+    def _set_give_up_timer(self) -> None:
         deadlines = [call.deadline for call in [*self._lost, *self._waiting]]
         if deadlines:
             self._give_up_timer = self._loop.call_at(min(deadlines), self._give_up)
+
+    def _give_up(self) -> None:
+        self._give_up_timer = None
+        self._lost = [call for call in self._lost if not self._is_given_up(call)]
+        self._waiting = deque(call for call in self._waiting if not self._is_given_up(call))
+        self._set_give_up_timer()
+
+    def _is_given_up(self, call: Call) -> bool:
+        """Whether nobody waits for it any more. A call that was lost gets no more time than one
+        session, however often it is: it may be what the server breaks the connection over.
+        """
+        if call.deadline <= self._loop.time() and not call.future.done():
+            call.future.set_exception(TreeUnavailableError(call.path))
+        return call.future.done()
 
     def _cancel_give_up(self) -> None:
         if self._give_up_timer is not None:
@@ -322,7 +338,7 @@ class KazooCalls:
         """Find out about lost writes, one after the other; lost reads are sent again."""
         writes = [call for call in self._lost if call.ops]
         for call in writes:
-            if not call.future.done():
+            if not self._is_given_up(call):
                 try:
                     await self._look_up(call)
                 except AnswerLostError:

