@@ -32,7 +32,7 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
 
     Raises ProtocolError on a listener that is not the brokers' own, as Kafka closes the connection.
     """
-    if ctx.connection.listener_name != ctx.config.inter_broker_listener_name():
+    if ctx.connection.listener_name != _brokers_listener(ctx):
         raise ProtocolError(f"an Envelope on listener {ctx.connection.listener_name}")
     if not ctx.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
@@ -48,6 +48,13 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
     if _says_not_controller(inner.header, data):
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     return EnvelopeResponse(response_data=data)
+
+
+def _brokers_listener(ctx: RequestContext) -> str:
+    """By which other brokers come; the first listener where none has the name that is set."""
+    names = [end_point.listener_name for end_point in ctx.config.end_points()]
+    wanted = ctx.config.inter_broker_listener_name()
+    return wanted if wanted in names else names[0]
 
 
 def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:

@@ -15,6 +15,7 @@ from typing import Any
 from kbroker.apis import registry
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.forwarding_manager import ForwardingManager
 from kbroker.controller.node_to_controller_channel import NodeToControllerChannel
 from kbroker.controller.producer_id_manager import ProducerIdManager
@@ -40,8 +41,8 @@ Fault = Callable[[Message], Any]
 class ForwardingCluster(ControllerCluster):
     """`asked` holds what brokers asked each other: who, whom, what."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, settings: dict[str, str] | None = None) -> None:
+        super().__init__(KafkaConfig.for_profile("dev", settings or {}))
         self.asked: list[tuple[int, int, str]] = []
         self.faults: deque[Fault] = deque()
         self.api_versions_highest = 5  # what brokers tell each other
@@ -175,13 +176,15 @@ async def hang(_request: Message) -> None:
 
 
 def with_cluster(
-    scenario: Callable[[ForwardingCluster], Awaitable[None]], brokers: int = 3
+    scenario: Callable[[ForwardingCluster], Awaitable[None]],
+    brokers: int = 3,
+    settings: dict[str, str] | None = None,
 ) -> float:
     """Run a scenario on some brokers; the first is controller. Returns the seconds it took."""
     loop = VirtualLoop()
 
     async def main() -> float:
-        cluster = ForwardingCluster()
+        cluster = ForwardingCluster(settings)
         for broker_id in range(brokers):
             await cluster.start(broker_id)
         start = loop.time()
