@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from uuid import uuid4
 
@@ -22,7 +21,7 @@ from kbroker.controller.machines.controller_context import ReplicaState
 from kbroker.controller.machines.partition_state_machine import ElectionStrategy
 from kbroker.controller.state_changes import StateChanges
 from kbroker.model import ZERO_UUID, TopicPartition
-from kbroker.zk.tree import NoNodeError
+from kbroker.zk.tree import NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import TopicAssignment
 
@@ -73,7 +72,7 @@ class TopicChanges:
             if added:  # a topic that is deleted does not grow any more
                 await self._write(topic)
             return
-        known.update(added)
+        context.add_partitions(topic, added)
         if found.topic_id == ZERO_UUID:
             await self._write(topic)
         await self.on_new_partitions([TopicPartition(topic, p) for p in sorted(added)])
@@ -116,17 +115,25 @@ class TopicChanges:
             self._context.set_assignment(topic, assignment)
             if assignment.topic_id == ZERO_UUID:  # made by a Kafka older than 2.8 (KIP-516)
                 self._context.set_assignment(topic, replace(assignment, topic_id=uuid4()))
-                await self._write(topic)
+                if not await self._write(topic):
+                    self._context.set_assignment(topic, assignment)
             taken.append(topic)
         return taken
 
-    async def _write(self, topic: str) -> None:
+    async def _write(self, topic: str) -> bool:
+        """Write what is known of a topic into its node; False where it does not fit."""
         context = self._context
         assignment = TopicAssignment(
             topic_id=context.topic_id(topic), partitions=dict(context.assignments[topic])
         )
-        with suppress(NoNodeError):  # gone by now, and we shall hear of it
+        try:
             await self._zk.set_topic_assignment(topic, assignment, context.epoch_version)
+        except NodeTooLargeError as error:
+            log.error("topic %s stays without an id, its node would be too large: %r", topic, error)
+            return False
+        except NoNodeError:
+            pass  # gone by now, and we shall hear of it
+        return True
 
     async def _forget(self, topics: Iterable[str]) -> None:
         for topic in topics:

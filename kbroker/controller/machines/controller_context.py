@@ -5,7 +5,7 @@ PURE data with indexes. Owned by the controller's queue; a new controller starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
@@ -106,7 +106,16 @@ class ControllerContext:
     def set_assignment(self, topic: str, assignment: TopicAssignment) -> None:
         """Take over what a topic's node says."""
         self.topic_ids[topic] = assignment.topic_id
-        self.assignments[topic] = dict(assignment.partitions)
+        self.assignments[topic] = {}
+        self.add_partitions(topic, assignment.partitions)
+
+    def add_partitions(self, topic: str, added: Mapping[int, ReplicaAssignment]) -> None:
+        """Take over partitions of a topic; a broker that is named twice by hand counts once."""
+        for partition, assignment in added.items():
+            if len(set(assignment.replicas)) < len(assignment.replicas):
+                distinct = tuple(dict.fromkeys(assignment.replicas))
+                assignment = replace(assignment, replicas=distinct)
+            self.assignments[topic][partition] = assignment
 
     def topic_id(self, topic: str) -> UUID:
         """The topic's id, zero when it has none."""

@@ -14,10 +14,12 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import Replica, ReplicaState
 from kbroker.errors import ErrorCode
-from kbroker.model import EndPoint, ReplicaAssignment, TopicPartition
+from kbroker.model import ZERO_UUID, EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
+from kbroker.zk.tree import NodeTooLargeError
 from kbroker.zk.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import TopicAssignment
+from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 T0 = TopicPartition("t", 0)
@@ -268,6 +270,38 @@ def test_a_new_topic_whose_states_are_there_already_is_led_as_they_say() -> None
         await cluster.settle()
         assert leaders(broker, "t") == {0: 1}
         assert broker.metadata.partition_states("t")[0].leader_epoch == 7
+
+    run(scenario)
+
+
+def test_a_topic_whose_node_has_no_room_for_an_id_is_led_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def too_large(_zk: ZkUtils, topic: str, *_: object) -> None:
+        raise NodeTooLargeError(zk_paths.topic_path(topic))
+
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = cluster.brokers[0]
+        old = b'{"version":1,"partitions":{"0":[0]}}'
+        await broker.session.create(zk_paths.topic_path("t"), old)
+        await cluster.settle()
+        assert leaders(broker, "t") == {0: 0}
+        assert broker.metadata.topic_id("t") == ZERO_UUID
+
+    monkeypatch.setattr(ZkUtils, "set_topic_assignment", too_large)
+    run(scenario)
+
+
+def test_a_broker_that_is_named_twice_counts_once() -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        topic_id = uuid4()
+        await put_topic(cluster.brokers[0], "t", (1, 1, 0), topic_id=topic_id)
+        await put_topic(cluster.brokers[0], "t", (1, 1, 0), (0, 0), topic_id=topic_id)
+        states = cluster.brokers[0].metadata.partition_states("t")
+        assert [(s.leader, s.isr, s.replicas) for s in states.values()] == [
+            (1, [1, 0], [1, 0]),
+            (0, [0], [0]),
+        ]
 
     run(scenario)
 
