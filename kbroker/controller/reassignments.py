@@ -130,6 +130,13 @@ class Reassignments:
         if assignment is None:
             message = "No partition reassignment is in progress."
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, message)
+        self._check_records(partition, current, assignment)
+        return assignment
+
+    def _check_records(
+        self, partition: TopicPartition, current: ReplicaAssignment, assignment: ReplicaAssignment
+    ) -> None:
+        """Refuse moves that no broker can copy, and those that would delete the last good copy."""
         new = [b for b in assignment.adding_replicas if b not in current.replicas]
         if current.replicas and new and not BROKERS_CAN_FOLLOW:
             message = (
@@ -137,7 +144,15 @@ class Reassignments:
                 f"{', '.join(map(str, new))}: brokers of this release do not replicate yet."
             )
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        return assignment
+        known = self._context.leadership.get(partition)
+        if known is not None and not set(known.leader_and_isr.isr) & set(assignment.replicas):
+            # Only replicas that an earlier move has added are in sync. Kafka drops them here; with
+            # KRaft it refuses in these words.
+            message = (
+                f"Unable to revert partition assignment for {partition.topic}:"
+                f"{partition.partition} because it would require an unclean leader election."
+            )
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
     async def _remove_from_request(self, partitions: Collection[TopicPartition]) -> None:
         """Take partitions out of the node, and with the last one the node."""
@@ -200,6 +215,10 @@ class Reassignments:
         # Another reassignment was under way: what it added may be needed no longer.
         unneeded = [b for b in before.replicas if b not in assignment.replicas]
         await self._drop_replicas(partition, unneeded)
+        known = self._context.leadership.get(partition)
+        if known is not None and known.leader_and_isr.leader not in assignment.replicas:
+            # One of them led. Kafka leaves such a partition without a leader until it has moved.
+            await self._states.partitions_online([partition], ElectionStrategy.OFFLINE)
 
     async def _complete(self, partition: TopicPartition, moved: ReplicaAssignment) -> None:
         self._states.replicas_online(_replicas(partition, moved.adding_replicas))
@@ -238,7 +257,7 @@ class Reassignments:
             return
         await self._states.replicas_offline(replicas)
         self._states.replicas_deletion_started(replicas)
-        # Nobody waits for the answer: a replica that stays behind is found when its broker starts.
+        # As in Kafka nobody waits for the answer: what a broker out of reach holds stays there.
         self._states.replicas.move(replicas, ReplicaState.DELETION_SUCCESSFUL)
         self._states.replicas.move(replicas, ReplicaState.NON_EXISTENT)
 

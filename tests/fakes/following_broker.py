@@ -26,11 +26,14 @@ class FollowingBroker(FakeBroker):
         self.is_slow = False
 
     async def send(self, request: ControlRequest) -> ControlResponse:
+        response = await super().send(request)
+        if response.error_code != ErrorCode.NONE:
+            return response
         if isinstance(request, LeaderAndIsrRequest):
             self._become(request)
         elif isinstance(request, StopReplicaRequest):
             self._stop(request)
-        return await super().send(request)
+        return response
 
     def led(self) -> dict[TopicPartition, LeaderAndIsr]:
         return {p: s for p, s in self.replicas.items() if s.leader == self.broker_id}
@@ -44,7 +47,10 @@ class FollowingBroker(FakeBroker):
         """As leader, go on with the ISRs that the controller has written; returns how many."""
         assert result.error is ErrorCode.NONE
         written = {p: s for p, s in result.partitions.items() if isinstance(s, LeaderAndIsr)}
-        self.replicas.update(written)
+        for partition, state in written.items():
+            known = self.replicas.get(partition)  # the controller may have said more since
+            if known is not None and known.partition_epoch < state.partition_epoch:
+                self.replicas[partition] = state
         return len(written)
 
     def _become(self, request: LeaderAndIsrRequest) -> None:

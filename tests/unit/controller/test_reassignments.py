@@ -312,6 +312,27 @@ def test_a_move_turned_elsewhere_drops_what_it_had_begun() -> None:
     run(scenario, (0,))
 
 
+def test_a_move_turned_elsewhere_keeps_a_leader() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        await move(cluster, {T0: (2, 1)})
+        for broker in cluster.following():
+            broker.is_slow = broker.broker_id != 2
+        await cluster.catch_up()
+        path = "/brokers/topics/t/partitions/0/state"
+        data, _ = await cluster.brokers[1].session.get(path)
+        assert data is not None
+        led_by_2 = data.replace(b'"leader":0', b'"leader":2')
+        await cluster.brokers[1].session.set(path, led_by_2)
+        await ZkNotifications(cluster.brokers[1].zk).propagate_isr_changes([T0])
+        await cluster.settle()
+        slow_down(cluster)
+        await move(cluster, {T0: (1,)})
+        assert state(cluster) == (0, [0])
+
+    run(scenario, (0,))
+
+
 def test_a_move_is_called_off() -> None:
     async def scenario(cluster: FollowingCluster) -> None:
         slow_down(cluster)
@@ -325,6 +346,25 @@ def test_a_move_is_called_off() -> None:
         assert state(cluster) == (0, [0])
 
     run(scenario, (0,), (0,))
+
+
+def test_a_move_is_not_called_off_when_only_its_target_is_in_sync() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        await move(cluster, {T0: (2, 0)})
+        for broker in cluster.following():
+            broker.is_slow = broker.broker_id == 0
+        await cluster.catch_up()
+        cluster.brokers[1].kill()
+        await cluster.settle()
+        assert state(cluster) == (2, [2])
+        for target in (None, (0,)):
+            assert await move(cluster, {T0: target}) == {T0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
+        assert state(cluster) == (2, [2])
+        await catch_up(cluster)
+        assert assignment(cluster) == ({"0": [2, 0]}, {}, {})
+
+    run(scenario, (1,))
 
 
 def test_the_latest_wish_counts_and_leaves_the_node() -> None:
