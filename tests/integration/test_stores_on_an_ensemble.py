@@ -1,0 +1,139 @@
+"""What brokers and the controller write through ZkUtils and its like comes out the same on an
+ensemble and in an embedded tree, refusals included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from compat_tests.apache_kafka import NotAvailableError
+from compat_tests.zookeeper_servers import zookeeper_servers
+from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.zk.admin_znodes import encode_reassignment
+from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.entity_configs import ZkEntityConfigs
+from kbroker.zk.kazoo_tree import open_kazoo_tree
+from kbroker.zk.producer_id_blocks import ProducerIdBlocks
+from kbroker.zk.tree import (
+    BadVersionError,
+    NodeExistsError,
+    NodeTooLargeError,
+    NoNodeError,
+    Tree,
+    TreeError,
+)
+from kbroker.zk.tree_copy import read_tree
+from kbroker.zk.zk_admin_requests import ZkAdminRequests
+from kbroker.zk.zk_notifications import ZkNotifications
+from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment
+from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
+from tests.fakes.memory_tree_files import FixedClock
+
+pytestmark = pytest.mark.java
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+HELD = ReplicaAssignment(replicas=(1,))
+BROKER = Broker(broker_id=1, end_points=(EndPoint(listener_name="PLAINTEXT", host="h", port=9092),))
+
+
+def assignment(partitions: int) -> TopicAssignment:
+    return TopicAssignment(topic_id=UUID(int=7), partitions=dict.fromkeys(range(partitions), HELD))
+
+
+async def refused(asked: object, error: type[Exception]) -> str:
+    with pytest.raises(error) as refusal:
+        await asked  # type: ignore[misc]
+    return refusal.value.path if isinstance(refusal.value, TreeError) else str(refusal.value)
+
+
+async def live(tree: Tree) -> list[object]:
+    """The life of a small cluster; everything it answered."""
+    zk = ZkUtils(tree, FixedClock())
+    configs, requests, news = ZkEntityConfigs(zk), ZkAdminRequests(zk), ZkNotifications(zk)
+    await zk.create_persistent_paths()
+    said: list[object] = [await zk.get_or_create_cluster_id("C")]
+    said += [await zk.generate_broker_id(1000) for _ in range(2)]
+    await zk.register_broker(BROKER)
+    said += [broker.broker_id for broker in await zk.all_brokers()]
+    epoch, version = await zk.register_controller_and_raise_epoch(1)
+    said += [epoch, version, await zk.controller_id()]
+
+    await zk.create_topic("t", assignment(1), {"a": "1"})
+    said.append(await refused(zk.create_topic("t", assignment(2), {}), NodeExistsError))
+    said.append(await configs.overrides("topics", "t"))
+    await tree.create("/config/topics/u", b"left behind")
+    await zk.create_topic("u", assignment(1), {})
+    large = {"a": "x" * 1_048_001}
+    said.append(await refused(zk.create_topic("v", assignment(1), large), NodeTooLargeError))
+    node = await zk.topic_node("t")
+    assert node is not None
+    await zk.grow_topic("t", assignment(2), node[1])
+    said.append(await refused(zk.grow_topic("t", assignment(3), node[1]), BadVersionError))
+    said.append(sorted((await zk.topic_assignments(["t", "none", "u"])).items()))
+
+    await configs.update("topics", "t", lambda old: old | {"b": "2"})
+    await configs.update("users", "n/clients/c", lambda old: old | {"b": "2"})
+    said.append(await refused(configs.update("topics", "no", lambda old: old), NoNodeError))
+    said.append(await configs.all_overrides("topics", ["t", "u", "none"]))
+
+    await zk.create_partition_paths([T0, T1], version)
+    writes = [
+        PartitionStateWrite(
+            topic_partition=partition,
+            leader_and_isr=LeaderAndIsr(leader=1, leader_epoch=0, isr=(1,)),
+        )
+        for partition in (T0, T1)
+    ]
+    said.append(await zk.write_partition_states(writes, epoch, version))
+    said.append(await zk.write_partition_states(writes, epoch, version))
+    said.append(await refused(zk.delete_topic("t", version - 1), ControllerMovedError))
+
+    await tree.create("/admin/reassign_partitions", encode_reassignment({T0: (1, 2)}))
+    await requests.set_reassignment({T0: (2,)}, version)
+    said.append(await requests.reassignment())
+    await requests.set_reassignment({}, version)
+    said.append(await requests.reassignment())
+    await news.propagate_isr_changes([T0])
+    await news.propagate_log_dir_event(1)
+    said += [await news.isr_changes(), await news.log_dir_events()]
+    await news.delete((await news.isr_changes())[0], version)
+    said.append(await ProducerIdBlocks(zk).allocate(1))
+
+    await zk.create_delete_topic("t")
+    await zk.delete_topic("t", version)
+    await tree.create("/brokers/topics/u/by-hand/below", make_parents=True)
+    await zk.delete_topic("u", version)
+    said += [await zk.topics(), await zk.topic_deletions(), await configs.entities("topics")]
+    await zk.delete_controller(version)
+    return said
+
+
+def test_an_ensemble_and_an_embedded_tree_say_and_keep_the_same() -> None:
+    async def on_ensemble(connect: str) -> tuple[list[object], object]:
+        tree = await open_kazoo_tree(connect, 20_000)
+        try:
+            return await live(tree), (await read_tree(tree)).nodes
+        finally:
+            await tree.close()
+
+    async def embedded() -> tuple[list[object], object]:
+        tree = EmbeddedTree(FixedClock()).session()
+        return await live(tree), (await read_tree(tree)).nodes
+
+    try:
+        with zookeeper_servers() as servers:
+            there = asyncio.run(on_ensemble(servers.connect("/same")))
+    except NotAvailableError as error:
+        pytest.skip(str(error))
+    here = asyncio.run(embedded())
+    assert there[0] == here[0]
+    assert normal(there[1]) == normal(here[1])
+
+
+def normal(nodes: object) -> dict[str, bytes]:
+    """Without the difference of no data and empty data."""
+    assert isinstance(nodes, dict)
+    return {path: data or b"" for path, data in nodes.items()}
