@@ -19,6 +19,12 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import NoResponse, Response
 from kbroker.protocol.schema import Versions
+from kbroker.zk.tree import (
+    SessionExpiredError,
+    TreeError,
+    TreeStorageError,
+    TreeUnavailableError,
+)
 from tests.fakes.recording_replier import request_of
 from tests.fakes.virtual_time import VirtualTime
 
@@ -165,3 +171,23 @@ def test_trailing_bytes_are_accepted_and_counted() -> None:
 def test_an_unknown_version_of_api_versions_is_answered_in_v0() -> None:
     answer = sent(apis_with(refusing).handle(request_of(18, 99, b"?")))
     assert answer == struct.pack(">ihihhh", 7, 35, 1, 18, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (TreeStorageError("the disk is full"), ErrorCode.KAFKA_STORAGE_ERROR),
+        (TreeUnavailableError("/"), ErrorCode.REQUEST_TIMED_OUT),
+        (SessionExpiredError("/"), ErrorCode.REQUEST_TIMED_OUT),
+    ],
+)
+def test_a_tree_that_cannot_be_used_is_answered_with_what_clients_try_again_on(
+    error: TreeError, code: ErrorCode
+) -> None:
+    def handler(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+        raise error
+
+    apis = apis_with(handler)
+    answer = sent(apis.handle(request_of(12, 0, HEARTBEAT_V0)))
+    assert answer == struct.pack(">ih", 7, code)
+    assert (code.retriable, apis.errors) == (True, 0)
