@@ -65,7 +65,7 @@ class ControllerSettings:
 
     broker_id: int
     delete_topic_enable: bool = True
-    unclean_leader_election_enable: bool = False
+    unclean_leader_election_enable: Callable[[], bool] = bool  # as it is in force
     inter_broker_listener: str | None = None  # None: the first one a broker names
     leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
 
@@ -186,6 +186,11 @@ class KafkaController:
             events.ControlledShutdown(broker_id, broker_epoch)
         )
         return partitions
+
+    def enable_unclean_elections(self, topic: str | None = None) -> None:
+        """They are allowed now, of a topic or by default: hold those that wait for it."""
+        if self.is_active:
+            self._queue.put(events.UncleanLeaderElectionEnable(topic))
 
     async def elect_preferred_leaders(self, partitions: frozenset[TopicPartition] | None) -> None:
         """Move leadership to the preferred replicas of these partitions, or of all."""
@@ -338,8 +343,13 @@ class KafkaController:
             await self._leave_seat(seat)
             self._retry_later(events.Reelect())
             return
-        except Exception:
-            log.exception("broker %d cannot be controller now", self._settings.broker_id)
+        except Exception as error:
+            is_lost = isinstance(error, TreeUnavailableError)  # the session: nobody's fault
+            level, trace = (logging.WARNING, None) if is_lost else (logging.ERROR, error)
+            broker_id = self._settings.broker_id
+            log.log(
+                level, "broker %d cannot be controller now: %r", broker_id, error, exc_info=trace
+            )
             await self._give_up(seat)
             return
         self._announce()

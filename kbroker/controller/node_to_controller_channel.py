@@ -102,6 +102,7 @@ class NodeToControllerChannel:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         outcome = ErrorCode.NOT_CONTROLLER
+        level = logging.WARNING
         while not self._seat.is_active:
             target = self.target
             if target is not None:
@@ -114,7 +115,8 @@ class NodeToControllerChannel:
                         raise
                 except OSError as error:  # TimeoutError too
                     outcome = ErrorCode.REQUEST_TIMED_OUT
-                    log.warning("controller %d gave no answer: %r", target.broker_id, error)
+                    log.log(level, "controller %d gave no answer: %r", target.broker_id, error)
+                    level = logging.DEBUG  # it is asked ten times a second
             if loop.time() + RETRY_BACKOFF_S >= deadline:
                 raise KafkaError(outcome)
             await asyncio.sleep(RETRY_BACKOFF_S)

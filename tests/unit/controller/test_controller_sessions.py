@@ -335,3 +335,24 @@ def test_a_malformed_epoch_node_holds_the_election_up_until_it_is_mended() -> No
         assert broker.metadata.contains_topic("t")
 
     run(scenario, brokers=1)
+
+
+def test_a_session_that_ends_while_a_broker_takes_the_seat_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+
+    async def scenario(cluster: ControllerCluster) -> None:
+        async def failing(*_: object) -> None:
+            raise TreeUnavailableError("/brokers/topics")
+
+        monkeypatch.setattr(ZkUtils, "topics", failing)
+        cluster.brokers[0].kill()
+        await cluster.settle()
+        monkeypatch.undo()
+
+    run(scenario)
+
+    said = [record for record in caplog.records if "cannot be controller now" in record.message]
+    assert said
+    assert {(record.levelno, record.exc_info) for record in said} == {(logging.WARNING, None)}

@@ -208,3 +208,19 @@ def test_close_ends_the_connections_that_are_not_in_use() -> None:
         assert [client.is_closed for client in world.clients] == [True]
 
     run(scenario)
+
+
+def test_a_controller_that_is_gone_is_told_once_per_question(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def refuse(_client: PeerClient, _timeout_ms: float) -> None:
+        raise ConnectionRefusedError
+
+    async def scenario(world: World) -> None:
+        with pytest.raises(KafkaError):
+            await world.channel.ask(refuse, 3_000)
+
+    run(scenario)
+
+    said = [r for r in caplog.records if r.levelname == "WARNING" and "no answer" in r.message]
+    assert len(said) == 1
