@@ -59,6 +59,17 @@ def test_brokers_are_read_and_written_to_the_byte(path: str) -> None:
     assert broker.epoch == 27
 
 
+def test_addresses_of_version_6_stand_in_brackets_as_kafka_writes_them() -> None:
+    broker = Broker(
+        broker_id=3, end_points=(EndPoint(listener_name="PLAINTEXT", host="::1", port=9092),)
+    )
+    data = zk_paths.encode_broker(broker, 1)
+
+    assert b'"endpoints":["PLAINTEXT://[::1]:9092"]' in data
+    assert b'"host":"::1"' in data
+    assert zk_paths.decode_broker(3, data, -1) == broker
+
+
 @pytest.mark.parametrize(
     "path",
     [p for p in paths_under("/config/") if "/changes/" not in p],
