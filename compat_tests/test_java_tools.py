@@ -101,6 +101,22 @@ def test_topics_are_created_described_and_deleted(bootstrap: str, topic: str, ve
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_elections_that_are_not_needed_are_told(bootstrap: str, topic: str, version: str) -> None:
+    common = ("--bootstrap-server", bootstrap)
+    produce(bootstrap, topic, "value\n", version)
+
+    said = [
+        tool("org.apache.kafka.tools.LeaderElectionCommand", *common, *args, version=version)
+        for args in (
+            ("--election-type", "preferred", "--topic", topic, "--partition", "0"),
+            ("--election-type", "unclean", "--topic", topic, "--partition", "0"),
+        )
+    ]
+
+    assert said == [f"Valid replica already elected for partitions {topic}-0\n"] * 2
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_group_is_listed_and_described_with_its_lag(
     bootstrap: str, topic: str, group: str, version: str
 ) -> None:
