@@ -42,7 +42,9 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndPoint:
-    """A listener's address: `PLAINTEXT://host:port` under a listener name."""
+    """A listener's address: `PLAINTEXT://host:port` under a listener name; a host of IPv6 stands in
+    brackets in texts, and without them here.
+    """
 
     listener_name: str
     host: str
@@ -50,7 +52,8 @@ class EndPoint:
     security_protocol: str = "PLAINTEXT"
 
     def __str__(self) -> str:
-        return f"{self.listener_name}://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener_name}://{host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

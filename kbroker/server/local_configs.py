@@ -34,7 +34,7 @@ def configs_of_brokers(
         values = {
             "broker.id": str(broker_id),
             "node.id": str(broker_id),
-            "listeners": _texts(listeners[number]),
+            "listeners": ",".join(map(str, listeners[number])),
             "log.dirs": ",".join(
                 f"{path.rstrip('/')}/broker-{number if broker_id == _NO_ID else broker_id}"
                 for path in config.log.data_directories()
@@ -54,7 +54,7 @@ def with_values(config: KafkaConfig, values: dict[str, str]) -> KafkaConfig:
 
 def listeners_of(end_points: Sequence[EndPoint]) -> dict[str, str]:
     """The setting that makes a broker listen on just these."""
-    return {"listeners": _texts(end_points)}
+    return {"listeners": ",".join(map(str, end_points))}
 
 
 def _first_id(config: KafkaConfig) -> int:
@@ -103,17 +103,11 @@ def _advertised(
         if port.isdecimal():
             values["kbroker.advertise"] = f"{host}:{int(port) + steps[first[0].listener_name]}"
     if listeners:
-        values["advertised.listeners"] = _texts(
-            [
-                replace(e, port=e.port + steps.get(e.listener_name, 0))
-                for e in config.advertised_end_points()
-            ]
+        values["advertised.listeners"] = ",".join(
+            str(replace(e, port=e.port + steps.get(e.listener_name, 0)))
+            for e in config.advertised_end_points()
         )
     return values
-
-
-def _texts(end_points: Sequence[EndPoint]) -> str:
-    return ",".join(str(replace(e, host=f"[{e.host}]") if ":" in e.host else e) for e in end_points)
 
 
 def _can_be_bound(host: str, port: int) -> bool:

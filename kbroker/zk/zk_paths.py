@@ -205,7 +205,7 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
         "listener_security_protocol_map": {
             e.listener_name: e.security_protocol for e in broker.end_points
         },
-        "endpoints": [_end_point_text(e) for e in broker.end_points],
+        "endpoints": [str(e) for e in broker.end_points],
     }
     if broker.rack is not None:
         document["rack"] = broker.rack
@@ -446,11 +446,6 @@ def _partition_number(text: str) -> int:
     if number < 0:
         raise ValueError(f"partition {text}")
     return number
-
-
-def _end_point_text(end_point: EndPoint) -> str:
-    host = f"[{end_point.host}]" if ":" in end_point.host else end_point.host
-    return f"{end_point.listener_name}://{host}:{end_point.port}"
 
 
 def _end_point(text: str, protocols: Mapping[str, str]) -> EndPoint:
