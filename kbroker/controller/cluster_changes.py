@@ -124,7 +124,7 @@ class ClusterChanges:
         self.register(events.TopicChange, topics.on_topic_change)
         self.register(events.PartitionModifications, topics.on_partition_modifications)
         self.register(events.IsrChangeNotification, self._on_isr_changes)
-        self.register(events.TopicDeletion, deletions.on_topic_deletion)
+        self.register(events.TopicDeletion, self._on_topic_deletion)
         self.register(events.TopicDeletionStopReplicaResponseReceived, deletions.on_answer)
         self.register(AlterPartition, self._alter_partitions.on)
         self.register(AlterPartitionReassignments, self._reassignments.on_request)
@@ -156,6 +156,10 @@ class ClusterChanges:
         await self._states.replicas_offline(
             [r for r in replicas if not context.is_replica_online(r)]
         )
+
+    async def _on_topic_deletion(self, event: events.TopicDeletion) -> None:
+        await self._deletions.on_topic_deletion(event)
+        await self._reassignments.drop_deleted()
 
     async def _on_isr_changes(self, event: events.IsrChangeNotification) -> None:
         for partition in sorted(await self._topics.on_isr_changes(event)):

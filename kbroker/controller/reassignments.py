@@ -84,8 +84,22 @@ class Reassignments:
         """Perhaps the whole target is in sync now."""
         partition = event.topic_partition
         assignment = self._context.assignment(partition)
-        if is_being_reassigned(assignment) and await self._is_in_sync(partition, assignment):
+        if not is_being_reassigned(assignment) or self._is_going(partition):
+            return
+        if await self._is_in_sync(partition, assignment):
             await self._try(partition, assignment)
+
+    async def drop_deleted(self) -> None:
+        """Topics are to be deleted: nobody waits for their moves any more."""
+        wanted = await self._requests.reassignment()
+        going = [p for p in wanted or () if self._is_going(p)]
+        if going:
+            await self._remove_from_request(going)
+
+    def _is_going(self, partition: TopicPartition) -> bool:
+        """True for a partition that is not there, or not for long."""
+        is_there = bool(self._context.assignment(partition).replicas)
+        return not is_there or self._context.is_queued_for_deletion(partition.topic)
 
     # ---- wishes
 
@@ -169,10 +183,8 @@ class Reassignments:
         self, moves: Mapping[TopicPartition, ReplicaAssignment]
     ) -> dict[TopicPartition, KafkaError | None]:
         answers: dict[TopicPartition, KafkaError | None] = {}
-        context = self._context
         for partition, assignment in moves.items():
-            is_there = bool(context.assignment(partition).replicas)
-            if not is_there or context.is_queued_for_deletion(partition.topic):
+            if self._is_going(partition):
                 message = "The partition does not exist."
                 answers[partition] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
             else:
@@ -194,7 +206,8 @@ class Reassignments:
 
     async def _resume(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in list(partitions):
-            await self._try(partition, self._context.assignment(partition))
+            if not self._is_going(partition):
+                await self._try(partition, self._context.assignment(partition))
 
     async def _reassign(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         await self._write_down(partition, assignment)

@@ -382,6 +382,27 @@ def test_the_latest_wish_counts_and_leaves_the_node() -> None:
     run(scenario, (0,), (0,))
 
 
+@pytest.mark.parametrize("is_one_dead", [False, True])
+def test_a_topic_that_moves_can_be_deleted_and_leaves_the_node(is_one_dead: bool) -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        await ask_by_node(cluster, {T0: (1, 2)})
+        if is_one_dead:
+            cluster.brokers[2].kill()
+            await cluster.settle()
+        await cluster.controller.zk.create_delete_topic("t")
+        await cluster.settle()
+        assert node(cluster, REASSIGN_PARTITIONS) is None
+        await catch_up(cluster)
+        if is_one_dead:
+            assert node(cluster, "/brokers/topics/t") is not None
+            await cluster.start(2)
+        assert not any(path.startswith("/brokers/topics/t") for path, _, _ in cluster.tree.dump())
+        assert not any(broker.replicas for broker in cluster.following())
+
+    run(scenario, (0,))
+
+
 def test_partitions_that_are_not_there_or_going_are_refused() -> None:
     async def scenario(cluster: FollowingCluster) -> None:
         cluster.brokers[2].kill()
