@@ -121,6 +121,7 @@ class ClusterChanges:
         self.register(events.LogDirEventNotification, brokers.on_log_dir_events)
         self.register(events.LeaderAndIsrResponseReceived, brokers.on_leader_and_isr_response)
         self.register(events.ControlledShutdown, brokers.on_controlled_shutdown)
+        self.register(events.UncleanLeaderElectionEnable, self._on_unclean_election_enable)
         self.register(events.TopicChange, topics.on_topic_change)
         self.register(events.PartitionModifications, topics.on_partition_modifications)
         self.register(events.IsrChangeNotification, self._on_isr_changes)
@@ -133,6 +134,11 @@ class ClusterChanges:
         self.register(ElectLeaders, self._elections.on_elect_leaders)
         self.register(ZkPreferredElection, self._elections.on_zk_request)
         self.register(AutoPreferredReplicaLeaderElection, self._elections.on_balance)
+
+    async def _on_unclean_election_enable(self, event: events.UncleanLeaderElectionEnable) -> None:
+        waiting = self.context.partitions_needing_leader()
+        partitions = [p for p in waiting if event.topic in (None, p.topic)]
+        await self._states.partitions_online(partitions, ElectionStrategy.OFFLINE)
 
     def _check_epoch(self) -> None:
         """A state with a higher epoch than ours shows that the epoch was set back by hand: brokers

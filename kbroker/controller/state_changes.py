@@ -9,7 +9,7 @@ and the step repeated for it, a bounded number of times.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 
@@ -49,7 +49,7 @@ class StateChanges:
         channels: ControllerChannelManager,
         *,
         broker_id: int,
-        unclean_by_default: bool,
+        unclean_by_default: Callable[[], bool],
     ) -> None:
         self.context = context
         self.zk = zk
@@ -170,7 +170,7 @@ class StateChanges:
         configs = ZkEntityConfigs(self.zk)
         found = await configs.all_overrides(zk_paths.TOPIC_CONFIGS, sorted(topics))
         for topic, overrides in found.items():
-            text = overrides.get(UNCLEAN_SETTING, str(self._unclean_by_default))
+            text = overrides.get(UNCLEAN_SETTING, str(self._unclean_by_default()))
             if text.strip().lower() == "true":
                 allowed.add(topic)
         return allowed

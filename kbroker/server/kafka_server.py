@@ -205,7 +205,12 @@ class KafkaServer:
         config, zk, clock, identity = self._config, self._zk, self._clock, self._identity
         self._dynamic_configs = DynamicConfigManager(zk, clock)
         self._settings = BrokerSettings(config, self._dynamic_configs.topic_overrides)
-        updates = SettingsUpdates(self._dynamic_configs, self._settings, self._logs)
+        updates = SettingsUpdates(
+            self._dynamic_configs,
+            self._settings,
+            self._logs,
+            lambda topic: self._controller.enable_unclean_elections(topic),  # noqa: PLW0108 - later
+        )
         self._metadata = MetadataCache(identity.broker_id, identity.cluster_id)
         self._replicas = ReplicaManager(
             self._logs, self._metadata, clock, clock, config.replication
@@ -229,7 +234,7 @@ class KafkaServer:
             ControllerSettings(
                 broker_id=identity.broker_id,
                 delete_topic_enable=config.server.delete_topic_enable,
-                unclean_leader_election_enable=config.replication.unclean_leader_election_enable,
+                unclean_leader_election_enable=self._unclean_by_default,
                 inter_broker_listener=config.inter_broker_listener_name(),
                 leader_balance=LeaderBalanceSettings.of(config.replication),
             ),
@@ -383,6 +388,9 @@ class KafkaServer:
             log.close_files()
 
     # News from one part for another.
+
+    def _unclean_by_default(self) -> bool:
+        return self._settings.config.replication.unclean_leader_election_enable
 
     def _current_config(self) -> KafkaConfig:
         return self._settings.config

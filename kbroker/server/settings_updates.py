@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.controller.dynamic_config_manager import DynamicConfigManager
+from kbroker.controller.state_changes import UNCLEAN_SETTING
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.server.broker_settings import BrokerSettings
@@ -15,8 +16,16 @@ class SettingsUpdates:
     """Between the manager of dynamic settings and the logs. Owned by the event loop."""
 
     def __init__(
-        self, dynamic_configs: DynamicConfigManager, settings: BrokerSettings, logs: LogManager
+        self,
+        dynamic_configs: DynamicConfigManager,
+        settings: BrokerSettings,
+        logs: LogManager,
+        enable_unclean_elections: Callable[[str | None], None] = lambda _: None,
     ) -> None:
+        """`enable_unclean_elections` is called where they are allowed, for a topic or by default
+        (None).
+        """
+        self._enable_unclean_elections = enable_unclean_elections
         self._dynamic_configs = dynamic_configs
         self._settings = settings
         self._logs = logs
@@ -30,11 +39,16 @@ class SettingsUpdates:
         for topic in new:
             self._settings.topic_changed(topic)
 
-    def _on_topic_config(self, topic: str, _overrides: Mapping[str, str]) -> None:
+    def _on_topic_config(self, topic: str, overrides: Mapping[str, str]) -> None:
+        if overrides.get(UNCLEAN_SETTING, "").strip().lower() == "true":
+            self._enable_unclean_elections(topic)
         self._settings.topic_changed(topic)
         self._logs.update_topic_config(topic, self._settings.of_topic(topic))
 
     def _on_broker_config(self, entity: str, overrides: Mapping[str, str]) -> None:
+        was_unclean = self._settings.config.replication.unclean_leader_election_enable
         self._settings.broker_changed(entity, overrides)
+        if self._settings.config.replication.unclean_leader_election_enable and not was_unclean:
+            self._enable_unclean_elections(None)
         for topic in {log.topic_partition.topic for log in self._logs.all_logs()}:
             self._logs.update_topic_config(topic, self._settings.of_topic(topic))

@@ -57,6 +57,7 @@ class FakeBroker:
                 broker_id=broker_id,
                 delete_topic_enable=cluster.config.server.delete_topic_enable,
                 leader_balance=cluster.leader_balance,
+                unclean_leader_election_enable=lambda: cluster.unclean_by_default,
             ),
             self.zk,
             cluster.channel,
@@ -147,6 +148,7 @@ class ControllerCluster:
         self.config = config or KafkaConfig.for_profile("dev")
         self.brokers: dict[int, FakeBroker] = {}
         self.dead: list[FakeBroker] = []
+        self.unclean_by_default = False
         self.told: list[str] = []
         self.requests: list[tuple[int, ControlRequest]] = []
 

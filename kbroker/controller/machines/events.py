@@ -119,6 +119,15 @@ class TopicDeletionStopReplicaResponseReceived(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class UncleanLeaderElectionEnable(Event):
+    """A topic, or with None every topic that says nothing itself, may now be led by a replica that
+    is not in sync.
+    """
+
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ControlledShutdown(Event):
     """A broker is about to stop: its leaderships move first.
 

@@ -149,6 +149,33 @@ def test_a_broker_out_of_reach_is_told_all_it_missed() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("topic", ["t", None])
+def test_unclean_elections_are_held_as_soon_as_they_are_allowed(topic: str | None) -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        controller = cluster.brokers[0]
+        for name in ("t", "other"):
+            await put_topic(controller, name, (1, 2))
+        cluster.brokers[1].kill()
+        await cluster.settle()
+        await cluster.start(1)  # no longer in sync
+        cluster.brokers[2].kill()
+        await cluster.settle()
+        before = [leaders(controller, name) for name in ("t", "other")]
+        if topic is None:
+            cluster.unclean_by_default = True
+        else:
+            path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic)
+            overrides = zk_paths.encode_config({"unclean.leader.election.enable": "true"})
+            await controller.session.create(path, overrides)
+        controller.controller.enable_unclean_elections(topic)
+        await cluster.settle()
+        assert before == [{0: -1}, {0: -1}]
+        assert leaders(controller, "t") == {0: 1}
+        assert leaders(controller, "other") == ({0: 1} if topic is None else {0: -1})
+
+    run(scenario, brokers=3)
+
+
 # ---- log directories
 
 

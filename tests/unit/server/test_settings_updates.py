@@ -1,0 +1,55 @@
+"""Who hears of dynamic settings when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import pytest
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.server.broker_settings import BrokerSettings
+from kbroker.server.settings_updates import SettingsUpdates
+
+UNCLEAN = "unclean.leader.election.enable"
+
+
+class Changes:
+    """Fulfils what is asked of the manager of dynamic settings, and says what changed."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, object] = {}
+
+    def add_handler(self, entity_type: str, handler: object) -> None:
+        self._handlers[entity_type] = handler
+
+    def tell(self, entity_type: str, entity: str, overrides: Mapping[str, str]) -> None:
+        self._handlers[entity_type](entity, overrides)  # type: ignore[operator]
+
+
+def told_of(*changes: tuple[str, str, Mapping[str, str]]) -> list[str | None]:
+    """For what unclean elections are held after these changes."""
+    told: list[str | None] = []
+    manager = Changes()
+    logs = SimpleNamespace(all_logs=list, update_topic_config=lambda *_: None)
+    settings = BrokerSettings(KafkaConfig.for_profile("dev"), lambda _: {})
+    SettingsUpdates(manager, settings, logs, told.append)  # type: ignore[arg-type]
+    for change in changes:
+        manager.tell(*change)
+    return told
+
+
+def test_a_topic_that_allows_unclean_elections_gets_them() -> None:
+    assert told_of(("topics", "t", {UNCLEAN: " TRUE "})) == ["t"]
+
+
+@pytest.mark.parametrize("overrides", [{}, {UNCLEAN: "false"}, {"retention.ms": "1"}])
+def test_a_topic_that_does_not_allow_them_gets_none(overrides: dict[str, str]) -> None:
+    assert told_of(("topics", "t", overrides)) == []
+
+
+def test_a_default_that_allows_them_is_told_of_once() -> None:
+    allowed, forbidden = {UNCLEAN: "true"}, {UNCLEAN: "false"}
+    changes = [("brokers", "<default>", overrides) for overrides in (allowed, allowed, forbidden)]
+    assert told_of(*changes) == [None]
+    assert told_of(*changes, changes[0]) == [None, None]
