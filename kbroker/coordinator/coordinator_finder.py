@@ -1,8 +1,9 @@
 """Which broker coordinates a group; makes `__consumer_offsets` when it is first needed.
 
-Law: the answer names a broker that can be used. While the topic is made, or its leader elected, or
-its groups read, the caller waits here instead of asking again and again;
-`COORDINATOR_NOT_AVAILABLE` comes after `FIND_TIMEOUT_MS` only.
+Law: the answer names a broker that can be used. While the topic is made, or its groups read, the
+caller waits here instead of asking again and again; `COORDINATOR_NOT_AVAILABLE` comes after
+`FIND_TIMEOUT_MS` only. Where the partition has no leader it comes at once: its broker is away, for
+who knows how long, and other requests wait behind this one.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ class CoordinatorFinder:
             return leader if self._store.is_ready(partition) else None
         return leader if self._metadata.broker(leader) is not None else None
 
+    def _is_leaderless(self, group_id: str) -> bool:
+        partition = self._store.partition_for(group_id)
+        state = self._metadata.partition_state(TopicPartition(GROUP_METADATA_TOPIC, partition))
+        return state is not None and state.leader == NO_LEADER
+
     async def _wait(self, group_id: str) -> int:
         runtime = self._store.runtime
         deadline = runtime.monotonic_ms() + FIND_TIMEOUT_MS
@@ -71,7 +77,7 @@ class CoordinatorFinder:
             broker_id = self._ready_coordinator(group_id)
             if broker_id is not None:
                 return broker_id
-            if runtime.monotonic_ms() >= deadline:
+            if self._is_leaderless(group_id) or runtime.monotonic_ms() >= deadline:
                 raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, self._reason())
             await runtime.sleep(wait_ms)
             wait_ms = min(2 * wait_ms, _LONGEST_WAIT_MS)

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import GROUP_METADATA_TOPIC
+from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tests.fakes.group_broker import BROKER_ID, GroupBroker
+from tests.fakes.group_broker import BROKER_ID, GroupBroker, metadata_of
 from tests.fakes.group_caller import GroupCaller
 
 
@@ -82,3 +82,12 @@ def test_share_groups_have_no_coordinator_and_other_key_types_no_meaning() -> No
 
     assert share.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_a_partition_whose_leader_is_away_is_told_at_once() -> None:
+    broker = GroupBroker()
+    broker.metadata.update(metadata_of({GROUP_METADATA_TOPIC: 1}, leader=NO_LEADER))
+
+    response = GroupCaller(broker)(FindCoordinatorRequest(key="g"), 1)  # no time passes
+
+    assert response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
