@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 from kbroker.controller.machines.controller_context import ControllerContext, Replica
-from kbroker.controller.machines.election import elect_preferred
 from kbroker.controller.machines.reassignment import reassigning_partitions
 from kbroker.model import TopicPartition
 
@@ -31,14 +30,12 @@ def unbalanced_partitions(
     for broker_id, partitions in preferred.items():
         lost = [p for p in partitions if context.leadership[p].leader_and_isr.leader != broker_id]
         if len(lost) * 100 > percentage * len(partitions):
-            electable = [p for p in lost if _can_be_elected(context, p)]
+            electable = [p for p in lost if _can_lead(context, p, broker_id)]
             if electable:
                 unbalanced[broker_id] = electable
     return unbalanced
 
 
-def _can_be_elected(context: ControllerContext, partition: TopicPartition) -> bool:
-    replicas = context.assignment(partition).replicas
-    live = [b for b in replicas if context.is_replica_online(Replica(partition, b))]
+def _can_lead(context: ControllerContext, partition: TopicPartition, broker_id: int) -> bool:
     isr = context.leadership[partition].leader_and_isr.isr
-    return elect_preferred(replicas, isr, live) is not None
+    return broker_id in isr and context.is_replica_online(Replica(partition, broker_id))
