@@ -127,8 +127,9 @@ class Administrator:
         }
 
         def is_done() -> bool:
-            exists = self._cluster.tree.assignment(name) is not None
-            return exists and name not in self._being_deleted()
+            # In this order: the node of a topic goes before the wish to delete it.
+            is_free = name not in self._being_deleted()
+            return is_free and self._cluster.tree.assignment(name) is not None
 
         # A name that was deleted is free when all its replicas are gone, in Apache Kafka as well.
         excused = () if is_new else (ALREADY_EXISTS,)
@@ -149,7 +150,7 @@ class Administrator:
         name = self._some_topic()
 
         def is_done() -> bool:
-            return name not in self._cluster.tree.topics() or name in self._being_deleted()
+            return name in self._being_deleted() or name not in self._cluster.tree.topics()
 
         values = {"topic_names": [name], "timeout": REQUEST_TIMEOUT_MS}
         self._make_certain(Change("delete", DELETE_TOPICS, 5, values, is_done, UNKNOWN_TOPIC))
