@@ -148,6 +148,11 @@ class ClusterLoad:
         (error,) = await process.configs.incremental_alter([resource], False)
         return "NONE" if error is None else error.code.name
 
+    async def alter_often(self, process: BrokerProcess) -> None:
+        """Several settings at once."""
+        for _ in range(3):
+            await self.alter(process)
+
     async def alter_by_hand(self) -> None:
         """As kafka-configs --zookeeper does it."""
         name = self._random.choice(TOPICS)

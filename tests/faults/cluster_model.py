@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
+from zlib import crc32
 
 from kbroker.controller.control_requests import UNKNOWN_BROKER_EPOCH
 from kbroker.controller.controller_channel_manager import ControlResponse
@@ -70,12 +71,20 @@ class ClusterModel:
     epochs: list[tuple[int, int]] = field(default_factory=list)  # (controller epoch, session)
     on_topic_gone: Callable[[TopicLife], None] = lambda _: None
     trace: list[str] | None = None
+    digest: int = 0  # the same for the same history
     tolerated: frozenset[str] = frozenset()  # kinds of violations that are known already
 
     def say(self, line: str) -> None:
-        """Keep a line of what happens, when somebody wants to read it."""
+        """Keep a line of what happens: in the digest, and whole when somebody wants to read it."""
+        text = f"{self.now():9.3f} {line}"
+        self.digest = crc32(text.encode(), self.digest)
         if self.trace is not None:
-            self.trace.append(f"{self.now():9.3f} {line}")
+            self.trace.append(text)
+
+    def overhear(self, line: str) -> None:
+        """Keep what a broker says; it may name things in any order, so it is not in the digest."""
+        if self.trace is not None:
+            self.trace.append(f"{self.now():9.3f} log: {line}")
 
     def violate(self, kind: str, text: str) -> None:
         """Note something that must never be."""
