@@ -28,6 +28,9 @@ from kbroker.zk.zk_utils import ZkUtils
 AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
 
+# From which settings a change sets out, given those in force.
+Base = Callable[[Overrides], Overrides]
+
 OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = 0, 1, 2, 3
 _OP_NAMES = {OP_APPEND: "append", OP_SUBTRACT: "subtract"}
 
@@ -56,6 +59,19 @@ class ConfigAdmin:
         self, resources: Sequence[AlterConfigsResource], validate_only: bool
     ) -> list[KafkaError | None]:
         """Alter resources, each by itself; None where it was done."""
+        return await self._alter_each(resources, validate_only, _kept)
+
+    async def replace(
+        self, resources: Sequence[AlterConfigsResource], validate_only: bool
+    ) -> list[KafkaError | None]:
+        """Give resources these settings and no others (KIP-133); None where it was done."""
+        return await self._alter_each(resources, validate_only, _forgotten)
+
+    # ---- inside
+
+    async def _alter_each(
+        self, resources: Sequence[AlterConfigsResource], validate_only: bool, base: Base
+    ) -> list[KafkaError | None]:
         counts = Counter((r.resource_type, r.resource_name) for r in resources)
         outcomes: list[KafkaError | None] = []
         for resource in resources:
@@ -63,27 +79,25 @@ class ConfigAdmin:
                 if counts[resource.resource_type, resource.resource_name] > 1:
                     message = "Each resource must appear at most once."
                     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-                await self._alter(resource, validate_only)
+                await self._alter(resource, validate_only, base)
             except KafkaError as error:
                 outcomes.append(error)
             else:
                 outcomes.append(None)
         return outcomes
 
-    # ---- inside
-
     async def _overrides(self, entity_type: str, entity: str) -> Overrides:
         read = partial(self._stored.overrides, entity_type, entity)
         return await patiently(self._tree, read)
 
-    async def _alter(self, resource: AlterConfigsResource, validate_only: bool) -> None:
+    async def _alter(self, resource: AlterConfigsResource, validate_only: bool, base: Base) -> None:
         _check_request(resource)
         if resource.resource_type == ResourceType.TOPIC:
             entity_type, entity = zk_paths.TOPIC_CONFIGS, resource.resource_name
-            change = partial(self._altered_topic, resource)
+            change = partial(self._altered_topic, resource, base)
         elif resource.resource_type == ResourceType.BROKER:
             entity_type, entity = zk_paths.BROKER_CONFIGS, _broker_entity(self._broker_id(resource))
-            change = partial(self._altered_broker, resource)
+            change = partial(self._altered_broker, resource, base)
         else:
             message = f"Settings of resource type {resource.resource_type} cannot be altered."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
@@ -101,12 +115,14 @@ class ConfigAdmin:
         except NoNodeError as error:
             raise _unknown_topic(entity) from error
 
-    def _altered_topic(self, resource: AlterConfigsResource, before: Overrides) -> Overrides:
+    def _altered_topic(
+        self, resource: AlterConfigsResource, base: Base, before: Overrides
+    ) -> Overrides:
         topic = resource.resource_name
         if not topic:
             message = "Default topic resources are not allowed."
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        overrides = apply_operations(resource.configs, before, topic_config_key)
+        overrides = apply_operations(resource.configs, base(before), topic_config_key)
         if not self._metadata.contains_topic(topic):
             raise _unknown_topic(topic)
         try:
@@ -115,8 +131,10 @@ class ConfigAdmin:
             raise _with_resource(error, topic) from error
         return overrides
 
-    def _altered_broker(self, resource: AlterConfigsResource, before: Overrides) -> Overrides:
-        overrides = apply_operations(resource.configs, before, _broker_config_key)
+    def _altered_broker(
+        self, resource: AlterConfigsResource, base: Base, before: Overrides
+    ) -> Overrides:
+        overrides = apply_operations(resource.configs, base(before), _broker_config_key)
         self._check_dynamic(overrides, per_broker=bool(resource.resource_name))
         return overrides
 
@@ -154,6 +172,14 @@ class ConfigAdmin:
                 f"Set({', '.join(single)})"
             )
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _kept(before: Overrides) -> Overrides:
+    return before
+
+
+def _forgotten(_before: Overrides) -> Overrides:
+    return {}
 
 
 def apply_operations(

@@ -92,7 +92,7 @@ class OffsetLookup:
     def end_offset_for_epoch(
         self, topic_partition: TopicPartition, current_leader_epoch: int, leader_epoch: int
     ) -> OffsetResult:
-        """The largest epoch not above `leader_epoch`, and its end, in the leader's log (KIP-101)."""
+        """The largest epoch not above `leader_epoch`, and its end in the leader's log (KIP-101)."""
         try:
             partition = self._hosted.get(topic_partition)
             partition.check_access(current_leader_epoch, leader_only=True)

@@ -16,7 +16,7 @@ class OffsetForLeaderEpochRequest(Message):
     """The epochs whose end is asked for."""
 
     class OffsetForLeaderPartition(Struct):
-        """A partition, the epoch that the asker believes to be in force, and the one it asks for."""
+        """A partition, the epoch that the asker believes in force, and the one it asks for."""
 
         partition: int = wire("int32", default=0)
         current_leader_epoch: int = wire("int32", "2+", default=-1)

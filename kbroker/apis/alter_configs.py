@@ -1,0 +1,45 @@
+"""AlterConfigs (key 33), versions 0 to 2: replaces all settings of a resource (KIP-133).
+
+Older clients and tools use it, kafka-configs of 3.9 for brokers too. v2: flexible. A resource named
+twice is refused; Apache Kafka never answers that.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.controller.config_admin import AlterableConfig, AlterConfigsResource
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+
+
+@api(AlterConfigsRequest, serves="0-2")
+async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Alter every resource by itself."""
+    resources = [_as_changes(resource) for resource in request.resources]
+    outcomes = await ctx.configs.replace(resources, request.validate_only)
+    return AlterConfigsResponse(
+        responses=[
+            _answer(resource, outcome)
+            for resource, outcome in zip(request.resources, outcomes, strict=True)
+        ]
+    )
+
+
+def _as_changes(resource: AlterConfigsRequest.AlterConfigsResource) -> AlterConfigsResource:
+    return AlterConfigsResource(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[AlterableConfig(name=c.name, value=c.value) for c in resource.configs],
+    )
+
+
+def _answer(
+    resource: AlterConfigsRequest.AlterConfigsResource, outcome: KafkaError | None
+) -> AlterConfigsResponse.AlterConfigsResourceResponse:
+    return AlterConfigsResponse.AlterConfigsResourceResponse(
+        error_code=outcome.code if outcome else ErrorCode.NONE,
+        error_message=outcome.message if outcome else None,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )
