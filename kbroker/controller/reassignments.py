@@ -67,9 +67,10 @@ class Reassignments:
         """Begin moves, turn them elsewhere, or call them off."""
         answers: dict[TopicPartition, KafkaError | None] = {}
         moves: dict[TopicPartition, ReplicaAssignment] = {}
+        live = self._context.live_broker_ids()
         for partition, target in event.targets.items():
             try:
-                moves[partition] = self._checked_move(partition, target)
+                moves[partition] = self._move(partition, target, live)
             except KafkaError as error:
                 answers[partition] = error
         # The latest wish counts, whichever way it came.
@@ -112,7 +113,8 @@ class Reassignments:
         moves: dict[TopicPartition, ReplicaAssignment] = {}
         for partition, target in wanted.items():
             try:
-                move = self._move(partition, target)
+                # As in Kafka, a node may name brokers that are down: the move waits for them.
+                move = self._move(partition, target, usable=target)
             except KafkaError as error:
                 answers[partition] = error
                 continue
@@ -128,18 +130,17 @@ class Reassignments:
             await self._remove_from_request(refused)
         return answers.keys() - refused.keys()
 
-    def _checked_move(
-        self, partition: TopicPartition, target: tuple[int, ...] | None
+    def _move(
+        self,
+        partition: TopicPartition,
+        target: tuple[int, ...] | None,
+        usable: Collection[int],
     ) -> ReplicaAssignment:
-        if target is not None:
-            current = self._context.assignment(partition)
-            refusal = refused_target(current, target, self._context.live_broker_ids())
-            if refusal is not None:
-                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, refusal)
-        return self._move(partition, target)
-
-    def _move(self, partition: TopicPartition, target: tuple[int, ...] | None) -> ReplicaAssignment:
+        """The assignment while it moves; raises KafkaError where it cannot move there."""
         current = self._context.assignment(partition)
+        refusal = None if target is None else refused_target(current, target, usable)
+        if refusal is not None:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, refusal)
         assignment = reassigned(current, target)
         if assignment is None:
             message = "No partition reassignment is in progress."

@@ -186,6 +186,16 @@ def test_a_second_request_is_heard_after_the_first() -> None:
     run(scenario, (0,))
 
 
+@pytest.mark.parametrize("target", [(), (1, 1), (-1,)])
+def test_a_node_cannot_ask_for_replicas_that_make_no_partition(target: tuple[int, ...]) -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        await ask_by_node(cluster, {T0: target})
+        assert node(cluster, REASSIGN_PARTITIONS) is None
+        assert (assignment(cluster), state(cluster)) == (({"0": [0]}, {}, {}), (0, [0]))
+
+    run(scenario, (0,))
+
+
 @pytest.mark.parametrize("data", [b"", b'{"partitions":', b'{"version":1,"partitions":[]}'])
 def test_a_node_that_is_no_request_goes_and_harms_nothing(data: bytes) -> None:
     async def scenario(cluster: FollowingCluster) -> None:
