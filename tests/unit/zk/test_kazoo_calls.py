@@ -110,6 +110,29 @@ def test_a_write_does_not_overtake_what_it_follows_from() -> None:
     run(scenario)
 
 
+def test_who_read_goes_on_before_a_later_change_is_told() -> None:
+    async def scenario(calls: KazooCalls, connection: ScriptedConnection) -> None:
+        order: list[str] = []
+        request = requests.get_request("/a", watched=True)
+
+        def parse(answer: str) -> str:
+            calls.watches.add_data("/a", lambda event: order.append(event.type.value), exists=True)
+            return answer
+
+        async def reader() -> None:
+            order.append(await calls.ask(calls.read("/a", request, parse)))
+
+        task = asyncio.ensure_future(reader())
+        await settle()
+        connection.answer("read")
+        calls.on_watch(EventType.DATA_CHANGED, "/a")
+        await task
+        await settle()
+        assert order == ["read", "data-changed"]
+
+    run(scenario)
+
+
 def test_a_caller_who_left_has_nothing_sent() -> None:
     async def scenario(calls: KazooCalls, connection: ScriptedConnection) -> None:
         calls.ask(read(calls, "/1"))
