@@ -87,7 +87,7 @@ class ClusterChanges:
         await self._start_replicas()
         self._states.partitions.initialize()
         await self._states.partitions_online(
-            context.partitions_needing_leader(), ElectionStrategy.OFFLINE
+            context.partitions_needing_leader(), ElectionStrategy.OFFLINE, fresh=True
         )
         await self._reassignments.start()
         await self._deletions.resume()
@@ -160,7 +160,7 @@ class ClusterChanges:
             and not context.is_queued_for_deletion(r.topic_partition.topic)
         )
         await self._states.replicas_offline(
-            [r for r in replicas if not context.is_replica_online(r)]
+            [r for r in replicas if not context.is_replica_online(r)], fresh=True
         )
 
     async def _on_topic_deletion(self, event: events.TopicDeletion) -> None:

@@ -2,8 +2,9 @@
 
 Law: each method is one step: it asks the machine, writes to the tree with expected versions and
 fenced by the controller epoch, hands the outcome back to the machine, and sends one batch of
-requests. State nodes are read before they are replaced; one that has changed since is read again
-and the step repeated for it, a bounded number of times.
+requests. State nodes are read before they are replaced, unless the caller has just done so
+(`fresh`); one that has changed since is read again and the step repeated for it, a bounded number
+of times.
 """
 
 from __future__ import annotations
@@ -99,7 +100,11 @@ class StateChanges:
             self.partitions.transition_to(partition, PartitionState.NON_EXISTENT)
 
     async def partitions_online(
-        self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy
+        self,
+        partitions: Iterable[TopicPartition],
+        strategy: ElectionStrategy,
+        *,
+        fresh: bool = False,
     ) -> None:
         """Give partitions a leader: their first one, or an elected one."""
         allowed = self.partitions.allowed(partitions, PartitionState.ONLINE)
@@ -114,7 +119,7 @@ class StateChanges:
             conflicts = self.partitions.written(writes, await self._write(writes), batch)
             old += await self._adopt(conflicts)
         if old:
-            await self._elect(old, strategy, batch)
+            await self._elect(old, strategy, batch, fresh=fresh)
         self.send(batch)
 
     async def _adopt(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
@@ -136,11 +141,14 @@ class StateChanges:
         partitions: list[TopicPartition],
         strategy: ElectionStrategy,
         batch: RequestBatch,
+        *,
+        fresh: bool,
     ) -> None:
         unclean = await self._topics_with_unclean_election(partitions, strategy)
         pending = partitions
-        for _ in range(MAX_CONFLICT_RETRIES):
-            await self._read_again(pending)
+        for attempt in range(MAX_CONFLICT_RETRIES):
+            if attempt or not fresh:
+                await self._read_again(pending)
             writes = self.partitions.election_writes(pending, strategy, unclean.__contains__)
             versions = await self._write(writes)
             pending = self.partitions.written(writes, versions, batch)
@@ -236,23 +244,24 @@ class StateChanges:
         batch.add_full_metadata(self.context.live_brokers)
         self.send(batch)
 
-    async def replicas_offline(self, replicas: Iterable[Replica]) -> None:
+    async def replicas_offline(self, replicas: Iterable[Replica], *, fresh: bool = False) -> None:
         """Replicas that no longer work: they leave the ISR and are stopped."""
         batch = self.batch()
         allowed = sorted(
             self.replicas.allowed(replicas, ReplicaState.OFFLINE), key=lambda r: r.broker_id
         )
         for broker_id, group in groupby(allowed, key=lambda r: r.broker_id):
-            await self._broker_replicas_offline(broker_id, list(group), batch)
+            await self._broker_replicas_offline(broker_id, list(group), batch, fresh=fresh)
         self.send(batch)
 
     async def _broker_replicas_offline(
-        self, broker_id: int, replicas: list[Replica], batch: RequestBatch
+        self, broker_id: int, replicas: list[Replica], batch: RequestBatch, *, fresh: bool
     ) -> None:
         self.replicas.stop(replicas, batch)
         pending = replicas
-        for _ in range(MAX_CONFLICT_RETRIES):
-            await self._read_again(replica.topic_partition for replica in pending)
+        for attempt in range(MAX_CONFLICT_RETRIES):
+            if attempt or not fresh:
+                await self._read_again(replica.topic_partition for replica in pending)
             writes = self.replicas.isr_writes(broker_id, pending)
             versions = await self._write(writes)
             conflicts = self.replicas.shrunk(broker_id, writes, versions, batch)
