@@ -49,11 +49,12 @@ class BrokerLifecycle:
 
     def __init__(self) -> None:
         self.state = BrokerState.NOT_RUNNING
+        self.name = "broker"  # in the log; with its id once that is known
 
     def transition_to(self, state: BrokerState) -> None:
         """Move on; a move that is not in the table is a bug."""
         assert self.state in VALID_PREVIOUS[state], f"{self.state.name} -> {state.name}"
-        _log.info("broker state %s -> %s", self.state.name, state.name)
+        _log.info("%s state %s -> %s", self.name, self.state.name, state.name)
         self.state = state
 
     @property

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 from kbroker.config.zk_config import ZkConfig
 from kbroker.errors import ConfigError
 from kbroker.server.start_error import StartError
 from kbroker.zk.kazoo_tree import EnsembleUnreachableError, open_kazoo_tree
 from kbroker.zk.tree import Tree, TreeUnavailableError
+
+_log = logging.getLogger(__name__)
+
+SILENCE_S = 2.0  # then it is said what is waited for
 
 
 class EnsembleTree:
@@ -26,15 +33,23 @@ class EnsembleTree:
         """Connect. Raises ConfigError, and TreeUnavailableError when nobody answers in time."""
         config = self._config
         assert config.zookeeper_connect is not None
+        limit_ms = config.zookeeper_connection_timeout_ms
+        if limit_ms is None:
+            limit_ms = config.zookeeper_session_timeout_ms
+        sentence = asyncio.get_running_loop().call_later(
+            SILENCE_S, _log.warning, "waiting up to %g s for %s", limit_ms / 1000, self
+        )
         try:
             self._tree = await open_kazoo_tree(
                 config.zookeeper_connect,
                 config.zookeeper_session_timeout_ms,
-                config.zookeeper_connection_timeout_ms,
+                limit_ms,
                 config.zookeeper_max_in_flight_requests,
             )
         except ValueError as error:
             raise ConfigError(f"zookeeper.connect: {error}") from error
+        finally:
+            sentence.cancel()
         return self._tree
 
     async def close(self) -> None:

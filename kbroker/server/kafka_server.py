@@ -199,6 +199,7 @@ class KafkaServer:
         self._undo.push_async_callback(tree.close)
         self._zk, self._identity = await opening.open(meta)
         self._config = config_of_broker(config, self._identity.broker_id)
+        self.lifecycle.name = f"broker {self.broker_id}"
 
     def _assemble(self) -> None:
         """Make the parts and tell them of each other; none of them does anything yet."""
