@@ -15,38 +15,38 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from uuid import UUID, uuid4
+from dataclasses import replace
 
-from kbroker.config.config_view import ConfigEntry, describe_topic
+from kbroker.config.config_view import describe_topic
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.config.topic_config import validate_overrides
 from kbroker.controller.internal_topics import NewTopic, new_topic
 from kbroker.controller.machines.replica_assignment import Spread, assign_replicas
 from kbroker.controller.machines.topic_validation import (
     validate_added_assignments,
-    validate_assignment,
     validate_increase,
-    validate_no_collision,
     validate_single_replicas,
     validate_topic_name,
 )
 from kbroker.controller.metadata_waiter import MetadataView, MetadataWaiter
+from kbroker.controller.new_topics import (
+    UNKNOWN_COUNT,
+    NewTopics,
+    TopicResult,
+    topic_exists,
+    topic_too_large,
+)
 from kbroker.controller.tree_patience import controller_refusal
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import (
     GROUP_METADATA_TOPIC,
     NO_LEADER,
     TRANSACTION_STATE_TOPIC,
-    ZERO_UUID,
     ReplicaAssignment,
     TopicPartition,
 )
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from kbroker.zk import zk_paths
 from kbroker.zk.tree import (
-    MAX_NODE_BYTES,
     BadVersionError,
     NodeExistsError,
     NodeTooLargeError,
@@ -68,26 +68,6 @@ _FACTOR_SETTINGS = {
     TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
 }
 _MAX_CONFLICTS = 100  # changes of a topic by others between a look at it and our write
-
-
-@dataclass(slots=True, kw_only=True)
-class TopicResult:
-    """What came of one topic.
-
-    The layout is set for topics that were, or with validate_only would be, created.
-    """
-
-    name: str
-    error: ErrorCode = ErrorCode.NONE
-    message: str | None = None
-    topic_id: UUID = ZERO_UUID
-    num_partitions: int = -1
-    replication_factor: int = -1
-    configs: list[ConfigEntry] = field(default_factory=list)
-
-    def refuse(self, error: KafkaError) -> None:
-        """Nothing comes of it."""
-        self.error, self.message = error.code, error.message
 
 
 class TopicAdmin:
@@ -121,20 +101,23 @@ class TopicAdmin:
     ) -> list[TopicResult]:
         """Create topics; one result per entry, in order."""
         counts = Counter(topic.name for topic in topics)
-        results: list[TopicResult] = []
-        for topic in topics:
-            result = TopicResult(name=topic.name)
-            results.append(result)
-            if counts[topic.name] > 1:
-                result.error = ErrorCode.INVALID_REQUEST
-                result.message = "Found multiple entries for this topic."
-                continue
-            try:
-                await self._create(topic, result, validate_only)
-            except KafkaError as error:
-                result.refuse(error)
-            except TreeUnavailableError as error:
-                result.refuse(controller_refusal(error))
+        results = [TopicResult(name=topic.name) for topic in topics]
+        try:
+            new = await NewTopics.look(self._zk, self._rng, [topic.name for topic in topics])
+            for topic, result in zip(topics, results, strict=True):
+                try:
+                    if counts[topic.name] > 1:
+                        message = "Found multiple entries for this topic."
+                        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+                    self._prepare(topic, result, new)
+                except KafkaError as error:
+                    result.refuse(error)
+            if not validate_only:
+                await new.write()
+        except TreeUnavailableError as error:
+            for result in results:
+                if result.error is ErrorCode.NONE:
+                    result.refuse(controller_refusal(error))
         if not validate_only:
             await self._wait(results, self._is_led, timeout_ms)
         return results
@@ -219,27 +202,26 @@ class TopicAdmin:
 
     # ---- creating
 
-    async def _create(
-        self, topic: CreateTopicsRequest.CreatableTopic, result: TopicResult, validate_only: bool
+    def _prepare(
+        self, topic: CreateTopicsRequest.CreatableTopic, result: TopicResult, new: NewTopics
     ) -> None:
         name = topic.name
         if self._metadata.contains_topic(name):
-            raise _exists(name)
+            raise topic_exists(name)
         given = {config.name: config.value for config in topic.configs}
         nulls = [key for key, value in given.items() if value is None]
         if nulls:
             message = f"Null value not supported for topic configs: {','.join(nulls)}"
             raise KafkaError(ErrorCode.INVALID_CONFIG, message)
         overrides = {key: value for key, value in given.items() if value is not None}
-        assignment = await self._assignment(topic)
-        await self._validate_new(name, assignment, overrides)
-        if not validate_only:
-            result.topic_id = await self._write(name, assignment, overrides)
-        result.num_partitions = len(assignment)
+        assignment = self._assignment(topic, new)
+        new.add(result, assignment, overrides)
         result.replication_factor = len(assignment[0])
         result.configs = describe_topic(self._config(), overrides)
 
-    async def _assignment(self, topic: CreateTopicsRequest.CreatableTopic) -> dict[int, list[int]]:
+    def _assignment(
+        self, topic: CreateTopicsRequest.CreatableTopic, new: NewTopics
+    ) -> dict[int, list[int]]:
         if topic.assignments:
             if (topic.num_partitions, topic.replication_factor) != (_ASK_DEFAULT, _ASK_DEFAULT):
                 message = (
@@ -250,44 +232,10 @@ class TopicAdmin:
             return {a.partition_index: list(a.broker_ids) for a in topic.assignments}
         config = self._config()
         partitions, factor = topic.num_partitions, topic.replication_factor
-        return await self._spread(
+        return new.spread(
             config.log.num_partitions if partitions == _ASK_DEFAULT else partitions,
             config.replication.default_replication_factor if factor == _ASK_DEFAULT else factor,
         )
-
-    async def _spread(self, partitions: int, factor: int) -> dict[int, list[int]]:
-        brokers = {b.broker_id: b.rack for b in await self._zk.all_brokers()}
-        count = max(len(brokers), 1)
-        spread = Spread(self._rng.randrange(count), self._rng.randrange(count))
-        return assign_replicas(brokers, partitions, factor, spread)
-
-    async def _validate_new(
-        self, name: str, assignment: Mapping[int, Sequence[int]], overrides: Mapping[str, str]
-    ) -> None:
-        validate_topic_name(name)
-        if await self._zk.topic_exists(name):
-            raise _exists(name)
-        if "." in name or "_" in name:
-            validate_no_collision(name, await self._zk.topics())
-        validate_assignment(assignment)
-        validate_single_replicas(assignment.values())
-        validate_overrides(overrides)
-
-    async def _write(
-        self, name: str, assignment: Mapping[int, Sequence[int]], overrides: Mapping[str, str]
-    ) -> UUID:
-        partitions = {
-            partition: ReplicaAssignment(replicas=tuple(replicas))
-            for partition, replicas in sorted(assignment.items())
-        }
-        created = TopicAssignment(topic_id=uuid4(), partitions=partitions)
-        try:
-            await self._zk.create_topic(name, created, overrides)
-        except NodeExistsError as error:
-            raise _exists(name) from error
-        except NodeTooLargeError as error:
-            raise _too_large(name, error, len(partitions)) from error
-        return created.topic_id
 
     # ---- automatic creation
 
@@ -321,16 +269,18 @@ class TopicAdmin:
     async def _create_wanted(self, wanted: NewTopic, result: TopicResult) -> None:
         name = wanted.name
         validate_topic_name(name)
-        assignment = await self._spread(wanted.num_partitions, wanted.replication_factor)
+        new = await NewTopics.look(self._zk, self._rng, [name])
+        assignment = new.spread(wanted.num_partitions, wanted.replication_factor)
         try:
-            await self._validate_new(name, assignment, wanted.overrides)
-            result.topic_id = await self._write(name, assignment, wanted.overrides)
+            new.add(result, assignment, wanted.overrides)
+            await new.write()
+            if result.error is not ErrorCode.NONE:
+                raise KafkaError(result.error, result.message)
         except KafkaError as error:
             is_there = error.code is ErrorCode.TOPIC_ALREADY_EXISTS  # made by another broker
             if not is_there or await self._zk.is_marked_for_deletion(name):
                 raise
-        else:
-            result.num_partitions = len(assignment)
+            result.num_partitions = UNKNOWN_COUNT
             if wanted.note is not None:
                 log.warning("%s", wanted.note)
 
@@ -365,7 +315,7 @@ class TopicAdmin:
             except NoNodeError as error:
                 raise _unknown(topic.name) from error
             except NodeTooLargeError as error:
-                raise _too_large(topic.name, error, topic.count) from error
+                raise topic_too_large(topic.name, error, topic.count) from error
             return
         message = f"The topic '{topic.name}' keeps changing. Ask again."
         raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
@@ -435,22 +385,6 @@ class TopicAdmin:
         return not self._metadata.contains_topic(result.name)
 
 
-def _exists(name: str) -> KafkaError:
-    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-
-
 def _unknown(name: str) -> KafkaError:
     message = f"The topic '{name}' does not exist."
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
-
-
-def _too_large(name: str, error: NodeTooLargeError, partitions: int) -> KafkaError:
-    if error.path == zk_paths.topic_path(name):
-        code, what = ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions"
-    else:
-        code, what = ErrorCode.INVALID_CONFIG, "its settings"
-    message = (
-        f"Topic '{name}' with {what} does not fit into a node of the tree, which takes "
-        f"{MAX_NODE_BYTES} bytes"
-    )
-    return KafkaError(code, message)

@@ -14,6 +14,7 @@ from kbroker.log.checkpoint import MetaProperties
 from kbroker.log.format import META_PROPERTIES_FILE
 from kbroker.server.start_error import InconsistentClusterIdError
 from kbroker.zk import zk_paths
+from kbroker.zk.broker_sequence import generate_broker_id
 from kbroker.zk.tree import NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -97,7 +98,7 @@ async def _known_or_new_id(config: KafkaConfig, zk: ZkUtils, meta: MetaPropertie
         raise ConfigError(
             "broker.id is not set and broker.id.generation.enable is false: set one of them"
         )
-    return await zk.generate_broker_id(config.server.reserved_broker_max_id)
+    return await generate_broker_id(zk, config.server.reserved_broker_max_id)
 
 
 def config_of_broker(config: KafkaConfig, broker_id: int) -> KafkaConfig:

@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -53,6 +54,25 @@ _TURN_MS = 4.0  # so long may writes follow each other before others get a turn 
 
 class ControllerMovedError(Exception):
     """Another broker became controller; what was to be written was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopicNodes:
+    """A topic to create."""
+
+    topic: str
+    assignment: TopicAssignment
+    overrides: Mapping[str, str]
+
+    def ops(self, *, replace: bool) -> Sequence[Op]:
+        """One transaction; `replace` is for overrides that are there without their topic."""
+        path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, self.topic)
+        config = zk_paths.encode_config(self.overrides)
+        data = zk_paths.encode_topic(self.assignment)
+        return (
+            SetOp(path, config) if replace else CreateOp(path, config),
+            CreateOp(zk_paths.topic_path(self.topic), data),
+        )
 
 
 class ZkUtils:
@@ -109,22 +129,6 @@ class ZkUtils:
                 self.report(ZnodeFormatError(f"{zk_paths.BROKER_IDS}/{name}: no broker id"))
         brokers = await self._brokers(sorted(ids), broker_watch)
         return [broker for broker in brokers if broker is not None]
-
-    async def generate_broker_id(self, reserved_max_id: int) -> int:
-        """An id that no other broker of the cluster was given, above those that people choose.
-
-        As in Kafka: the version of a node that is only ever overwritten counts the ids given out.
-        An id in use all the same, because the node was removed by hand, is passed over.
-        """
-        while True:
-            await self.create_if_absent(zk_paths.BROKER_SEQUENCE_ID)
-            try:
-                stat = await self.tree.set(zk_paths.BROKER_SEQUENCE_ID, b"")
-            except NoNodeError:
-                continue
-            broker_id = reserved_max_id + stat.version
-            if await self.tree.exists(zk_paths.broker_path(broker_id)) is None:
-                return broker_id
 
     async def _brokers(
         self, broker_ids: Sequence[int], watch: Watch | None = None
@@ -256,31 +260,42 @@ class ZkUtils:
                     found[topic] = assignment
         return found
 
+    async def existing_topics(self, names: Sequence[str]) -> set[str]:
+        """Those of these topics that are there."""
+        nodes = await self.tree.get_all([zk_paths.topic_path(name) for name in names])
+        return {name for name, node in zip(names, nodes, strict=True) if node is not None}
+
     async def create_topic(
         self, topic: str, assignment: TopicAssignment, overrides: Mapping[str, str]
     ) -> None:
-        """Create a topic with its overrides, both or none of them.
+        """Create a topic. Raises what `create_topics` returns."""
+        (refusal,) = await self.create_topics([NewTopicNodes(topic, assignment, overrides)])
+        if refusal is not None:
+            raise refusal
+
+    async def create_topics(self, topics: Sequence[NewTopicNodes]) -> list[TreeError | None]:
+        """Create topics with their overrides, each whole or not at all; what refused it, or None.
 
         The overrides come first, as in Kafka. Those of a topic that is not there are replaced.
-        Raises NodeExistsError for a topic that is there, NodeTooLargeError.
+        Refusals are NodeExistsError for a topic that is there, and NodeTooLargeError.
         """
-        config_path = zk_paths.config_path(zk_paths.TOPIC_CONFIGS, topic)
-        config = zk_paths.encode_config(overrides)
-        create = CreateOp(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment))
-        write: Op = CreateOp(config_path, config)
-        await self._give_way()
+        outcomes: dict[str, TreeError | None] = {}
+        with_overrides: set[str] = set()
+        pending = list(topics)
         for _ in range(_MAX_CONFLICTS):
-            try:
-                await self.tree.multi((write, create))
-                return
-            except NodeExistsError as error:
-                if error.op_index == 1:
-                    raise
-                write = SetOp(config_path, config)
-            except NoNodeError:  # a parent, or what there was to replace, has been removed by hand
-                await self.create_persistent_paths()
-                write = CreateOp(config_path, config)
-        raise NodeExistsError(config_path)
+            transactions = [new.ops(replace=new.topic in with_overrides) for new in pending]
+            for new, outcome in zip(pending, await self.tree.multi_all(transactions), strict=True):
+                if isinstance(outcome, NodeExistsError) and outcome.op_index == 0:
+                    with_overrides.add(new.topic)
+                elif isinstance(outcome, NoNodeError):  # somebody removed it, or a parent, by hand
+                    with_overrides.discard(new.topic)
+                    await self.create_persistent_paths()
+                else:
+                    outcomes[new.topic] = outcome if isinstance(outcome, TreeError) else None
+            pending = [new for new in pending if new.topic not in outcomes]
+            if not pending:
+                break
+        return [outcomes.get(new.topic, NodeExistsError(new.topic)) for new in topics]
 
     async def topic_node(self, topic: str) -> tuple[TopicAssignment, int] | None:
         """A topic's id and replicas, and the version of its node."""

@@ -13,6 +13,7 @@ from compat_tests.apache_kafka import NotAvailableError
 from compat_tests.zookeeper_servers import zookeeper_servers
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.admin_znodes import encode_reassignment
+from kbroker.zk.broker_sequence import generate_broker_id
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.entity_configs import ZkEntityConfigs
 from kbroker.zk.kazoo_tree import open_kazoo_tree
@@ -55,7 +56,7 @@ async def live(tree: Tree) -> list[object]:
     configs, requests, news = ZkEntityConfigs(zk), ZkAdminRequests(zk), ZkNotifications(zk)
     await zk.create_persistent_paths()
     said: list[object] = [await zk.get_or_create_cluster_id("C")]
-    said += [await zk.generate_broker_id(1000) for _ in range(2)]
+    said += [await generate_broker_id(zk, 1000) for _ in range(2)]
     await zk.register_broker(BROKER)
     said += [broker.broker_id for broker in await zk.all_brokers()]
     epoch, version = await zk.register_controller_and_raise_epoch(1)

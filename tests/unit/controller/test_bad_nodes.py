@@ -13,6 +13,7 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.zk.broker_sequence import generate_broker_id
 from kbroker.zk.embedded_tree import TreeSession
 from kbroker.zk.tree import NodeExistsError
 from tests.fakes.controller_cluster import ControllerCluster
@@ -195,7 +196,7 @@ def test_a_node_that_somebody_removed_is_missed_by_nobody(path: str) -> None:
         )
         results = await cluster.controller.topics.delete_topics(["new"], 1000)
         assert [result.error for result in results] == [ErrorCode.NONE]
-        assert await cluster.controller.zk.generate_broker_id(1000) > 1000
+        assert await generate_broker_id(cluster.controller.zk, 1000) > 1000
 
     run(scenario)
 

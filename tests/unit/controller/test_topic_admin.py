@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.topic_admin import TopicResult
+from kbroker.controller.new_topics import TopicResult
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -243,7 +243,7 @@ def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
 
     async def scenario(broker: FakeBroker) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(broker.session, "multi", fail)
+            patch.setattr(broker.session, "multi_all", fail)
             outcome = await broker.topics.auto_create(["T"])
         assert outcome == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
         assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}

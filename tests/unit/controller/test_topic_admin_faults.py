@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.topic_admin import TopicResult
+from kbroker.controller.new_topics import TopicResult
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -20,12 +20,12 @@ from kbroker.zk.tree import (
     Op,
     OpResult,
     SessionExpiredError,
+    TreeError,
     TreeStorageError,
     TreeUnavailableError,
 )
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
-Multi = Callable[[Sequence[Op]], Awaitable[list[OpResult]]]
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 GrowingTopic = CreatePartitionsRequest.CreatePartitionsTopic
 
@@ -89,7 +89,7 @@ def test_a_tree_that_goes_away_in_the_middle_leaves_nothing_and_is_tried_again(
         broker = cluster.brokers[0]
         await create(broker, "old")
         with monkeypatch.context() as patch:
-            patch.setattr(broker.session, "multi", fail)
+            patch.setattr(broker.session, "multi_all", fail)
             patch.setattr(broker.session, "set", fail)
             patch.setattr(broker.session, "create", fail)
             created = await create(broker, "new", retention_ms="5")
@@ -125,13 +125,13 @@ def test_parents_removed_by_hand_are_made_anew() -> None:
 def hold_back(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Let the broker's transactions wait, after all of its looks, until the event is set."""
     go_on = asyncio.Event()
-    multi = broker.session.multi
+    multi_all = broker.session.multi_all
 
-    async def wait(ops: Sequence[Op]) -> list[OpResult]:
+    async def wait(transactions: Sequence[Sequence[Op]]) -> list[list[OpResult] | TreeError]:
         await go_on.wait()
-        return await multi(ops)
+        return await multi_all(transactions)
 
-    monkeypatch.setattr(broker.session, "multi", wait)
+    monkeypatch.setattr(broker.session, "multi_all", wait)
     return go_on
 
 
@@ -296,5 +296,47 @@ def test_settings_that_do_not_fit_into_a_node_are_refused() -> None:
         assert str(created.message).startswith("Topic 'T' with its settings does not fit")
         assert nodes_of(cluster, "T") == []
         assert zk_paths.topic_path("T") not in {path for path, _, _ in cluster.tree.dump()}
+
+    run(scenario)
+
+
+def wanted_topics(*names: str) -> list[CreatableTopic]:
+    return [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+
+
+def test_topics_of_one_request_are_written_at_once_and_refused_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(cluster: ControllerCluster) -> None:
+        broker = cluster.brokers[0]
+        await broker.session.create("/config/topics/left", b"behind")
+        await create(broker, "there")
+        multi_all = broker.session.multi_all
+        asked: list[int] = []
+
+        async def count(
+            transactions: Sequence[Sequence[Op]],
+        ) -> list[list[OpResult] | TreeError]:
+            asked.append(len(transactions))
+            return await multi_all(transactions)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.session, "multi_all", count)
+            new = await broker.topics.create_topics(
+                wanted_topics("a.b", "a_b", "there", "left", "c", "c", "?"), 0, False
+            )
+        assert [result.error for result in new] == [
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            ErrorCode.TOPIC_ALREADY_EXISTS,
+            ErrorCode.REQUEST_TIMED_OUT,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ]
+        assert asked[:2] == [2, 1]  # both, then the one whose overrides were there
+        await cluster.settle()
+        assert sorted(broker.metadata.topic_ids()) == ["a.b", "left", "there"]
+        assert await broker.configs.topic_overrides("left") == {}
 
     run(scenario)

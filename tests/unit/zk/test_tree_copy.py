@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.zk import tree_copy, zk_paths
+from kbroker.zk.broker_sequence import generate_broker_id
 from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
 from kbroker.zk.tree_copy import UNFINISHED_COPY, CopyRefusedError
@@ -80,10 +81,10 @@ def test_ephemeral_nodes_and_zookeepers_own_stay() -> None:
 
 def test_broker_ids_go_on_where_the_source_was() -> None:
     async def scenario(source: TreeSession, target: TreeSession) -> None:
-        given = [await ZkUtils(source, FixedClock()).generate_broker_id(1000) for _ in range(3)]
+        given = [await generate_broker_id(ZkUtils(source, FixedClock()), 1000) for _ in range(3)]
         await copy(source, target)
         assert given == [1001, 1002, 1003]
-        assert await ZkUtils(target, FixedClock()).generate_broker_id(1000) == 1004
+        assert await generate_broker_id(ZkUtils(target, FixedClock()), 1000) == 1004
 
     run(scenario)
 
