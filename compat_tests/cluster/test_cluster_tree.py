@@ -301,6 +301,23 @@ def test_a_clean_stop_leaves_no_ephemeral_node_and_the_states_kafka_leaves(serie
     assert shapes(series.stopped).items() <= (shapes(expected) | shapes(series.full)).items()
 
 
+def test_a_wish_to_move_records_is_refused_and_its_node_goes(
+    cluster: Cluster, kind: str, topic: str
+) -> None:
+    if kind != "kbroker":
+        pytest.skip("Apache Kafka has followers, and moves it")
+    cluster.create_topic(topic, 1)
+    wish = {"topic": topic, "partition": 0, "replicas": [2]}
+    path = "/admin/reassign_partitions"
+
+    cluster.tree.create(path, json.dumps({"version": 1, "partitions": [wish]}).encode())
+    until(lambda: cluster.tree.node(path) is None, "the wish has been worked")
+
+    assert cluster.tree.assignment(topic) == {0: [1]}
+    sentence = f"The records of {topic}-0 cannot be copied to broker 2"
+    assert cluster.brokers[cluster.controller_id()].log_text().count(sentence) == 1
+
+
 def state(leader: int, leader_epoch: int) -> str:
     """The state of a partition whose one replica is broker 0 or 1, under the first controller."""
     isr = 1 if leader == -1 else leader
