@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from kbroker.controller import reassignments, topic_admin
+from kbroker.controller import new_topics, reassignments, topic_admin
 from kbroker.model import TopicPartition
 from tests.fakes.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (
@@ -45,8 +45,9 @@ def played() -> tuple[dict[int, list[Transaction]], dict[int, dict[str, Node]]]:
     """The writes by number of event, and the trees at the moments of the dumps."""
     with pytest.MonkeyPatch.context() as patch:
         ids = topic_ids()
-        patch.setattr(topic_admin, "uuid4", lambda: next(ids))
-        patch.setattr(topic_admin, "validate_single_replicas", lambda _replicas: None)
+        patch.setattr(new_topics, "uuid4", lambda: next(ids))
+        for module in (new_topics, topic_admin):
+            patch.setattr(module, "validate_single_replicas", lambda _replicas: None)
         patch.setattr(reassignments, "BROKERS_CAN_FOLLOW", True)
         return asyncio.run(play())
 
