@@ -246,7 +246,11 @@ class Reassignments:
         log.info("reassignment of %s is complete: %s", partition, assignment.replicas)
 
     async def _move_leader(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        leader = self._context.leadership[partition].leader_and_isr.leader
+        known = self._context.leadership.get(partition)
+        if known is None:  # no replica has been alive since it was made: one may be now
+            await self._states.partitions_online([partition], ElectionStrategy.OFFLINE)
+            return
+        leader = known.leader_and_isr.leader
         stays = leader in assignment.replicas
         if stays and self._context.is_replica_online(Replica(partition, leader)):
             # The replicas have changed although the leader has not.

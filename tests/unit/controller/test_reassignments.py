@@ -427,3 +427,15 @@ def test_partitions_that_are_not_there_or_going_are_refused() -> None:
         assert dead == {T0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
 
     run(scenario, (0, 2))
+
+
+def test_a_partition_that_was_never_led_and_is_where_it_should_be_leaves_the_node(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        await ask_by_node(cluster, {T0: (9,)})
+        assert assignment(cluster) == ({"0": [9]}, {}, {})
+        assert node(cluster, REASSIGN_PARTITIONS) is None
+        assert not [record for record in caplog.records if record.exc_info]
+
+    run(scenario, (9,))
