@@ -281,6 +281,7 @@ class TopicAdmin:
             if not is_there or await self._zk.is_marked_for_deletion(name):
                 raise
             result.num_partitions = UNKNOWN_COUNT
+        else:
             if wanted.note is not None:
                 log.warning("%s", wanted.note)
 

@@ -269,6 +269,23 @@ def test_the_groups_topic_gets_its_own_layout_and_overrides() -> None:
     run(scenario)
 
 
+def test_the_operator_hears_once_that_the_groups_topic_has_fewer_replicas_than_its_setting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        broker.cluster.config = KafkaConfig.for_profile(
+            "dev", {"offsets.topic.replication.factor": "3"}
+        )
+        for _ in range(2):
+            assert await broker.topics.auto_create(["__consumer_offsets"]) == {
+                "__consumer_offsets": ErrorCode.NONE
+            }
+
+    run(scenario)
+
+    assert caplog.text.count("not 3 (offsets.topic.replication.factor)") == 1
+
+
 def test_deleting_returns_when_the_topic_is_gone_and_twice_is_fine() -> None:
     async def scenario(broker: FakeBroker) -> None:
         await create(broker, topic("T"))
