@@ -47,6 +47,8 @@ from kbroker.zk.tree import (
 
 log = logging.getLogger(__name__)
 
+_SUSPECT_PAUSE_S = 0.5
+
 
 @dataclass(slots=True, eq=False)
 class Call:
@@ -60,7 +62,7 @@ class Call:
     written: Sequence[str] = ()
     needed: Sequence[str] = ()
     zxid_before: int = 0  # newest transaction known when a write was sent
-    was_lost: bool = False  # once or more often
+    losses: int = 0  # how often it went with its connection
     deadline: float = 0.0  # loop time; counts from being asked without a connection, or being lost
 
 
@@ -248,8 +250,8 @@ class KazooCalls:
         self._pump()
 
     def _lose(self, call: Call) -> None:
-        if not call.was_lost:
-            call.was_lost = True
+        call.losses += 1
+        if call.losses == 1:
             call.deadline = self._loop.time() + self._timeout_s
         if not self._is_given_up(call):
             self._lost.append(call)
@@ -286,7 +288,7 @@ class KazooCalls:
     def _wait_bounded(self, calls: Iterable[Call]) -> None:
         deadline = self._loop.time() + self._timeout_s
         for call in calls:
-            if not call.was_lost:
+            if not call.losses:
                 call.deadline = deadline
         if self._give_up_timer is None:
             self._set_give_up_timer()
@@ -339,6 +341,8 @@ class KazooCalls:
         writes = [call for call in self._lost if call.ops]
         for call in writes:
             if not self._is_given_up(call):
+                if call.losses > 3:  # perhaps because of it: no hurry to break the next one
+                    await asyncio.sleep(_SUSPECT_PAUSE_S)
                 try:
                     await self._look_up(call)
                 except AnswerLostError:
@@ -359,6 +363,7 @@ class KazooCalls:
             call.zxid_before = self._last_zxid()
             answer, error = await self._ask_at_once(call.request)
             if not self._finish(call, answer, error):
+                call.losses += 1
                 raise AnswerLostError(call.path)
         elif call.future.done():
             return

@@ -44,6 +44,7 @@ from tests.integration.tree_stores import EmbeddedStore, EnsembleStore, TreeStor
 _PATHS = ("/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/1", "/seq", "/seq/n_")
 _STEPS = 120
 _CONTESTANTS, _TURNS = 3, 25
+_CONTEST_SESSION_MS = 20_000  # they shall not end, however busy the machine is
 
 Nodes = dict[str, tuple[bytes | None, int, bool]]  # data, version, whether ephemeral
 
@@ -245,9 +246,11 @@ async def play_contest(seed: int, servers: ZooKeeperServers) -> list[str]:
     store = EnsembleStore(servers, f"/contest-{seed}")
     score = _Score()
     try:
-        sessions = [await store.open() for _ in range(_CONTESTANTS)]
+        sessions = [await store.open(_CONTEST_SESSION_MS) for _ in range(_CONTESTANTS)]
         await sessions[0].multi((CreateOp("/count", b"0"), CreateOp("/n"), CreateOp("/held", b"")))
-        disturber = asyncio.ensure_future(_disturb(store, sessions, seed))
+        disturbers = [asyncio.ensure_future(_disturb(store, sessions, seed))]
+        if len(servers.servers) > 1:
+            disturbers.append(asyncio.ensure_future(_kill_servers(servers, seed)))
         await asyncio.gather(
             *(
                 turn(session, score)
@@ -255,8 +258,10 @@ async def play_contest(seed: int, servers: ZooKeeperServers) -> list[str]:
                 for turn in (_count_up, _make_nodes, _take_lock)
             )
         )
-        disturber.cancel()
-        await asyncio.gather(disturber, return_exceptions=True)
+        for disturber in disturbers:
+            disturber.cancel()
+        await asyncio.gather(*disturbers, return_exceptions=True)
+        await asyncio.to_thread(servers.start)
         for session in sessions:
             for proxy in store.proxies(session):
                 proxy.heal()
@@ -299,6 +304,15 @@ async def _disturb(store: EnsembleStore, sessions: Sequence[Tree], seed: int) ->
     while True:
         await asyncio.sleep(draw.random() * 0.05)
         await draw.choice(actions)(draw.choice(sessions))
+
+
+async def _kill_servers(servers: ZooKeeperServers, seed: int) -> None:
+    """One after the other, leaders too; a quorum is left each time."""
+    draw = random.Random(seed)
+    while True:
+        await asyncio.sleep(draw.random())
+        killed = asyncio.to_thread(draw.choice(servers.servers).restart, kill=True)
+        await asyncio.shield(asyncio.ensure_future(killed))
 
 
 async def _count_up(session: Tree, score: _Score) -> None:

@@ -252,13 +252,13 @@ def test_a_request_that_the_server_breaks_the_connection_over_is_given_up() -> N
             await asyncio.sleep(1)
             connection.connect()
             connection.answer("/")
-            await settle()
+            await asyncio.sleep(0.6)
             if connection.sent[1:] and isinstance(connection.sent[1], GetData):
                 connection.answer(kazoo_errors.NoNodeError())
                 await settle()
         with pytest.raises(TreeUnavailableError, match=r"^/large$"):
             await poison
-        assert cuts == SESSION_TIMEOUT_MS / 1000
+        assert 3 < cuts <= SESSION_TIMEOUT_MS / 1000
         with pytest.raises(TreeUnavailableError):
             await later  # it was lost as often
         asked = calls.ask(read(calls, "/next"))
