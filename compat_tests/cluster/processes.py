@@ -233,10 +233,19 @@ class Cluster:
         """Start brokers (all, unless some are named); returns when all of them serve."""
         # Several JVMs that start at once may be too slow for their own sessions.
         with ThreadPoolExecutor(1 if "apache" in self.kinds.values() else len(self.ids)) as pool:
-            for done in [
-                pool.submit(self.brokers[number].start) for number in broker_ids or self.ids
-            ]:
+            for done in [pool.submit(self._start_one, number) for number in broker_ids or self.ids]:
                 done.result()
+
+    def _start_one(self, broker_id: int) -> None:
+        """A JVM that is still too slow for its session ends itself, and is started again."""
+        attempts = 3 if self.kinds[broker_id] == "apache" else 1
+        for left in reversed(range(attempts)):
+            try:
+                self.brokers[broker_id].start()
+                return
+            except RuntimeError as error:
+                if not left or "Session expired" not in str(error):
+                    raise
 
     def set_up(self, broker_id: int, **settings: str) -> None:
         """Settings that a broker has from its next start on; `broker_rack` is broker.rack."""

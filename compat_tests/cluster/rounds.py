@@ -3,6 +3,9 @@ again, under load: after each fault, once it is quiet, the metadata of every bro
 
     python -m compat_tests.cluster.rounds --expiries 100 --zookeeper-restarts 50 --controller-kills 50
 
+`--controller-pauses` lets the controller sleep (SIGSTOP) until another one sits in its place, and
+`--zookeepers 3` takes an ensemble of which one server at a time goes.
+
 Load: an idempotent and a plain producer, consumers with and without a group, and an administrator that
 creates, deletes, grows and reconfigures topics through all brokers. Clients may see retriable errors
 only, and every acknowledged record is at its place at the end: order kept, none of an idempotent
@@ -106,7 +109,7 @@ class ClusterRounds:
 
     def _zookeeper(self) -> None:
         """It is gone for less or more than the time-out of sessions."""
-        server = self.cluster.zookeeper.server
+        server = self.draw.choice(self.cluster.zookeeper.servers)
         server.kill() if self.draw.random() < 0.5 else server.stop()
         time.sleep(self.draw.choice((0.0, 0.5, 1.5 * SESSION_TIMEOUT_MS / 1000)))
         server.start()
@@ -128,6 +131,19 @@ class ClusterRounds:
         assert tree.controller_epoch() == epoch + 1
         assert tree.controller_id() != old
         self.cluster.start(old)
+
+    def _pause(self) -> None:
+        """The controller sleeps through its session, and wakes when another one acts."""
+        tree = self.cluster.tree
+        until(lambda: tree.broker_ids() == self.cluster.ids, "all brokers are registered")
+        old, epoch = self.cluster.controller_id(), tree.controller_epoch()
+        registered = tree.broker_epoch(old) or 0
+        self.cluster.pause(old)
+        until(lambda: tree.controller_id() not in (None, old), "a new controller")
+        time.sleep(self.draw.choice((0.0, 1.0)))
+        self.cluster.resume(old)
+        until(partial(self.cluster.is_registered_after, old, registered), f"{old} is back")
+        assert tree.controller_epoch() == epoch + 1
 
     # ---- what must be true
 
@@ -219,6 +235,8 @@ def main() -> None:
     parser.add_argument("--expiries", type=int, default=100)
     parser.add_argument("--zookeeper-restarts", type=int, default=50)
     parser.add_argument("--controller-kills", type=int, default=50)
+    parser.add_argument("--controller-pauses", type=int, default=0, help="past the session's end")
+    parser.add_argument("--zookeepers", type=int, default=1, help="servers of the ensemble")
     parser.add_argument("--records-per-s", type=int, default=300, help="of each producer")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=("kbroker", "apache"), default="kbroker")
@@ -229,11 +247,13 @@ def main() -> None:
         ["expiry"] * options.expiries
         + ["zookeeper"] * options.zookeeper_restarts
         + ["kill"] * options.controller_kills
+        + ["pause"] * options.controller_pauses
     )
     random.Random(options.seed).shuffle(faults)
     with tempfile.TemporaryDirectory(prefix="cluster-rounds-") as temporary:
         directory = options.keep or Path(temporary)
-        with zookeeper_servers(directory=directory / "zookeeper") as zookeeper:
+        folder = directory / "zookeeper"
+        with zookeeper_servers(options.zookeepers, directory=folder) as zookeeper:
             run(directory, zookeeper, options.kind, faults, options.seed, options.records_per_s)
     print("nothing was lost, nothing was wrong")
 

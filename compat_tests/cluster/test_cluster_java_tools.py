@@ -5,6 +5,7 @@ of 3.9.2 that speak to ZooKeeper; what is changed in the tree by hand is taken o
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 
@@ -33,6 +34,12 @@ def config_told(cluster: Cluster, broker_id: int, kind: int, name: str, key: str
     with cluster.wire(broker_id) as wire:
         answer = wire.call(DESCRIBE_CONFIGS, 4, resources=[asked])
     return str(answer.results[0].configs[0].value)
+
+
+def is_told(
+    cluster: Cluster, broker_id: int, resource: tuple[int, str], key: str, value: str
+) -> bool:
+    return config_told(cluster, broker_id, *resource, key) == value
 
 
 def topics_told(cluster: Cluster, broker_id: int) -> set[str]:
@@ -73,7 +80,7 @@ def test_kafka_topics_does_all_its_work_through_any_broker(cluster: Cluster, top
 
 def test_kafka_configs_changes_topics_and_brokers(cluster: Cluster, topic: str) -> None:
     cluster.create_topic(topic, *cluster.ids)
-    at, other = not_controllers(cluster)
+    at = not_controllers(cluster)[0]
     bootstrap = ("--bootstrap-server", cluster.address(at))
 
     tool(CONFIG_COMMAND, *bootstrap, "--alter", "--topic", topic,
@@ -82,7 +89,7 @@ def test_kafka_configs_changes_topics_and_brokers(cluster: Cluster, topic: str) 
          "--delete-config", "max.message.bytes")  # fmt: skip
     told = tool(CONFIG_COMMAND, *bootstrap, "--describe", "--topic", topic)
     tool(CONFIG_COMMAND, *bootstrap, "--alter", "--broker", str(at),
-         "--add-config", "log.cleaner.threads=2", version=NEWEST)  # fmt: skip
+         "--add-config", "log.cleaner.threads=2")  # fmt: skip
     tool(CONFIG_COMMAND, *bootstrap, "--alter", "--broker-defaults",
          "--add-config", "log.retention.ms=7654321", version=NEWEST)  # fmt: skip
 
@@ -92,20 +99,11 @@ def test_kafka_configs_changes_topics_and_brokers(cluster: Cluster, topic: str) 
     assert cluster.tree.config("brokers", str(at)) == {"log.cleaner.threads": "2"}
     assert cluster.tree.config("brokers", "<default>") == {"log.retention.ms": "7654321"}
     for number in cluster.ids:
-        name = str(number)
         threads = "2" if number == at else "1"
-        until(lambda n=number: config_told(cluster, n, TOPIC, topic, "retention.ms") == "123456")
-        until(
-            lambda n=number, b=name, t=threads: (
-                config_told(cluster, n, BROKER, b, "log.cleaner.threads") == t
-            )
-        )
-        until(
-            lambda n=number, b=name: (
-                config_told(cluster, n, BROKER, b, "log.retention.ms") == "7654321"
-            )
-        )
-    assert config_told(cluster, other, BROKER, str(other), "log.retention.ms") == "7654321"
+        until(partial(is_told, cluster, number, (TOPIC, topic), "retention.ms", "123456"))
+        own = (BROKER, str(number))
+        until(partial(is_told, cluster, number, own, "log.cleaner.threads", threads))
+        until(partial(is_told, cluster, number, own, "log.retention.ms", "7654321"))
 
 
 def test_kafka_configs_with_zookeeper_shows_and_changes_settings(cluster: Cluster) -> None:
@@ -181,7 +179,7 @@ def test_settings_changed_in_the_tree_by_hand_are_taken_over_with_their_notifica
          stdin=f"{verb} {node} {config}\ncreate -s /config/changes/config_change_ {note}\n")  # fmt: skip
 
     for number in cluster.ids:
-        until(lambda n=number: config_told(cluster, n, TOPIC, topic, "retention.ms") == "4242424")
+        until(partial(is_told, cluster, number, (TOPIC, topic), "retention.ms", "4242424"))
 
 
 def test_partitions_added_in_the_tree_by_hand_are_led(cluster: Cluster, topic: str) -> None:
