@@ -6,7 +6,7 @@ from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import response_class
 
 ZOOKEEPER_MODE_KEYS = [4, 5, 6, 7, 56, 58, 67]
-CLIENT_KEYS = [0, 1, 2, 3, *range(8, 17), *range(18, 24), 32, 35, 37, 42, 43, 44, 60]
+CLIENT_KEYS = [0, 1, 2, 3, *range(8, 17), *range(18, 24), 32, 33, 35, 37, 42, 43, 44, 60]
 
 
 def test_messages_come_by_key_each_request_before_its_response() -> None:
