@@ -25,6 +25,8 @@ ZERO_UUID = UUID(int=0)  # "no topic id" on the wire
 # Leader recovery states (KIP-704): after an unclean election records may be missing.
 RECOVERED, RECOVERING = 0, 1
 
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # by their id on the wire
+
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC})

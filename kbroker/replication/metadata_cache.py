@@ -16,6 +16,7 @@ from kbroker.model import (
     INTERNAL_TOPICS,
     LEADER_DURING_DELETE,
     NO_LEADER,
+    SECURITY_PROTOCOLS,
     ZERO_UUID,
     Broker,
     EndPoint,
@@ -33,7 +34,6 @@ OPERATIONS_NOT_ASKED = -(2**31)
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 FIRST_VERSION_WITH_LISTENER_ERRORS = 6
-_SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # by their id on the wire
 
 
 class TopicMetadata:
@@ -280,10 +280,10 @@ def _partition_states(
 def _broker(live: UpdateMetadataRequest.UpdateMetadataBroker) -> Broker:
     end_points = tuple(
         EndPoint(
-            listener_name=end_point.listener or _SECURITY_PROTOCOLS[end_point.security_protocol],
+            listener_name=end_point.listener or SECURITY_PROTOCOLS[end_point.security_protocol],
             host=end_point.host,
             port=end_point.port,
-            security_protocol=_SECURITY_PROTOCOLS[end_point.security_protocol],
+            security_protocol=SECURITY_PROTOCOLS[end_point.security_protocol],
         )
         for end_point in live.endpoints
     )

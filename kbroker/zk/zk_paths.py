@@ -16,6 +16,7 @@ from uuid import UUID
 
 from kbroker.model import (
     RECOVERED,
+    SECURITY_PROTOCOLS,
     ZERO_UUID,
     Broker,
     EndPoint,
@@ -237,6 +238,8 @@ def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
         else:
             protocols = document.get("listener_security_protocol_map", {})
             end_points = tuple(_end_point(text, protocols) for text in document["endpoints"])
+        if not end_points:
+            raise ZnodeFormatError(f"{path}: no end points")
         rack = document.get("rack")
         return Broker(
             broker_id=broker_id,
@@ -451,9 +454,12 @@ def _partition_number(text: str) -> int:
 def _end_point(text: str, protocols: Mapping[str, str]) -> EndPoint:
     listener_name, _, address = text.partition("://")
     host, _, port = address.rpartition(":")
+    security_protocol = protocols.get(listener_name, listener_name)
+    if security_protocol not in SECURITY_PROTOCOLS:
+        raise ValueError(f"security protocol {security_protocol!r}")
     return EndPoint(
         listener_name=listener_name,
         host=host.removeprefix("[").removesuffix("]"),
         port=_port(int(port)),
-        security_protocol=protocols.get(listener_name, listener_name),
+        security_protocol=security_protocol,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.config_admin import ConfigAdmin
-from kbroker.controller.controller_channel_manager import ControlResponse
+from kbroker.controller.controller_channel_manager import BrokerChannel, ControlResponse
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.controller.leader_elections import NO_LEADER_BALANCE
 from kbroker.controller.machines.request_batch import ControlRequest
@@ -23,6 +23,7 @@ from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, Leader
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.server.broker_channels import inter_broker_end_point
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
@@ -138,6 +139,16 @@ class FakeBroker:
         return response
 
 
+class NobodyThere:
+    """The channel to a broker that is registered, perhaps by hand, and does not exist."""
+
+    async def send(self, request: ControlRequest) -> ControlResponse:
+        raise ConnectionRefusedError
+
+    def close(self) -> None:
+        pass
+
+
 class ControllerCluster:
     """The tree and its brokers."""
 
@@ -161,8 +172,9 @@ class ControllerCluster:
     def make_broker(self, broker_id: int, rack: str | None) -> FakeBroker:
         return FakeBroker(self, broker_id, rack)
 
-    def channel(self, broker: Broker) -> FakeBroker:
-        return self.brokers[broker.broker_id]
+    def channel(self, broker: Broker) -> BrokerChannel:
+        inter_broker_end_point(broker.end_points, "PLAINTEXT")  # as a broker's own channels do
+        return self.brokers.get(broker.broker_id) or NobodyThere()
 
     @property
     def controller(self) -> FakeBroker:

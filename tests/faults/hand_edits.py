@@ -92,7 +92,14 @@ class HandEdits:
     # ---- edits
 
     async def _edit(self) -> None:
-        edits = (self._spoil, self._remove, self._odd_topic, self._odd_state, self._ask)
+        edits = (
+            self._spoil,
+            self._remove,
+            self._odd_topic,
+            self._odd_state,
+            self._odd_broker,
+            self._ask,
+        )
         with suppress(TreeError):  # the shell says no
             await self._random.choice((self._spoil, *edits))()
 
@@ -133,6 +140,30 @@ class HandEdits:
             "isr": self._random.choice([[], [0], [50], [0, 0], [2, 1]]),
         }
         await self._put(f"/brokers/topics/t{topic}/partitions/{partition}/state", document)
+
+    async def _odd_broker(self) -> None:
+        """A registration that no broker makes: of one that does not exist, or in its place."""
+        end_points = [
+            [],
+            ["PLAINTEXT://h:1"],
+            ["FOO://h:1"],
+            ["PLAINTEXT://:0"],
+            ["PLAINTEXT://[::1]:1"],
+            ["//"],
+            ["PLAINTEXT://h:99999"],
+        ]
+        document = {
+            "version": self._random.choice([1, 5, 5, 5, 6]),
+            "host": self._random.choice([None, "h", 5]),
+            "port": self._random.choice([-1, 9092, "x"]),
+            "endpoints": self._random.choice(end_points),
+            "rack": self._random.choice([None, "r", 7]),
+        }
+        if self._random.random() < 0.5:
+            protocol = self._random.choice(["PLAINTEXT", "SSL", "ODD", 3])
+            document["listener_security_protocol_map"] = {"PLAINTEXT": protocol, "FOO": protocol}
+        broker_id = self._random.choice([0, 1, 2, 7, 8, 2**31 - 1])
+        await self._put(f"/brokers/ids/{broker_id}", document)
 
     async def _ask(self) -> None:
         topic = f"t{self._random.randint(0, 4)}"

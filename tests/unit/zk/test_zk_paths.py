@@ -136,6 +136,19 @@ def test_data_that_is_not_kafkas_is_refused_with_the_path(data: bytes | None) ->
         zk_paths.decode_controller_epoch(data)
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"version":5,"endpoints":[]}',
+        b'{"version":5,"endpoints":["ODD://h:1"]}',
+        b'{"version":5,"endpoints":["A://h:1"],"listener_security_protocol_map":{"A":"ODD"}}',
+    ],
+)
+def test_a_broker_that_nobody_could_be_told_of_is_refused(data: bytes) -> None:
+    with pytest.raises(ZnodeFormatError, match="/brokers/ids/1"):
+        zk_paths.decode_broker(1, data, 0)
+
+
 def test_a_state_without_isr_members_is_written_as_an_empty_list() -> None:
     state = LeaderAndIsr(leader=-1, leader_epoch=2, isr=())
     assert zk_paths.encode_partition_state(state, 4).endswith(b'"isr":[]}')
