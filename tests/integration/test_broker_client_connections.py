@@ -68,7 +68,7 @@ def with_peer(kind: EventLoopKind, breakers: list[Breaker], scenario: Scenario) 
                         answer = answer_frame(header, _answer(header.api_key))
                         breaker = left.pop(0) if left else whole
                     await breaker(writer, struct.pack(">i", len(answer)) + answer)
-            except (OSError, EOFError):
+            except (OSError, EOFError, asyncio.CancelledError):
                 writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
