@@ -248,9 +248,10 @@ async def play_contest(seed: int, servers: ZooKeeperServers) -> list[str]:
     try:
         sessions = [await store.open(_CONTEST_SESSION_MS) for _ in range(_CONTESTANTS)]
         await sessions[0].multi((CreateOp("/count", b"0"), CreateOp("/n"), CreateOp("/held", b"")))
-        disturbers = [asyncio.ensure_future(_disturb(store, sessions, seed))]
+        over = asyncio.Event()
+        disturbers = [asyncio.ensure_future(_disturb(store, sessions, seed, over))]
         if len(servers.servers) > 1:
-            disturbers.append(asyncio.ensure_future(_kill_servers(servers, seed)))
+            disturbers.append(asyncio.ensure_future(_kill_servers(servers, seed, over)))
         await asyncio.gather(
             *(
                 turn(session, score)
@@ -258,10 +259,8 @@ async def play_contest(seed: int, servers: ZooKeeperServers) -> list[str]:
                 for turn in (_count_up, _make_nodes, _take_lock)
             )
         )
-        for disturber in disturbers:
-            disturber.cancel()
-        await asyncio.gather(*disturbers, return_exceptions=True)
-        await asyncio.to_thread(servers.start)
+        over.set()
+        await asyncio.gather(*disturbers)
         for session in sessions:
             for proxy in store.proxies(session):
                 proxy.heal()
@@ -279,7 +278,9 @@ async def play_contest(seed: int, servers: ZooKeeperServers) -> list[str]:
     return score.faults
 
 
-async def _disturb(store: EnsembleStore, sessions: Sequence[Tree], seed: int) -> None:
+async def _disturb(
+    store: EnsembleStore, sessions: Sequence[Tree], seed: int, over: asyncio.Event
+) -> None:
     draw = random.Random(seed)
     actions: list[Callable[[Tree], Awaitable[None]]] = []
 
@@ -301,18 +302,17 @@ async def _disturb(store: EnsembleStore, sessions: Sequence[Tree], seed: int) ->
             proxy.release()
 
     actions += [cut, lose, lose, hold]
-    while True:
+    while not over.is_set():
         await asyncio.sleep(draw.random() * 0.05)
         await draw.choice(actions)(draw.choice(sessions))
 
 
-async def _kill_servers(servers: ZooKeeperServers, seed: int) -> None:
+async def _kill_servers(servers: ZooKeeperServers, seed: int, over: asyncio.Event) -> None:
     """One after the other, leaders too; a quorum is left each time."""
     draw = random.Random(seed)
-    while True:
+    while not over.is_set():
         await asyncio.sleep(draw.random())
-        killed = asyncio.to_thread(draw.choice(servers.servers).restart, kill=True)
-        await asyncio.shield(asyncio.ensure_future(killed))
+        await asyncio.to_thread(draw.choice(servers.servers).restart, kill=True)
 
 
 async def _count_up(session: Tree, score: _Score) -> None:
