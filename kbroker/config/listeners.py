@@ -7,9 +7,8 @@ from __future__ import annotations
 import re
 
 from kbroker.config.config_values import invalid_value
-from kbroker.model import EndPoint
+from kbroker.model import SECURITY_PROTOCOLS, EndPoint
 
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _END_POINT = re.compile(r"([^:/,]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]+)")
 _MAX_PORT = 65535
 

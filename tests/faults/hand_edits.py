@@ -18,12 +18,17 @@ from uuid import uuid4
 
 from kbroker.controller import controller_channel_manager, kafka_controller
 from kbroker.model import ReplicaAssignment
+from kbroker.protocol.codec import encode
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import NoNodeError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import ControllerCluster
 
 EDITS = 12
+NEWEST = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}
 # Where the truth about the cluster is kept: what is spoilt there stays so until it is mended.
 KEPT = (zk_paths.CONTROLLER_EPOCH, "/cluster", "/feature")
 
@@ -211,12 +216,19 @@ class HandEdits:
             await self._cluster.settle()
 
     async def _found_wrong(self) -> list[str]:
-        wrong = list(self._wrong_seats())
+        wrong = [*self._wrong_seats(), *self._not_to_be_sent()]
         for broker in self._cluster.brokers.values():
             states = broker.metadata.partition_states("after")
             if not states or states[0].leader < 0:
                 wrong.append(f"broker {broker.broker_id} knows no leader of a new topic")
         return wrong
+
+    def _not_to_be_sent(self) -> Iterator[str]:
+        for _, request in self._cluster.requests:
+            try:
+                encode(request, NEWEST[type(request)])
+            except Exception as error:
+                yield f"{type(request).__name__} cannot be sent: {error!r}"
 
     def _wrong_seats(self) -> Iterator[str]:
         active = [b.broker_id for b in self._cluster.brokers.values() if b.controller.is_active]
