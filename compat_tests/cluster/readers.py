@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka import KafkaError as ClientError
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
+from kio.schema.errors import ErrorCode
 
 from compat_tests.kill_rounds import PARTITIONS, Places
 
@@ -86,8 +87,10 @@ class GroupReader:
                 self._heard(error.args[0])
 
     def _heard(self, error: ClientError) -> None:
-        """librdkafka's own codes (negative) tell of connections; fatal ones are no longer retried."""
-        if error.fatal() or not (error.retriable() or error.code() < 0):
+        """librdkafka's own codes (negative) tell of connections; of a broker's it does not say
+        which are retriable.
+        """
+        if error.fatal() or not (error.code() < 0 or ErrorCode(error.code()).retriable):
             self.errors.append(str(error))
 
     def finish(self) -> None:
