@@ -29,7 +29,6 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_admin_requests import ZkAdminRequests
-from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ControllerMovedError
 
 log = logging.getLogger(__name__)
@@ -54,12 +53,14 @@ class Reassignments:
 
     async def resume_on(self, broker_ids: Collection[int]) -> None:
         """Brokers are back: go on with the moves to them."""
-        context = self._context
-        await self._resume(
-            partition
-            for partition in reassigning_partitions(context)
-            if set(target_replicas(context.assignment(partition))) & set(broker_ids)
-        )
+        context, ids = self._context, set(broker_ids)
+        moving = {p: context.assignment(p) for p in reassigning_partitions(context)}
+        to_them = [p for p, a in moving.items() if ids & set(target_replicas(a))]
+        await self._resume(to_them)
+        for partition, assignment in moving.items():
+            # One that could not be led before may be where it should be.
+            if partition not in to_them and ids & set(assignment.replicas):
+                await self.on_isr_change(PartitionReassignmentIsrChange(partition))
 
     async def on_request(
         self, event: AlterPartitionReassignments
@@ -288,12 +289,9 @@ class Reassignments:
     async def _write_assignment(
         self, partition: TopicPartition, assignment: ReplicaAssignment
     ) -> None:
-        context = self._context
-        partitions = dict(context.assignments[partition.topic])
-        partitions[partition.partition] = assignment
-        topic = TopicAssignment(topic_id=context.topic_id(partition.topic), partitions=partitions)
-        await self._states.zk.set_topic_assignment(
-            partition.topic, topic, self._context.epoch_version
+        # The topic may have grown since it was read.
+        await self._states.zk.change_topic_assignment(
+            partition.topic, {partition.partition: assignment}, self._context.epoch_version
         )
 
 

@@ -13,12 +13,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 from kbroker.clock import Clock
-from kbroker.model import Broker, TopicPartition
+from kbroker.model import Broker, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import (
     BadVersionError,
@@ -318,6 +318,20 @@ class ZkUtils:
         """Replace a topic's assignment, as the controller. Raises NoNodeError."""
         op = SetOp(zk_paths.topic_path(topic), zk_paths.encode_topic(assignment))
         await self.fenced((op,), epoch_version)
+
+    async def change_topic_assignment(
+        self, topic: str, changes: Mapping[int, ReplicaAssignment], epoch_version: int
+    ) -> None:
+        """Replace assignments of partitions, whatever else was written. Raises NoNodeError."""
+        path = zk_paths.topic_path(topic)
+        while True:
+            data, stat = await self.tree.get(path)
+            current = zk_paths.decode_topic(topic, data)
+            changed = replace(current, partitions={**current.partitions, **changes})
+            with suppress(BadVersionError):  # written by another in between: look again
+                op = SetOp(path, zk_paths.encode_topic(changed), stat.version)
+                await self.fenced((op,), epoch_version)
+                return
 
     async def delete_topic(self, topic: str, epoch_version: int) -> None:
         """Remove a topic: partitions, overrides, assignment, and the wish to delete it."""

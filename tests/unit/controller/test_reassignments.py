@@ -439,3 +439,28 @@ def test_a_partition_that_was_never_led_and_is_where_it_should_be_leaves_the_nod
         assert not [record for record in caplog.records if record.exc_info]
 
     run(scenario, (9,))
+
+
+def test_a_move_whose_first_leader_came_with_another_replica_ends() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        dead = cluster.brokers[2]
+        dead.session.expire()
+        await cluster.settle()
+        topic = TopicAssignment(
+            topic_id=UUID(int=8), partitions={0: ReplicaAssignment(replicas=(2,))}
+        )
+        await cluster.controller.zk.create_topic("u", topic, {})
+        await cluster.settle()
+        await ask_by_node(cluster, {TopicPartition("u", 0): (1,)})
+
+        dead.session.renew()
+        await cluster.settle()
+        await cluster.catch_up()
+        await cluster.settle()
+
+        found = node(cluster, "/brokers/topics/u")
+        assert found is not None
+        assert (found["partitions"], found["adding_replicas"]) == ({"0": [1]}, {})
+        assert node(cluster, REASSIGN_PARTITIONS) is None
+
+    run(scenario, (0,))
