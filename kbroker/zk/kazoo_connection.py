@@ -211,6 +211,7 @@ class KazooConnection:
         self._restart = self._loop.call_later(_RESTART_DELAY_S, self._start_again)
 
     def _start_again(self) -> None:
+        self._client.close()
         self._client = self._new_client(self._client)
         self._client.start_async()
 
@@ -233,8 +234,10 @@ class _Client(KazooClient):  # type: ignore[misc]
         self._connection_number = 0
         # kazoo counts requests anew with each connection. A server that is no leader takes what
         # was agreed on for a request of the old one for the request with that number on the new.
-        self._last_xid = predecessor._last_xid if predecessor is not None else 0
-        self._session = predecessor._session if predecessor is not None else None
+        self._last_xid: int = 0 if predecessor is None else predecessor._last_xid
+        self._session: tuple[int, bytes] | None = (
+            None if predecessor is None else predecessor._session
+        )
         self._post = connection.post
         self._owner = connection
         handler = _Handler(timeout_s, self._thread_ended)
@@ -263,7 +266,7 @@ class _Client(KazooClient):  # type: ignore[misc]
             self._connection_number = next(_connection_numbers)
             self._post(self._owner.on_connected, self, self._session_id, self._connection_number)
             return
-        self._last_xid = self._connection._xid or 0
+        self._last_xid = max(self._last_xid, self._connection._xid or 0)
         if self._state == KeeperState.CLOSED:
             state = KazooState.SUSPENDED  # its thread ends; the session goes on with another client
         self._post(self._owner.on_disconnected, self, state, self.last_zxid)
