@@ -5,7 +5,6 @@ and what happens to the others when one is stopped or killed.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,104 +14,17 @@ import pytest
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.log_directory import LogDirectoryError
-from kbroker.network.broker_client import BrokerClient
-from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from kbroker.protocol.messages.fetch import FetchRequest
-from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
-from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
-from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
-from kbroker.record.record_batch import Record, build
 from kbroker.server.cluster_tree import SharedTree
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
 from kbroker.server.start_error import BrokerIdInUseError, StartError
+from tests.integration.local_cluster_client import PATIENCE_S, Cluster, until
 
 BROKERS = 3
-PATIENCE_S = 30.0
-
-
-class Cluster:
-    """A running cluster and a client of it."""
-
-    def __init__(self, local: LocalCluster) -> None:
-        self.local = local
-
-    def server(self, number: int) -> KafkaServer:
-        server = self.local.servers[number]
-        assert server is not None
-        return server
-
-    @property
-    def controller(self) -> int:
-        return next(n for n, s in enumerate(self.local.servers) if s and s.is_controller)
-
-    async def ask(self, number: int, request: Message, highest_version: int | None = None) -> Any:
-        client = BrokerClient(self.server(number).end_points[0], "test", 20_000)
-        try:
-            return await client.send(request, highest_version=highest_version)
-        finally:
-            client.close()
-
-    async def create(self, topic: str, partitions: int, through: int = 0) -> ErrorCode:
-        request = CreateTopicsRequest(
-            topics=[
-                CreateTopicsRequest.CreatableTopic(
-                    name=topic, num_partitions=partitions, replication_factor=1
-                )
-            ],
-            timeout_ms=20_000,
-        )
-        return ErrorCode((await self.ask(through, request)).topics[0].error_code)
-
-    async def leaders(self, through: int, topic: str) -> dict[int, int]:
-        """Leader by partition, as one broker tells it."""
-        asked = [MetadataRequest.MetadataRequestTopic(name=topic)]
-        answer = await self.ask(
-            through, MetadataRequest(topics=asked, allow_auto_topic_creation=False), 9
-        )
-        return {p.partition_index: p.leader_id for p in answer.topics[0].partitions}
-
-    async def produce(self, number: int, topic: str, partition: int, value: bytes) -> ErrorCode:
-        batch = build([Record(0, int(time.time() * 1000), b"k", value)])
-        data = ProduceRequest.PartitionProduceData(
-            index=partition, records=memoryview(bytearray(batch))
-        )
-        topics = [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])]
-        request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
-        answer = await self.ask(number, request, 9)
-        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
-
-    async def end_offset(self, number: int, topic: str, partition: int) -> tuple[ErrorCode, int]:
-        asked = FetchRequest.FetchTopic(
-            topic=topic,
-            partitions=[
-                FetchRequest.FetchPartition(
-                    partition=partition, fetch_offset=0, partition_max_bytes=1_000_000
-                )
-            ],
-        )
-        answer = await self.ask(number, FetchRequest(max_wait_ms=0, topics=[asked]), 11)
-        found = answer.responses[0].partitions[0]
-        return ErrorCode(found.error_code), found.high_watermark
-
-    async def coordinator(self, number: int, group: str) -> int:
-        async def find() -> int | None:
-            answer = await self.ask(number, FindCoordinatorRequest(key=group), 3)
-            return None if answer.error_code else int(answer.node_id)
-
-        return int(await until(find))
-
-
-async def until(find: Callable[[], Awaitable[Any]]) -> Any:
-    """The first thing found that is not None."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (found := await find()) is None:  # noqa: ASYNC110  over a connection
-            await asyncio.sleep(0.02)
-        return found
 
 
 def run(directory: Path, main: Callable[[Cluster], Awaitable[None]], **settings: str) -> None:
