@@ -164,7 +164,7 @@ def test_a_java_program_lives_its_whole_story_in_a_cluster(
 ) -> None:
     classes = compiled("Clients.java", "2.0.1", tmp_path)
 
-    told = run_java(classes, apache_kafka.NEWEST, "Clients", cluster.address(2), topic, "none,lz4")
+    told = run_java(classes, apache_kafka.NEWEST, "Clients", cluster.address(2), topic, "none")
 
     assert f"{apache_kafka.NEWEST} is done" in told.decode()
 
