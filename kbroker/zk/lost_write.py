@@ -5,8 +5,9 @@ that can only look as it does because of it tells for all. It counts as not done
 (again) cannot do harm: a version, or a node that is there, would refuse a second time.
 
 What nobody can see from the tree is UNKNOWN, such as data that somebody else has replaced since.
-Two things look like what they are not: what somebody else has written with the same data passes for
-our own, and a sequential node that somebody has taken away meanwhile for one that was never made.
+Some things look like what they are not: what somebody else has written with the same data passes
+for our own, a sequential node that somebody has taken away meanwhile for one that was never made,
+and a node that was never there for one that was deleted, when its parent has changed since.
 """
 
 from __future__ import annotations
