@@ -49,12 +49,11 @@ def test_a_node_of_the_tree_is_there(disk: RecordingFileSystem) -> None:
     disk.sync_directory("/")
     session = EmbeddedTree(FixedClock(), TreeDirectory(disk, "/d")).session()
     finish(session.create("/a"))
-    finish(session.multi((CreateOp("/b"),), lazy=True))
-    finish(session.flush())
+    finish(session.multi_all([(CreateOp("/b"),), (CreateOp("/c"),)]))
 
     for image in images(disk):
         found = EmbeddedTree(FixedClock(), TreeDirectory(image, "/d")).dump()
-        assert [path for path, _, _ in found] == ["/", "/a", "/b"]
+        assert [path for path, _, _ in found] == ["/", "/a", "/b", "/c"]
 
 
 def test_a_deleted_partition_stays_deleted(disk: RecordingFileSystem) -> None:
