@@ -256,6 +256,13 @@ def deletion_not_retried() -> AbstractContextManager[Any]:
     return patch.object(TopicDeletions, "retry", retry)
 
 
+# Those that take many seeds are looked for where they are found soon.
+FIRST_SEEDS: dict[Mistake, int] = {
+    notifications_skipped: 21,
+    growth_overlooked: 15,
+    deleted_topics_known_for_good: 61,
+    failed_events_forgotten: 67,
+}
 REST = "not at rest"
 # Each with the kinds of violation by which it is found.
 PLANTED: dict[Mistake, frozenset[str]] = {

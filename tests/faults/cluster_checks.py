@@ -15,6 +15,7 @@ from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 from tests.faults.cluster_model import ClusterModel
 from tests.faults.cluster_process import LOG_DIRS, BrokerProcess, SimulatedDisk
 
+STANDING_WISHES = frozenset({"delete_topics"})  # the parent of wishes
 # Tasks that a broker at rest has; "controller to broker N" only where it is the controller.
 STANDING_TASKS = frozenset(
     {"controller events", "dynamic settings", "notifications /config/changes", "upkeep"}
@@ -31,7 +32,7 @@ class TreeContents:
         self.brokers: dict[int, int] = {}  # epochs
         self.controller_id = NO_LEADER
         self.controller_epoch = 0
-        self.to_delete: list[str] = []
+        self.wishes: list[str] = []
         for path, data, stat in store.dump():
             parts = path.split("/")
             if path == zk_paths.CONTROLLER:
@@ -47,8 +48,14 @@ class TreeContents:
                 self.states[partition] = zk_paths.decode_partition_state(path, data, stat.version)
             elif path.startswith("/config/topics/"):
                 self.configs[parts[3]] = zk_paths.decode_config(path, data)
-            elif path.startswith("/admin/delete_topics/"):
-                self.to_delete.append(parts[3])
+            elif path.startswith("/admin/"):
+                self.wishes.append("/".join(parts[2:4]))
+
+    def has_replica(self, partition: TopicPartition, broker_id: int) -> bool:
+        """True where the tree has a replica of the partition on the broker."""
+        assignment = self.topics.get(partition.topic)
+        replicas = assignment.partitions.get(partition.partition) if assignment else None
+        return replicas is not None and broker_id in replicas.replicas
 
 
 class RestCheck:
@@ -71,11 +78,14 @@ class RestCheck:
 
     def _of_the_tree(self) -> Iterator[str]:
         tree = self.tree
-        if tree.to_delete:
-            yield f"topics still to be deleted: {tree.to_delete}"
+        wishes = [wish for wish in tree.wishes if wish not in STANDING_WISHES]
+        if wishes:
+            yield f"wishes that wait: {wishes}"
         for name, assignment in tree.topics.items():
             for index, partition in assignment.partitions.items():
                 state = tree.states.get(TopicPartition(name, index))
+                if partition.adding_replicas or partition.removing_replicas:
+                    yield f"{name}-{index} is being reassigned: {partition}"
                 if state is None:
                     yield f"{name}-{index} has no state"
                 elif state.leader_and_isr.leader not in partition.replicas:
@@ -154,6 +164,11 @@ class RestCheck:
     def _left_over(
         self, process: BrokerProcess, ours: Mapping[TopicPartition, UUID]
     ) -> Iterator[str]:
+        # As in Kafka, a broker that was away when its replica was taken away keeps the log.
+        ours = dict(ours)
+        for broker_id, partition, topic_id in self.model.removed:
+            if broker_id == process.broker_id:
+                ours.setdefault(partition, topic_id)
         for hosted in process.replicas.partitions():
             if hosted.topic_partition not in ours:
                 yield f"holds {hosted.topic_partition}, which is none of its own"
@@ -166,15 +181,21 @@ class RestCheck:
                 yield f"has a stray directory {directory}"
 
     def _of_settings(self, process: BrokerProcess) -> Iterator[str]:
-        hosted = {partition.topic_partition.topic for partition in process.replicas.partitions()}
-        for name in self.tree.topics:
+        hosted = {
+            partition.topic_partition.topic
+            for partition in process.replicas.partitions()
+            if self.tree.has_replica(partition.topic_partition, process.broker_id)
+        }
+        for name in sorted(hosted):
             wants = self.tree.configs.get(name, {})
             has = process.overrides(name)
             # Of topics it does not work with, it has what it heard last: nothing depends on that.
-            if has != wants and name in hosted:
+            if has != wants:
                 yield f"has settings {process.overrides(name)} of {name}, the tree {wants}"
             for log in process.logs.all_logs():
-                if log.topic_partition.topic != name or "retention.ms" not in wants:
+                is_its_own = self.tree.has_replica(log.topic_partition, process.broker_id)
+                is_of_topic = log.topic_partition.topic == name and is_its_own
+                if not is_of_topic or "retention.ms" not in wants:
                     continue
                 if log.config.retention_ms != int(wants["retention.ms"]):
                     yield f"its log of {name} keeps {log.config.retention_ms} ms, the tree {wants}"

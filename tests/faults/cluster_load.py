@@ -10,11 +10,14 @@ from typing import Any
 from uuid import UUID
 
 from kbroker.controller.config_admin import AlterableConfig, AlterConfigsResource
+from kbroker.controller.machines.isr_change import AlterPartition
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import ReplicaAssignment
+from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.replication.partition import Partition
 from kbroker.zk import zk_paths
+from kbroker.zk.admin_znodes import encode_preferred_election, encode_reassignment
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import NodeExistsError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment
@@ -24,6 +27,7 @@ from tests.faults.cluster_model import Acknowledged, ClusterModel
 from tests.faults.cluster_process import BrokerProcess, append
 
 TOPICS = ("a", "b", "c", "d", "e")
+REASSIGN, PREFERRED = zk_paths.REASSIGN_PARTITIONS, zk_paths.PREFERRED_REPLICA_ELECTION
 TIMEOUT_MS = 5_000
 APPENDS_AT_ONCE = 6
 
@@ -176,6 +180,53 @@ class ClusterLoad:
             election = _awaited(process.controller.elect_preferred_leaders(None))
             self._wish(process, election, "preferred leaders")
 
+    async def prefer_by_hand(self) -> None:
+        """As kafka-preferred-replica-election did it."""
+        partitions = await self._some_partitions()
+        if partitions and await self._hand.exists(PREFERRED) is None:
+            self._model.say(f"by hand: preferred leaders of {partitions}")
+            await self._hand.create(PREFERRED, encode_preferred_election(partitions))
+
+    async def reassign_by_hand(self) -> None:
+        """As kafka-reassign-partitions --zookeeper did it; a wish that waits is left alone."""
+        brokers = [int(name) for name in await self._hand.children(zk_paths.BROKER_IDS)]
+        partitions = await self._some_partitions()
+        if not partitions or not brokers or await self._hand.exists(REASSIGN) is not None:
+            return
+        random = self._random
+        wanted = {
+            partition: random.sample(brokers, random.randrange(1, min(len(brokers), 3) + 1))
+            for partition in partitions
+        }
+        self._model.say(f"by hand: reassign {wanted}")
+        await self._hand.create(REASSIGN, encode_reassignment(wanted))
+
+    async def _some_partitions(self) -> list[TopicPartition]:
+        found = []
+        for name in await self._hand.children(zk_paths.TOPICS):
+            data, _ = await self._hand.get(zk_paths.topic_path(name))
+            found += [TopicPartition(name, n) for n in zk_paths.decode_topic(name, data).partitions]
+        return self._random.sample(found, min(2, len(found)))
+
+    def follow(self, processes: list[BrokerProcess]) -> None:
+        """Followers have caught up, as far as they can be: leaders ask for larger ISRs.
+
+        There is no replication yet, so it is made believe.
+        """
+        controller = next((p for p in processes if p.controller.is_active), None)
+        if controller is None:
+            return
+        for process in processes:
+            changes = {
+                partition.topic_partition: wanted
+                for partition in process.replicas.partitions()
+                if partition.is_leader and (wanted := _whole_isr(process, partition))
+            }
+            if changes:
+                event = AlterPartition(process.broker_id, process.broker_epoch, changes)
+                asked = _awaited(controller.controller.ask(event))
+                self._wish(controller, asked, f"larger ISRs of {process}")
+
     async def append(self, processes: list[BrokerProcess]) -> None:
         """To some partitions, each wherever somebody takes itself for its leader."""
         led = [
@@ -215,6 +266,22 @@ class ClusterLoad:
             outcome = repr(error)
         self.fulfilled += outcome == "NONE"
         self._model.say(f"{process}: {text}: {outcome}")
+
+
+def _whole_isr(process: BrokerProcess, partition: Partition) -> LeaderAndIsr | None:
+    """The ISR with all replicas on live brokers; None where they are in it."""
+    state = process.metadata.partition_state(partition.topic_partition)
+    if state is None or state.leader != process.broker_id:
+        return None
+    isr = [b for b in state.replicas if process.metadata.broker(b) is not None or b in state.isr]
+    if set(isr) <= set(state.isr):
+        return None
+    return LeaderAndIsr(
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=tuple(isr),
+        partition_epoch=state.zk_version,
+    )
 
 
 async def _awaited(election: Coroutine[Any, Any, object]) -> str:

@@ -66,6 +66,8 @@ class ClusterModel:
     topics: dict[str, TopicLife] = field(default_factory=dict)  # those in the tree
     lives: dict[UUID, TopicLife] = field(default_factory=dict)
     acknowledged: dict[LogKey, list[Acknowledged]] = field(default_factory=dict)
+    replicas: set[LogKey] = field(default_factory=set)  # as ordered by the tree
+    removed: set[LogKey] = field(default_factory=set)  # that were taken away by a reassignment
     created: dict[UUID, int] = field(default_factory=dict)  # told so: partitions at least
     leader_epochs: dict[tuple[UUID, int], tuple[int, int]] = field(default_factory=dict)
     epochs: list[tuple[int, int]] = field(default_factory=list)  # (controller epoch, session)
@@ -143,7 +145,30 @@ class ClusterModel:
         elif path in (EPOCH, zk_paths.CONTROLLER) or path.startswith(f"{zk_paths.CONFIG}/"):
             self.say(f"tree: {path} {(data or b'').decode()}")
         elif path.startswith(f"{zk_paths.TOPICS}/") and path.count("/") == 3:
-            self.say(f"tree: {path} {(data or b'').decode()[:60]}")
+            self._assigned(zk_paths.decode_topic(path.rpartition("/")[2], data))
+
+    def _assigned(self, assignment: TopicAssignment) -> None:
+        """Replicas that are taken away take their records with them."""
+        self.say(f"tree: {_short(assignment.topic_id)} is on {_layout(assignment)}")
+        life = self.lives[assignment.topic_id]
+        numbers = {p.partition for _, p, id_ in self.replicas if id_ == assignment.topic_id}
+        lost = sorted(numbers - set(assignment.partitions))
+        if lost and not life.is_marked:  # a topic that is being deleted does not grow any more
+            self.violate("partitions lost", f"{lost} of {life.name}")
+        for key in list(self.replicas):
+            _, partition, topic_id = key
+            replicas = assignment.partitions.get(partition.partition)
+            if topic_id != assignment.topic_id or replicas is None:
+                continue
+            if key[0] not in replicas.replicas:
+                self.replicas.discard(key)
+                self.removed.add(key)
+                self.acknowledged.pop(key, None)
+        for number, replicas in assignment.partitions.items():
+            self.replicas |= {
+                (b, TopicPartition(life.name, number), assignment.topic_id)
+                for b in replicas.replicas
+            }
 
     def _state_written(
         self,
@@ -264,6 +289,8 @@ class ClusterModel:
         if life is None or life.is_gone:
             self.violate("append to a deleted topic", f"{process}: {partition} {_short(topic_id)}")
         key = (process.broker_id, partition, topic_id)
+        if key not in self.replicas:
+            return  # of a replica that is going, and has not heard of it
         self.acknowledged.setdefault(key, []).append(acknowledged)
 
 

@@ -27,6 +27,7 @@ from unittest.mock import patch
 from uuid import UUID
 from zlib import crc32
 
+from kbroker.controller import reassignments
 from kbroker.errors import KafkaError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_directory import LogDirectoryError
@@ -208,6 +209,9 @@ class ClusterHistory:
             load.alter_by_hand: 2,
             self._through(load.elect_preferred): 2,
             self._append: 12,
+            load.prefer_by_hand: 1,
+            load.reassign_by_hand: 3,
+            self._follow: 4,
         }
         trouble: dict[Callable[[], Any], int] = {
             _soon(faults.kill): 5,
@@ -238,6 +242,9 @@ class ClusterHistory:
 
     async def _append(self) -> None:
         await self.load.append(self._running())
+
+    async def _follow(self) -> None:
+        self.load.follow(self._running())
 
     async def _stop_one(self) -> None:
         running = self._running()
@@ -324,6 +331,8 @@ class ClusterHistory:
         findings: list[str] = []
         while self.loop.time() - began < REST_BOUND_S:
             await asyncio.sleep(REST_LOOKS_S)
+            self.load.follow(self._running())
+            await asyncio.sleep(REST_LOOKS_S)
             findings = self._findings()
             if not findings:
                 break
@@ -391,9 +400,13 @@ class ClusterHistory:
 
     def _on_topic_gone(self, life: TopicLife) -> None:
         """All its replicas must have gone before its node does."""
+        removed = {(broker_id, topic_id) for broker_id, _, topic_id in self.model.removed}
         for broker_id, disk in self.disks.items():
             for directory in directories_on(disk):
-                if topic_id_in(disk, directory) == life.topic_id and not disk.failed:
+                # As in Kafka, nobody waits for replicas that a reassignment takes away.
+                taken_away = (broker_id, life.topic_id) in removed
+                is_its_own = topic_id_in(disk, directory) == life.topic_id
+                if is_its_own and not taken_away and not disk.failed:
                     self.model.violate(
                         "log outlives its topic", f"{directory} of broker {broker_id}"
                     )
@@ -440,6 +453,9 @@ def seeded_ids(random: Random) -> Iterator[None]:
         return UUID(int=random.getrandbits(128), version=4)
 
     places = [
+        # Followers are made believe, so partitions can move.
+        patch.object(reassignments, "BROKERS_CAN_FOLLOW", True),
+    ] + [
         patch.object(module, "uuid4", draw)
         for name, module in sorted(sys.modules.items())
         if name.startswith("kbroker.") and hasattr(module, "uuid4")
