@@ -29,8 +29,9 @@ CERTAIN_AFTER_S = 120
 REQUEST_TIMEOUT_MS = 10_000
 MOST_TOPICS = 25
 UNKNOWN_TOPIC, ALREADY_EXISTS, INVALID_PARTITIONS = 3, 36, 37
-# REQUEST_TIMED_OUT, NETWORK_EXCEPTION, and what a broker says while ZooKeeper does not answer.
-MAYBE_DONE = (-1, 7, 13, 56)
+# REQUEST_TIMED_OUT, NETWORK_EXCEPTION, and what brokers say when ZooKeeper goes away in the middle
+# of a change: NOT_CONTROLLER makes clients look for the controller and ask again.
+MAYBE_DONE = (-1, 7, 13, 41, 56)
 SET, DELETE = 0, 1
 CONFIGS = {
     "retention.ms": ("3600000", "7200000", "86400000"),

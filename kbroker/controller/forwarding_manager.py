@@ -111,8 +111,11 @@ class _Attempts:
             if takes_envelopes:
                 return await self._enveloped(client, timeout_ms)
             return await self._direct(client, timeout_ms)
-        except KafkaError:
-            raise  # an answer
+        except KafkaError as refusal:
+            # A controller that loses its tree in the middle of a change says NOT_CONTROLLER too.
+            if refusal.code is ErrorCode.NOT_CONTROLLER:
+                self.is_in_doubt = True
+            raise
         except BaseException:
             self.is_in_doubt = True
             raise

@@ -13,7 +13,7 @@ import pytest
 from kbroker.controller.forwarding_manager import ForwardingManager
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.controller.node_to_controller_channel import PeerClient, Question
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.header import RequestHeader, encode_response_header
 from kbroker.protocol.messages.create_partitions import (
@@ -69,6 +69,13 @@ class LosingClient:
         raise ConnectionAbortedError
 
 
+class DeposedClient(LosingClient):
+    """A controller that says it is none (any more)."""
+
+    async def send(self, request: EnvelopeRequest, **_: Any) -> EnvelopeResponse:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+
+
 class ChannelOf:
     """Asks the clients given, one after the other; then this broker is controller itself."""
 
@@ -81,7 +88,7 @@ class ChannelOf:
         for client in self._clients:
             try:
                 return await question(client, timeout_ms)
-            except ConnectionError:
+            except (ConnectionError, KafkaError):
                 continue
         return None
 
@@ -119,6 +126,17 @@ def test_a_refusal_that_an_earlier_attempt_may_have_caused_leaves_open_what_was_
     answering = AnsweringClient(header_of(request_), response)
 
     answer = forward(request_, LosingClient(), answering)
+
+    assert [row.error_code for row in getattr(answer, rows)] == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+@pytest.mark.parametrize(("request_", "response", "rows"), CASES)
+def test_a_controller_that_lost_its_tree_in_the_middle_may_have_done_it_too(
+    request_: Message, response: Message, rows: str
+) -> None:
+    answering = AnsweringClient(header_of(request_), response)
+
+    answer = forward(request_, DeposedClient(), answering)
 
     assert [row.error_code for row in getattr(answer, rows)] == [ErrorCode.REQUEST_TIMED_OUT]
 
