@@ -48,6 +48,7 @@ class Reassignments:
 
     async def start(self) -> None:
         """A new controller: take up what is asked for in the tree, and what was begun."""
+        await self.drop_deleted()  # the last one may not have come to it
         taken_up = await self._work_request()
         await self._resume(p for p in reassigning_partitions(self._context) if p not in taken_up)
 

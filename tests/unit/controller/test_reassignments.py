@@ -13,10 +13,12 @@ from uuid import UUID
 import pytest
 
 from kbroker.controller import reassignments
+from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import Replica, ReplicaState
 from kbroker.controller.machines.reassignment import AlterPartitionReassignments
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition
+from kbroker.zk import zk_paths
 from kbroker.zk.admin_znodes import encode_reassignment
 from kbroker.zk.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import REASSIGN_PARTITIONS, TopicAssignment
@@ -461,6 +463,26 @@ def test_a_move_whose_first_leader_came_with_another_replica_ends() -> None:
         found = node(cluster, "/brokers/topics/u")
         assert found is not None
         assert (found["partitions"], found["adding_replicas"]) == ({"0": [1]}, {})
+        assert node(cluster, REASSIGN_PARTITIONS) is None
+
+    run(scenario, (0,))
+
+
+def test_a_controller_that_reads_anew_drops_moves_of_topics_that_are_going() -> None:
+    async def scenario(cluster: FollowingCluster) -> None:
+        slow_down(cluster)
+        await ask_by_node(cluster, {T0: (1,)})
+        controller = cluster.controller.controller
+        for broker in cluster.brokers.values():
+            broker.is_reachable = False  # so the deletion does not end
+        await cluster.controller.session.create(zk_paths.delete_topic_path("t"))
+        controller._queue.rest()
+        await cluster.settle()
+        controller._queue.drop(lambda event: isinstance(event, events.TopicDeletion))
+        assert controller._reign is not None
+        controller._doubt(controller._reign)
+        controller._queue.wake()
+        await cluster.settle()
         assert node(cluster, REASSIGN_PARTITIONS) is None
 
     run(scenario, (0,))
