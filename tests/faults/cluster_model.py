@@ -285,12 +285,12 @@ class ClusterModel:
         acknowledged: Acknowledged,
     ) -> None:
         """A producer was told that its record is written."""
+        key = (process.broker_id, partition, topic_id)
+        if key in self.removed and key not in self.replicas:
+            return  # of a replica that was taken away, and has not heard of it
         life = self.lives.get(topic_id)
         if life is None or life.is_gone:
             self.violate("append to a deleted topic", f"{process}: {partition} {_short(topic_id)}")
-        key = (process.broker_id, partition, topic_id)
-        if key not in self.replicas:
-            return  # of a replica that is going, and has not heard of it
         self.acknowledged.setdefault(key, []).append(acknowledged)
 
 
