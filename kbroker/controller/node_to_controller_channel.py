@@ -97,12 +97,11 @@ class NodeToControllerChannel:
         """The controller's answer; None when this broker has become controller itself.
 
         Raises KafkaError NOT_CONTROLLER when nobody could be asked in time, REQUEST_TIMED_OUT when
-        an answer was lost or did not come.
+        an answer was lost or did not come: what was asked for may have been done then.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
-        outcome = ErrorCode.NOT_CONTROLLER
-        level = logging.WARNING
+        lost: OSError | None = None  # what kept the last answer away
         while not self._seat.is_active:
             target = self.target
             if target is not None:
@@ -114,11 +113,10 @@ class NodeToControllerChannel:
                     if error.code is not ErrorCode.NOT_CONTROLLER:
                         raise
                 except OSError as error:  # TimeoutError too
-                    outcome = ErrorCode.REQUEST_TIMED_OUT
-                    log.log(level, "controller %d gave no answer: %r", target.broker_id, error)
-                    level = logging.DEBUG  # it is asked ten times a second
+                    lost = error
+                    log.debug("controller %d gave no answer: %r", target.broker_id, error)
             if loop.time() + RETRY_BACKOFF_S >= deadline:
-                raise KafkaError(outcome)
+                raise self._unanswered(timeout_ms, lost)
             await asyncio.sleep(RETRY_BACKOFF_S)
         return None
 
@@ -126,9 +124,19 @@ class NodeToControllerChannel:
         """Close the connections that are not in use."""
         self._keep_connections_to(None)
 
+    def _unanswered(self, timeout_ms: float, lost: OSError | None) -> KafkaError:
+        asked_s = timeout_ms / 1000
+        if lost is None:
+            message = f"No controller could be asked within {asked_s:g} s. Ask again."
+            return KafkaError(ErrorCode.NOT_CONTROLLER, message)
+        controller_id = self._seat.controller_id
+        log.warning("controller %d gave no answer within %g s: %r", controller_id, asked_s, lost)
+        message = f"The controller gave no answer within {asked_s:g} s. Look, or ask again."
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)
+
     async def _ask(self, target: Broker, question: Question, timeout_ms: float) -> Any:
-        """One attempt. Raises what `question` raises, NOT_CONTROLLER when the seat changes hands
-        before the answer.
+        """One attempt. Raises what `question` raises, ConnectionAbortedError when the seat changes
+        hands before the answer.
         """
         self._keep_connections_to(target)
         client = self._idle.pop() if self._idle else self._open_client(target)
@@ -136,7 +144,7 @@ class NodeToControllerChannel:
         try:
             while not (await asyncio.wait({asking}, timeout=LOOK_INTERVAL_S))[0]:
                 if self.target != target:
-                    raise KafkaError(ErrorCode.NOT_CONTROLLER)
+                    raise ConnectionAbortedError(f"{target.broker_id} has lost the seat meanwhile")
             answer = asking.result()
         except BaseException:
             asking.cancel()

@@ -210,7 +210,22 @@ def test_close_ends_the_connections_that_are_not_in_use() -> None:
     run(scenario)
 
 
-def test_a_controller_that_is_gone_is_told_once_per_question(
+def test_an_answer_that_went_with_the_seat_leaves_open_what_was_done() -> None:
+    async def scenario(world: World) -> None:
+        async def never(_client: PeerClient, _timeout_ms: float) -> int:
+            world.seat.controller_id = -1
+            await asyncio.Event().wait()
+            return 0
+
+        with pytest.raises(KafkaError) as caught:
+            await world.channel.ask(never, 2_000)
+        assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+        assert [client.is_closed for client in world.clients] == [True]
+
+    assert run(scenario) <= 2
+
+
+def test_a_controller_that_stays_away_is_told_once_per_question(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def refuse(_client: PeerClient, _timeout_ms: float) -> None:
@@ -224,3 +239,18 @@ def test_a_controller_that_is_gone_is_told_once_per_question(
 
     said = [r for r in caplog.records if r.levelname == "WARNING" and "no answer" in r.message]
     assert len(said) == 1
+
+
+def test_a_seat_that_changes_hands_is_nothing_to_be_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World) -> None:
+        async def stopping(client: PeerClient, timeout_ms: float) -> int:
+            if world.seat.controller_id == 0:
+                world.seat.controller_id = 2
+                raise ConnectionRefusedError
+            return await who(client, timeout_ms)
+
+        assert await world.channel.ask(stopping, 3_000) == 2
+
+    run(scenario)
+
+    assert [r for r in caplog.records if r.levelname == "WARNING"] == []
