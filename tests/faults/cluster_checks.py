@@ -9,7 +9,6 @@ from uuid import UUID
 
 from kbroker.log.format import MOVED_DIRECTORY_SUFFIXES
 from kbroker.model import NO_LEADER, TopicPartition
-from kbroker.replication.partition import Partition
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
@@ -152,7 +151,7 @@ class RestCheck:
         for partition, topic_id in ours.items():
             hosted = process.replicas.find_partition(partition)
             state = tree.states.get(partition)
-            if hosted is not None and self._is_of_the_past(process, hosted):
+            if self._is_barred(process, partition, topic_id):
                 continue
             if hosted is None or state is None:
                 yield f"does not hold {partition}"
@@ -164,11 +163,14 @@ class RestCheck:
                 yield f"holds {partition} as {has}, not {wants}"
         yield from self._left_over(process, ours)
 
-    def _is_of_the_past(self, process: BrokerProcess, hosted: Partition) -> bool:
-        """True for a replica that was taken away while its broker was out of reach: as in Kafka it
-        stays, and keeps a topic of the same name from this broker."""
-        key = (process.broker_id, hosted.topic_partition, hosted.topic_id)
-        return key in self.model.removed
+    def _is_barred(self, process: BrokerProcess, partition: TopicPartition, topic_id: UUID) -> bool:
+        """True where a replica was taken away while its broker was out of reach: as in Kafka its
+        log stays, and keeps a later topic of the same name from this broker.
+        """
+        return any(
+            (broker_id, held) == (process.broker_id, partition) and of_topic != topic_id
+            for broker_id, held, of_topic in self.model.removed
+        )
 
     def _left_over(
         self, process: BrokerProcess, ours: Mapping[TopicPartition, UUID]
