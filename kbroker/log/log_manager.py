@@ -204,6 +204,8 @@ class LogManager:
         log = self._logs.get(topic_partition)
         home = self._homes.get(topic_partition)
         if log is None or home is None:
+            if topic_partition in self._unopened:  # its files would come back with the next start
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._unopened[topic_partition])
             return False
         target = f"{home.path}/{delete_directory_name(topic_partition, uuid4())}"
         delay_ms = log.config.file_delete_delay_ms
@@ -214,9 +216,8 @@ class LogManager:
         except StorageError as error:
             log.close_files()
             self._directories.fail(log.directory, error)
-            # It stays among the logs: it is there again when the disk is.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        del self._logs[topic_partition], self._homes[topic_partition]
+        del self._logs[topic_partition], self._homes[topic_partition]  # it stays where that failed
         log.is_deleted = True
         home.gone.add(topic_partition)
         log.move_to(target)

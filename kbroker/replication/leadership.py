@@ -259,8 +259,7 @@ class Leadership:
         self._unmade.discard(topic_partition)
         self._checkpointed_high_watermarks().pop(topic_partition, None)
         try:
-            if self._log_manager.get_log(topic_partition) is not None:
-                self._log_manager.delete_log(topic_partition)
+            self._log_manager.delete_log(topic_partition)
         except KafkaError as error:
             _log.warning("Log of %s not deleted: %s", topic_partition, error)
             return error.code

@@ -191,7 +191,7 @@ class MemoryLogManager:
         return self.logs[topic_partition]
 
     def delete_log(self, topic_partition):
-        del self.logs[topic_partition]
+        return self.logs.pop(topic_partition, None) is not None
 
     def read_high_watermarks(self):
         return dict(self.high_watermarks)

@@ -194,6 +194,25 @@ def test_a_log_whose_disk_refuses_its_deletion_is_not_taken_for_deleted() -> Non
     assert lost == [PARTITION]
 
 
+def test_a_log_that_could_not_be_opened_is_not_taken_for_deleted() -> None:
+    disk = FailingFileSystem(MemoryFileSystem())
+    first = LogManager(("/a", "/b"), LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
+    first.open_directories()
+    first.load("cluster", 1)
+    first.get_or_create_log(PARTITION)
+    first.shutdown()
+    disk.fail("list", "*/t-0", times=None)
+    logs = LogManager(("/a", "/b"), LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
+    logs.open_directories()
+    logs.load("cluster", 1)
+    assert logs.get_log(PARTITION) is None
+
+    with pytest.raises(KafkaError) as refused:
+        logs.delete_log(PARTITION)
+
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
 def test_a_topic_may_come_back_while_its_old_files_wait(logs: LogManager) -> None:
     logs.get_or_create_log(PARTITION).append_as_leader(batch(b"a"), 0, NOW_MS)
     logs.delete_log(PARTITION)
