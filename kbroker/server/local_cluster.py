@@ -48,7 +48,7 @@ class LocalCluster:
         self._file_system = file_system or RealFileSystem()
         self._lock: LogDirectory | None = None
         self._store: EmbeddedTree | None = None
-        self._watching: set[asyncio.Task[None]] = set()
+        self._watching: dict[int, asyncio.Task[None]] = {}
         self.failed = asyncio.Event()  # a broker cannot go on, `failure` says why
         self.failure: StartError | LogDirectoryError | None = None
         self.servers: list[KafkaServer | None] = [None] * len(self._configs)
@@ -87,17 +87,18 @@ class LocalCluster:
         """Stop all brokers, the controller last, and close the tree."""
         running = [number for number, server in enumerate(self.servers) if server is not None]
         last = [n for n in running if self._is_controller(n)] or running[:1]
-        await asyncio.gather(*(self.stop_broker(n) for n in running if n not in last))
-        for number in last:
-            await self.stop_broker(number)
-        for task in self._watching:
-            task.cancel()
+        others = [n for n in running if n not in last]
+        outcomes = await asyncio.gather(*map(self.stop_broker, others), return_exceptions=True)
+        outcomes += await asyncio.gather(*map(self.stop_broker, last), return_exceptions=True)
         if self._store is not None:
             close_store(self._store)
             self._store = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
 
     async def start_broker(self, number: int) -> KafkaServer:
         """Start one of the brokers, where it listened before if it ran already."""
@@ -111,22 +112,30 @@ class LocalCluster:
         await server.startup()
         self.servers[number] = server
         self._configs[number] = with_values(self._configs[number], listeners_of(server.end_points))
-        task = asyncio.create_task(self._watch(server), name=f"watch broker {server.broker_id}")
-        self._watching.add(task)
-        task.add_done_callback(self._watching.discard)
+        self._watching[number] = asyncio.create_task(
+            self._watch(server), name=f"watch broker {server.broker_id}"
+        )
         return server
 
     async def stop_broker(self, number: int) -> None:
         """Stop one of them cleanly."""
-        server, self.servers[number] = self.servers[number], None
+        server = self._taken_out(number)
         if server is not None:
             await server.shutdown()
+            self.failure = self.failure or server.failure
 
     async def kill_broker(self, number: int) -> None:
         """End one of them as `kill -9` ends a process, and its session with it."""
-        server, self.servers[number] = self.servers[number], None
+        server = self._taken_out(number)
         if server is not None:
             await server.kill()
+
+    def _taken_out(self, number: int) -> KafkaServer | None:
+        """A broker that is about to end: nobody needs to know any more whether it fails."""
+        server, self.servers[number] = self.servers[number], None
+        if server is not None:
+            self._watching.pop(number).cancel()
+        return server
 
     def _open_store(self) -> None:
         self._lock = open_log_directory(self._file_system, self._directory)

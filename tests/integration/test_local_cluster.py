@@ -17,6 +17,7 @@ from kbroker.log.log_directory import LogDirectoryError
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.schema import Message
+from kbroker.server.broker_state import BrokerState
 from kbroker.server.cluster_tree import SharedTree
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
@@ -169,6 +170,42 @@ def test_a_cluster_comes_back_with_all_it_had(tmp_path: Path) -> None:
         "broker-0", "broker-1", "broker-2"
     ]  # fmt: skip
     run(tmp_path, look)
+
+
+def test_brokers_that_end_are_watched_no_longer(tmp_path: Path) -> None:
+    async def main(cluster: Cluster) -> None:
+        await cluster.local.stop_broker(1)
+        await cluster.local.start_broker(1)
+        await cluster.local.kill_broker(2)
+        await asyncio.sleep(0)
+
+        names = [task.get_name() for task in asyncio.all_tasks()]
+        watching = sorted(name for name in names if name.startswith("watch"))
+        assert watching == ["watch broker 0", "watch broker 1"]
+
+    run(tmp_path, main)
+
+
+def test_a_broker_whose_stop_fails_keeps_no_other_from_it(tmp_path: Path) -> None:
+    async def fail() -> None:
+        raise RuntimeError("no stop")
+
+    async def main(cluster: Cluster) -> None:
+        local, servers = cluster.local, list(cluster.local.servers)
+        failing = servers[(cluster.controller + 1) % BROKERS]
+        assert failing is not None
+        stop = failing.shutdown
+        failing.shutdown = fail  # type: ignore[method-assign]
+
+        with pytest.raises(RuntimeError, match="no stop"):
+            await local.shutdown()
+
+        states = [server.lifecycle.state for server in servers if server not in (None, failing)]
+        assert states == [BrokerState.NOT_RUNNING] * (BROKERS - 1)
+        await stop()
+
+    run(tmp_path, main)
+    run(tmp_path, main)  # the directory is not locked any more
 
 
 def test_a_session_that_ends_is_followed_by_a_registration_of_a_new_epoch(tmp_path: Path) -> None:
