@@ -5,6 +5,7 @@ stops them on a signal.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import shutil
@@ -161,6 +162,9 @@ async def _serve(start: _Start) -> None:
     try:
         if starting.done():
             starting.result()
+            # What a start leaves behind stays: a full collection need not look at it, which would
+            # hold the loop for 25 ms without a topic, and 130 ms with 5,000 partitions.
+            gc.freeze()
             _tell(server.end_points, start.temporary)
             await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
         else:
