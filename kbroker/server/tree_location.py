@@ -21,9 +21,9 @@ from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree_files import TreeDirectory
 from kbroker.server.unwritten_files import UnwrittenFiles
 from kbroker.zk import zk_paths
+from kbroker.zk.copy_mark import is_unfinished
 from kbroker.zk.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import Tree
-from kbroker.zk.tree_copy import is_unfinished
 from kbroker.zk.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
 
 _log = logging.getLogger(__name__)

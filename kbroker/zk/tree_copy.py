@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kbroker.zk import zk_paths
+from kbroker.zk.copy_mark import UNFINISHED_COPY, decode_mark, encode_mark
 from kbroker.zk.tree import (
     NO_OWNER,
     CreateOp,
@@ -31,9 +32,7 @@ from kbroker.zk.tree import (
     Tree,
     TreeError,
 )
-from kbroker.zk.znode_json import ZnodeFormatError, decode_json, encode_json
-
-UNFINISHED_COPY = "/kbroker_unfinished_copy"
+from kbroker.zk.znode_json import ZnodeFormatError
 
 _ZOOKEEPER = "/zookeeper"
 _NOTIFICATIONS = frozenset(
@@ -116,7 +115,10 @@ class CopyPlan:
 
 
 async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
-    """Read what a copy takes along, level by level."""
+    """Read what a copy takes along, level by level.
+
+    Raises CopyRefusedError for the mark of a copy that cannot be read.
+    """
     nodes: dict[str, bytes | None] = {}
     live_brokers: list[str] = []
     given_out = 0
@@ -141,10 +143,7 @@ async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
             progress(len(nodes), len(nodes))
         paths = await _children_of(tree, parents)
     del nodes["/"]
-    broken_off = None
-    if UNFINISHED_COPY in nodes:
-        mark = nodes.pop(UNFINISHED_COPY)
-        broken_off = str(decode_json(UNFINISHED_COPY, mark).get("cluster_id"))
+    broken_off = _broken_off(nodes.pop(UNFINISHED_COPY)) if UNFINISHED_COPY in nodes else None
     return TreeImage(
         nodes=nodes,
         broker_ids_given_out=given_out,
@@ -182,7 +181,7 @@ def plan_copy(source: TreeImage, target: TreeImage, *, replace: bool = False) ->
         *((SetOp(zk_paths.BROKER_SEQUENCE_ID, b""),) for _ in range(ids)),
     ]
     if writes or target.broken_off is not None:
-        mark = encode_json({"version": 1, "cluster_id": cluster_id})
+        mark = encode_mark(cluster_id)
         start = [] if target.broken_off is not None else [(CreateOp(UNFINISHED_COPY, mark),)]
         writes = [*start, *writes, (DeleteOp(UNFINISHED_COPY),)]
     return CopyPlan(
@@ -219,9 +218,11 @@ async def carry_out(
         await tree.multi(ops)
 
 
-async def is_unfinished(tree: Tree) -> bool:
-    """Whether a copy into this tree broke off: no broker may start on it."""
-    return await tree.exists(UNFINISHED_COPY) is not None
+def _broken_off(mark: bytes | None) -> str:
+    try:
+        return decode_mark(mark)
+    except ZnodeFormatError as error:
+        raise CopyRefusedError(f"what was being copied cannot be read: {error}") from error
 
 
 def _check(source: TreeImage, target: TreeImage) -> str:

@@ -19,8 +19,8 @@ from kbroker.server.tree_location import (
     remember_ensemble,
     remove_location,
 )
+from kbroker.zk.copy_mark import UNFINISHED_COPY
 from kbroker.zk.embedded_tree import EmbeddedTree
-from kbroker.zk.tree_copy import UNFINISHED_COPY
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.memory_tree_files import FixedClock
 

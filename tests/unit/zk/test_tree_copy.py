@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.zk import tree_copy, zk_paths
+from kbroker.zk import copy_mark, tree_copy, zk_paths
 from kbroker.zk.broker_sequence import generate_broker_id
+from kbroker.zk.copy_mark import UNFINISHED_COPY
 from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
-from kbroker.zk.tree_copy import UNFINISHED_COPY, CopyRefusedError
+from kbroker.zk.tree_copy import CopyRefusedError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
 
@@ -63,7 +64,7 @@ def test_everything_but_notifications_arrives_as_it_was() -> None:
         await copy(source, target)
         assert await nodes_of(target) == await nodes_of(source)
         assert await target.children("/config/changes") == []
-        assert not await tree_copy.is_unfinished(target)
+        assert not await copy_mark.is_unfinished(target)
 
     run(scenario)
 
@@ -128,7 +129,7 @@ def test_a_copy_that_broke_off_anywhere_is_marked_and_repeated(
                 await copy(source, target)
             except TreeUnavailableError:
                 broke_off += 1
-                assert (await tree_copy.is_unfinished(target)) is (attempt > 0)
+                assert (await copy_mark.is_unfinished(target)) is (attempt > 0)
         assert broke_off > 3
         assert await nodes_of(target) == await nodes_of(source)
 
@@ -232,7 +233,7 @@ def test_a_node_that_the_target_does_not_take_is_named(monkeypatch: pytest.Monke
         monkeypatch.setattr("kbroker.zk.embedded_tree.MAX_NODE_BYTES", 4000)
         with pytest.raises(CopyRefusedError, match=r"/brokers/topics/big \(5000 bytes\)"):
             await copy(source, target)
-        assert await tree_copy.is_unfinished(target)
+        assert await copy_mark.is_unfinished(target)
 
     run(scenario)
 
