@@ -21,13 +21,11 @@ from kbroker.controller.reassignments import Reassignments
 from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.topic_deletions import TopicDeletions
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import Broker, TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_notifications import ZkNotifications
 
 log = logging.getLogger(__name__)
-
-UNKNOWN_BROKER_EPOCH = -1
 
 
 class BrokerChanges:
@@ -150,7 +148,7 @@ class BrokerChanges:
     async def _on_startup(self, come: list[int]) -> None:
         context = self._context
         self._states.send_metadata(b for b in context.live_brokers if b not in come)
-        self._states.send_full_metadata(come)
+        await self._states.send_full_metadata(come)
         await self._replicas_work(context.replicas_on(come))
         await self._reassignments.resume_on(come)
 

@@ -7,6 +7,7 @@ it has changed anything, never afterwards.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -152,8 +153,9 @@ class ClusterChanges:
     async def _start_replicas(self) -> None:
         context = self.context
         self._states.replicas.initialize()
+        await asyncio.sleep(0)  # others run: each part takes milliseconds with 5,000 partitions
         replicas = context.replicas_of(context.all_partitions())
-        self._states.all_replicas_online(
+        await self._states.all_replicas_online(
             r
             for r in replicas
             if context.is_replica_online(r)

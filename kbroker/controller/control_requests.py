@@ -30,7 +30,7 @@ from kbroker.controller.machines.request_shapes import (
 )
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.errors import ErrorCode
-from kbroker.model import TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import (
@@ -42,7 +42,6 @@ from kbroker.zk.tree import TreeUnavailableError
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_BROKER_EPOCH = -1  # of controllers older than Kafka 2.2 (KIP-380)
 TREE_BACKOFF_S = 0.1
 REGISTRATION_LOOK_S = 0.01
 _SLICE_PARTITIONS = 4  # about 2 ms where files are slow to make

@@ -37,7 +37,6 @@ from kbroker.controller.event_queue import EventQueue, not_controller
 from kbroker.controller.leader_elections import NO_LEADER_BALANCE, LeaderBalanceSettings
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import ControllerContext
-from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.controller.machines.events import Event
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.state_changes import StateChanges
@@ -46,7 +45,7 @@ from kbroker.controller.zookeeper_leader_elector import (
     ZookeeperLeaderElector,
 )
 from kbroker.errors import KafkaError
-from kbroker.model import Broker, TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, TopicPartition
 from kbroker.zk.tree import SessionState, TreeError, TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
@@ -56,7 +55,6 @@ log = logging.getLogger(__name__)
 GIVE_UP_BACKOFF_S = 1.0  # between two attempts to be controller
 RETRY_BACKOFF_S = 0.1  # doubled with every failure in a row
 MAX_RETRY_BACKOFF_S = 10.0
-UNKNOWN_BROKER_EPOCH = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,12 +189,6 @@ class KafkaController:
         """They are allowed now, of a topic or by default: hold those that wait for it."""
         if self.is_active:
             self._queue.put(events.UncleanLeaderElectionEnable(topic))
-
-    async def elect_preferred_leaders(self, partitions: frozenset[TopicPartition] | None) -> None:
-        """Move leadership to the preferred replicas of these partitions, or of all."""
-        context = self.context
-        wanted = context.leadership if partitions is None and context else partitions or ()
-        await self.ask(ElectLeaders(frozenset(wanted), ElectionType.PREFERRED))
 
     # ---- events
 

@@ -15,8 +15,8 @@ from kbroker.config.config_view import ConfigEntry
 from kbroker.config.topic_config import validate_overrides
 from kbroker.controller.machines.replica_assignment import Spread, assign_replicas
 from kbroker.controller.machines.topic_validation import (
+    MetricNames,
     validate_assignment,
-    validate_no_collision,
     validate_single_replicas,
     validate_topic_name,
 )
@@ -58,7 +58,7 @@ class NewTopics:
     rng: random.Random
     racks: Mapping[int, str | None]  # of the brokers that are there
     existing: Collection[str]  # those of the topics asked for that are there
-    all_topics: Sequence[str]  # where names could collide
+    metric_names: MetricNames  # of all topics, where names could collide
     wanted: list[tuple[TopicResult, NewTopicNodes]] = field(default_factory=list)
 
     @classmethod
@@ -70,7 +70,7 @@ class NewTopics:
             rng=rng,
             racks={b.broker_id: b.rack for b in await zk.all_brokers()},
             existing=await zk.existing_topics(names),
-            all_topics=await zk.topics() if colliding else (),
+            metric_names=MetricNames(await zk.topics() if colliding else ()),
         )
 
     def spread(self, partitions: int, factor: int) -> dict[int, list[int]]:
@@ -90,7 +90,7 @@ class NewTopics:
         validate_topic_name(name)
         if name in self.existing:
             raise topic_exists(name)
-        validate_no_collision(name, [*self.all_topics, *(new.topic for _, new in self.wanted)])
+        self.metric_names.check(name)
         validate_assignment(assignment)
         validate_single_replicas(assignment.values())
         validate_overrides(overrides)
@@ -100,6 +100,7 @@ class NewTopics:
         }
         nodes = TopicAssignment(topic_id=uuid4(), partitions=partitions)
         self.wanted.append((result, NewTopicNodes(name, nodes, overrides)))
+        self.metric_names.add(name)
         result.num_partitions = len(partitions)
 
     async def write(self) -> None:

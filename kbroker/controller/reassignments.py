@@ -56,8 +56,8 @@ class Reassignments:
         """Brokers are back: go on with the moves to them."""
         context, ids = self._context, set(broker_ids)
         moving = {p: context.assignment(p) for p in reassigning_partitions(context)}
-        to_them = [p for p, a in moving.items() if ids & set(target_replicas(a))]
-        await self._resume(to_them)
+        to_them = {p for p, a in moving.items() if ids & set(target_replicas(a))}
+        await self._resume(sorted(to_them))
         for partition, assignment in moving.items():
             # One that could not be led before may be where it should be.
             if partition not in to_them and ids & set(assignment.replicas):

@@ -9,6 +9,7 @@ of times.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -76,11 +77,17 @@ class StateChanges:
         batch.add_update_metadata(broker_ids, partitions)
         self.send(batch)
 
-    def send_full_metadata(self, broker_ids: Iterable[int]) -> None:
+    async def send_full_metadata(self, broker_ids: Iterable[int]) -> None:
         """Tell brokers of everything; what they know beyond it is gone."""
         batch = self.batch()
         batch.add_full_metadata(broker_ids)
-        self.send(batch)
+        await self._send_in_turns(batch)
+
+    async def _send_in_turns(self, batch: RequestBatch) -> None:
+        """As `send`, for what may be of thousands of partitions: others run between requests."""
+        for request in batch.build_each():
+            self.channels.send((request,))
+            await asyncio.sleep(0)
 
     # ---- partitions
 
@@ -120,7 +127,7 @@ class StateChanges:
             old += await self._adopt(conflicts)
         if old:
             await self._elect(old, strategy, batch, fresh=fresh)
-        self.send(batch)
+        await self._send_in_turns(batch)
 
     async def _adopt(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """New partitions whose state node is there already, by hand or by a write whose answer was
@@ -237,12 +244,12 @@ class StateChanges:
         self.replicas.online(replicas, batch)
         self.send(batch)
 
-    def all_replicas_online(self, replicas: Iterable[Replica]) -> None:
+    async def all_replicas_online(self, replicas: Iterable[Replica]) -> None:
         """The same, with all that work at the start of a reign; all brokers are told everything."""
         batch = self.batch()
         self.replicas.online(replicas, batch)
         batch.add_full_metadata(self.context.live_brokers)
-        self.send(batch)
+        await self._send_in_turns(batch)
 
     async def replicas_offline(self, replicas: Iterable[Replica], *, fresh: bool = False) -> None:
         """Replicas that no longer work: they leave the ISR and are stopped."""
@@ -252,7 +259,7 @@ class StateChanges:
         )
         for broker_id, group in groupby(allowed, key=lambda r: r.broker_id):
             await self._broker_replicas_offline(broker_id, list(group), batch, fresh=fresh)
-        self.send(batch)
+        await self._send_in_turns(batch)
 
     async def _broker_replicas_offline(
         self, broker_id: int, replicas: list[Replica], batch: RequestBatch, *, fresh: bool

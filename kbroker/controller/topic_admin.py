@@ -63,6 +63,7 @@ AUTO_CREATE_TIMEOUT_MS = 5_000
 # name cannot be used again, which a client that deletes and creates anew must not see.
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
+_TOPICS_PER_TURN = 25  # of a long list, then others get their turn: about 5 ms
 _FACTOR_SETTINGS = {
     GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
     TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
@@ -104,7 +105,9 @@ class TopicAdmin:
         results = [TopicResult(name=topic.name) for topic in topics]
         try:
             new = await NewTopics.look(self._zk, self._rng, [topic.name for topic in topics])
-            for topic, result in zip(topics, results, strict=True):
+            for number, (topic, result) in enumerate(zip(topics, results, strict=True), start=1):
+                if number % _TOPICS_PER_TURN == 0:
+                    await asyncio.sleep(0)
                 try:
                     if counts[topic.name] > 1:
                         message = "Found multiple entries for this topic."
@@ -136,14 +139,14 @@ class TopicAdmin:
         for result in results:
             if not self._metadata.contains_topic(result.name):
                 result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for result in results:
-            if result.error is ErrorCode.NONE:
-                try:
-                    await self._zk.create_delete_topic(result.name)
-                except NodeExistsError:
-                    continue  # on its way already
-                except TreeUnavailableError as error:
-                    result.refuse(controller_refusal(error))
+        wanted = [result for result in results if result.error is ErrorCode.NONE]
+        try:
+            for refusal in await self._zk.create_delete_topics([r.name for r in wanted]):
+                if refusal is not None and not isinstance(refusal, NodeExistsError):
+                    raise refusal  # one that is there already is on its way
+        except TreeUnavailableError as error:
+            for result in wanted:
+                result.refuse(controller_refusal(error))
         await self._wait(results, self._is_gone, timeout_ms)
         deleted = [result.name for result in results if result.error is ErrorCode.NONE]
         with suppress(TimeoutError, TreeUnavailableError):

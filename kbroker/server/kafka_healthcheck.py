@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from kbroker.model import Broker, EndPoint
+from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, EndPoint
 from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import NodeExistsError, NoNodeError, Stat, TreeUnavailableError
@@ -39,7 +39,7 @@ class KafkaHealthcheck:
         self._session_timeout_ms = session_timeout_ms
         self._is_alive = is_alive
         self._own_sessions: set[int] = set()
-        self.broker_epoch = -1
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
     async def register(self) -> int:
         """Register for the session there is now; returns the broker epoch.

@@ -42,7 +42,7 @@ from kbroker.log.log_directory import LogDirectoryError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.open_files import open_files_of
 from kbroker.log.recovery.load_progress import LoadProgress
-from kbroker.model import Broker, EndPoint, TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
@@ -112,8 +112,9 @@ class KafkaServer:
 
     @property
     def broker_epoch(self) -> int:
-        """Of the present registration, -1 before the first."""
-        return self._healthcheck.broker_epoch if self._healthcheck is not None else -1
+        """Of the present registration, unknown (-1) before the first."""
+        health = self._healthcheck
+        return UNKNOWN_BROKER_EPOCH if health is None else health.broker_epoch
 
     @property
     def is_controller(self) -> bool:
@@ -405,7 +406,8 @@ class KafkaServer:
         self, path: str, partitions: list[TopicPartition], error: StorageError
     ) -> None:
         self._replicas.partitions_offline(partitions)
-        if self.broker_epoch >= 0:  # who registers later is asked about all replicas anyway
+        # Who registers later is asked about all replicas anyway.
+        if self.broker_epoch != UNKNOWN_BROKER_EPOCH:
             self._log_dir_events.report()
         if not self._logs.online_directories:
             _log.error("no data directory is left: the broker stops")

@@ -76,7 +76,8 @@ def _listeners(
             while port and (port in taken or not is_free(before.host, port)):
                 port += 1
                 if port > _MAX_PORT:
-                    raise ConfigError(f"listeners: there are not {count} free ports from {first}")
+                    where = ", ".join(map(str, first))
+                    raise ConfigError(f"listeners: there are not {count} free ports from {where} on")
             taken.add(port)
             row.append(replace(before, port=port))
         rows.append(tuple(row))

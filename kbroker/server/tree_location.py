@@ -119,13 +119,14 @@ def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
 
 def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> None:
     """Refuse directories that several brokers share, before a start of one alone: it would take
-    their topics for its own and find none of their records.
+    their topics for its own and find none of their records, or join their ensemble as one more.
 
     Raises StartError.
     """
     for directory in _trimmed(directories):
         brokers = brokers_in(file_system, directory)
-        if brokers and has_tree(file_system, directory):
+        is_own = file_system.exists(f"{directory}/{META_PROPERTIES_FILE}")
+        if brokers and (has_tree(file_system, directory) or not is_own):
             raise StartError(
                 f"{directory} is that of several brokers ({', '.join(brokers)}): start them with "
                 f"--brokers {len(brokers)}, or give this one another directory"

@@ -69,6 +69,7 @@ class TreeOpening:
             check_single_broker(self._file_system, self._directories)
             self._adoption.check_agreed()
         elif self._tree.is_ensemble:
+            check_single_broker(self._file_system, self._directories)
             check_ensemble_tree(self._file_system, self._directories, self._connect)
 
     async def open(self, meta: MetaProperties | None) -> tuple[ZkUtils, BrokerIdentity]:

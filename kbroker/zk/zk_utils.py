@@ -49,7 +49,7 @@ NodeT = TypeVar("NodeT")
 
 _MAX_CONFLICTS = 100  # changes by others between a look and a write
 _REPORTS = 10_000  # so many reports are remembered, not to be made again
-_TURN_MS = 4.0  # so long may writes follow each other before others get a turn of the loop
+_ROW_NODES = 256  # read and decoded at a time: a few milliseconds
 
 
 class ControllerMovedError(Exception):
@@ -81,7 +81,6 @@ class ZkUtils:
     def __init__(self, tree: Tree, clock: Clock) -> None:
         self.tree = tree
         self._clock = clock
-        self._gave_way_ms = 0.0
         self._reported: set[str] = set()
 
     # ---- cluster and brokers
@@ -133,13 +132,11 @@ class ZkUtils:
     async def _brokers(
         self, broker_ids: Sequence[int], watch: Watch | None = None
     ) -> list[Broker | None]:
-        nodes = await self.tree.get_all([zk_paths.broker_path(i) for i in broker_ids], watch)
-        return [
-            self._decoded(partial(zk_paths.decode_broker, broker_id, node[0], node[1].czxid))
-            if node is not None
-            else None
-            for broker_id, node in zip(broker_ids, nodes, strict=True)
-        ]
+        return await self._read_all(
+            [zk_paths.broker_path(broker_id) for broker_id in broker_ids],
+            lambda path, data, stat: zk_paths.decode_broker(int(_name(path)), data, stat.czxid),
+            watch,
+        )
 
     # ---- controller
 
@@ -251,14 +248,12 @@ class ZkUtils:
         self, topics: Sequence[str], watch: Watch | None = None
     ) -> dict[str, TopicAssignment]:
         """Ids and replicas of those topics that are there, in this order; each is watched."""
-        nodes = await self.tree.get_all([zk_paths.topic_path(topic) for topic in topics], watch)
-        found: dict[str, TopicAssignment] = {}
-        for topic, node in zip(topics, nodes, strict=True):
-            if node is not None:
-                assignment = self._decoded(partial(zk_paths.decode_topic, topic, node[0]))
-                if assignment is not None:
-                    found[topic] = assignment
-        return found
+        found = await self._read_all(
+            [zk_paths.topic_path(topic) for topic in topics],
+            lambda path, data, _: zk_paths.decode_topic(_name(path), data),
+            watch,
+        )
+        return {t: a for t, a in zip(topics, found, strict=True) if a is not None}
 
     async def existing_topics(self, names: Sequence[str]) -> set[str]:
         """Those of these topics that are there."""
@@ -299,11 +294,11 @@ class ZkUtils:
 
     async def topic_node(self, topic: str) -> tuple[TopicAssignment, int] | None:
         """A topic's id and replicas, and the version of its node."""
-        node = (await self.tree.get_all([zk_paths.topic_path(topic)]))[0]
-        if node is None:
-            return None
-        assignment = self._decoded(partial(zk_paths.decode_topic, topic, node[0]))
-        return (assignment, node[1].version) if assignment is not None else None
+        found = await self._read_all(
+            [zk_paths.topic_path(topic)],
+            lambda path, data, stat: (zk_paths.decode_topic(_name(path), data), stat.version),
+        )
+        return found[0]
 
     async def grow_topic(self, topic: str, assignment: TopicAssignment, version: int) -> None:
         """Replace a topic's assignment where its node has this version.
@@ -355,17 +350,11 @@ class ZkUtils:
     ) -> dict[TopicPartition, PartitionStateZnode]:
         """The states of those partitions that have one."""
         wanted = list(partitions)
-        paths = [zk_paths.partition_state_path(*topic_partition) for topic_partition in wanted]
-        found = await self.tree.get_all(paths)
-        states: dict[TopicPartition, PartitionStateZnode] = {}
-        for topic_partition, path, node in zip(wanted, paths, found, strict=True):
-            if node is not None:
-                data, stat = node
-                decode = partial(zk_paths.decode_partition_state, path, data, stat.version)
-                state = self._decoded(decode)
-                if state is not None:
-                    states[topic_partition] = state
-        return states
+        found = await self._read_all(
+            [zk_paths.partition_state_path(*topic_partition) for topic_partition in wanted],
+            lambda path, data, stat: zk_paths.decode_partition_state(path, data, stat.version),
+        )
+        return {p: s for p, s in zip(wanted, found, strict=True) if s is not None}
 
     async def write_partition_states(
         self, writes: Iterable[PartitionStateWrite], controller_epoch: int, epoch_version: int
@@ -398,10 +387,11 @@ class ZkUtils:
 
     # ---- topic deletion
 
-    async def create_delete_topic(self, topic: str) -> None:
-        """Ask for a topic to be deleted. Raises NodeExistsError."""
-        await self.tree.create(zk_paths.delete_topic_path(topic))
-        await self._give_way()
+    async def create_delete_topics(self, topics: Sequence[str]) -> list[TreeError | None]:
+        """Ask for topics to be deleted; what refused it, NodeExistsError where somebody has."""
+        wishes = [(CreateOp(zk_paths.delete_topic_path(topic)),) for topic in topics]
+        outcomes = await self.tree.multi_all(wishes)
+        return [outcome if isinstance(outcome, TreeError) else None for outcome in outcomes]
 
     async def is_marked_for_deletion(self, topic: str) -> bool:
         """True while a topic waits to be deleted."""
@@ -451,11 +441,20 @@ class ZkUtils:
 
     # ---- inside
 
-    async def _give_way(self) -> None:
-        """Let others run during a long row of writes: a tree in this process never suspends."""
-        if self._clock.monotonic_ms() - self._gave_way_ms >= _TURN_MS:
-            await asyncio.sleep(0)
-            self._gave_way_ms = self._clock.monotonic_ms()
+    async def _read_all(
+        self,
+        paths: Sequence[str],
+        decode: Callable[[str, bytes | None, Stat], NodeT],
+        watch: Watch | None = None,
+    ) -> list[NodeT | None]:
+        """What many nodes say; None for what is not there, or none of Kafka's. Others get turns."""
+        found: list[NodeT | None] = []
+        for start in range(0, len(paths), _ROW_NODES):
+            row = paths[start : start + _ROW_NODES]
+            for path, node in zip(row, await self.tree.get_all(row, watch), strict=True):
+                said = None if node is None else self._decoded(partial(decode, path, *node))
+                found.append(said)
+        return found
 
     def _decoded(self, decode: Callable[[], NodeT]) -> NodeT | None:
         try:
@@ -491,6 +490,10 @@ def _written_version(outcome: list[OpResult] | TreeError) -> int | None:
     if isinstance(outcome, TreeError):
         raise outcome
     return outcome[0].version if isinstance(outcome[0], Stat) else 0
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _set(event: asyncio.Event, _change: WatchEvent) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from kbroker.controller.config_admin import AlterableConfig, AlterConfigsResource
+from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.controller.machines.isr_change import AlterPartition
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
@@ -177,7 +178,10 @@ class ClusterLoad:
         """Move leaders home, where this broker is the controller."""
         if process.controller.is_active:
             self._model.say(f"{process}: preferred leaders")
-            election = _awaited(process.controller.elect_preferred_leaders(None))
+            context = process.controller.context
+            everything = frozenset(context.leadership) if context is not None else frozenset()
+            wanted = ElectLeaders(everything, ElectionType.PREFERRED)
+            election = _awaited(process.controller.ask(wanted))
             self._wish(process, election, "preferred leaders")
 
     async def prefer_by_hand(self) -> None:

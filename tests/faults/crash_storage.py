@@ -103,7 +103,7 @@ class CrashStorage:
 
     def mark_for_deletion(self, name: str) -> None:
         if not finish(self.zk.is_marked_for_deletion(name)):
-            finish(self.zk.create_delete_topic(name))
+            finish(self.zk.create_delete_topics([name]))
 
     def remove_topic(self, name: str) -> None:
         finish(self.zk.delete_topic(name, self._epoch_version))

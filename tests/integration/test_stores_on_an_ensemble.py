@@ -103,7 +103,7 @@ async def live(tree: Tree) -> list[object]:
     await news.delete((await news.isr_changes())[0], version)
     said.append(await ProducerIdBlocks(zk).allocate(1))
 
-    await zk.create_delete_topic("t")
+    await zk.create_delete_topics(["t"])
     await zk.delete_topic("t", version)
     await tree.create("/brokers/topics/u/by-hand/below", make_parents=True)
     await zk.delete_topic("u", version)

@@ -34,14 +34,16 @@ class ElectLeaders(Event):
     election_type: ElectionType
 
 
-@dataclass(frozen=True, slots=True)
 class ZkPreferredElection(Event):
     """/admin/preferred_replica_election came or changed."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class AutoPreferredReplicaLeaderElection(Event):
     """It is time to look whether leaders are balanced."""
+
+    __slots__ = ()
 
 
 ElectionResults = dict[TopicPartition, "int | KafkaError"]

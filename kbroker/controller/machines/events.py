@@ -8,43 +8,50 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kbroker.model import TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 
 
+@dataclass(frozen=True, slots=True)
 class Event:
-    """Anything a controller works."""
+    """Anything a controller works. Two of one kind that say the same are equal; a kind that says
+    nothing but its name needs no methods of its own.
+    """
+
+
+class Startup(Event):
+    """The broker has started: look for a controller, or become it."""
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Startup(Event):
-    """The broker has started: look for a controller, or become it."""
-
-
-@dataclass(frozen=True, slots=True)
 class ControllerChange(Event):
     """The controller's node came or changed: perhaps this broker is no longer it."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class Reelect(Event):
     """The controller's node has gone."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class Expire(Event):
     """The session has ended: whatever this broker was, it is no longer controller."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class RegisterBrokerAndReelect(Event):
     """A new session follows one that ended: the broker registers anew, then takes part again."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class SessionResumed(Event):
     """The tree can be reached again, in the same session: see whether the seat is still ours."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +61,16 @@ class ControllerFenced(Event):
     controller_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
 class ReadAgain(Event):
     """An event failed half way: the controller reads the whole cluster anew."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class BrokerChange(Event):
     """A broker came or went."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +80,22 @@ class BrokerModifications(Event):
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
 class LogDirEventNotification(Event):
     """Brokers have news of their log directories."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class IsrChangeNotification(Event):
     """Brokers without AlterPartition have written ISRs."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class TopicChange(Event):
     """A topic was created, or its node removed."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +105,10 @@ class PartitionModifications(Event):
     topic: str
 
 
-@dataclass(frozen=True, slots=True)
 class TopicDeletion(Event):
     """Somebody asked for topics to be deleted."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +144,8 @@ class UncleanLeaderElectionEnable(Event):
 class ControlledShutdown(Event):
     """A broker is about to stop: its leaderships move first.
 
-    The answer: partitions with other replicas that it still leads. Epoch -1 stands for any.
+    The answer: partitions with other replicas that it still leads. An unknown epoch stands for any.
     """
 
     broker_id: int
-    broker_epoch: int = -1
+    broker_epoch: int = UNKNOWN_BROKER_EPOCH

@@ -32,9 +32,10 @@ class AlterPartitionReassignments(Event):
     targets: dict[TopicPartition, tuple[int, ...] | None]
 
 
-@dataclass(frozen=True, slots=True)
 class ZkPartitionReassignment(Event):
     """/admin/reassign_partitions came, went or changed."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ metadata.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kbroker.controller.machines.controller_context import ControllerContext, Replica
 from kbroker.model import LEADER_DURING_DELETE, SECURITY_PROTOCOLS, Broker, TopicPartition
@@ -64,20 +64,24 @@ class RequestBatch:
 
     def build(self) -> list[tuple[int, ControlRequest]]:
         """The requests with their brokers, in sending order; the batch is empty afterwards."""
-        requests: list[tuple[int, ControlRequest]] = []
+        return list(self.build_each())
+
+    def build_each(self) -> Iterator[tuple[int, ControlRequest]]:
+        """As `build`, each one when it is asked for: it takes milliseconds with thousands of
+        partitions. The context may not change in between.
+        """
         live = self._context.live_brokers
         for broker_id, news in self._leader_and_isr.items():
             if broker_id in live:
-                requests.append((broker_id, self._build_leader_and_isr(live[broker_id], news)))
+                yield broker_id, self._build_leader_and_isr(live[broker_id], news)
         if self._metadata_brokers:
-            requests.extend(self._build_update_metadata())
+            yield from self._build_update_metadata()
         for broker_id, deletes in self._stop_replica.items():
             if broker_id in live:
-                requests.append((broker_id, self._build_stop_replica(live[broker_id], deletes)))
+                yield broker_id, self._build_stop_replica(live[broker_id], deletes)
         self._leader_and_isr, self._stop_replica = {}, {}
         self._metadata_brokers, self._metadata_partitions = {}, {}
         self._metadata_is_full = False
-        return requests
 
     def _build_leader_and_isr(
         self, broker: Broker, news: dict[TopicPartition, bool]

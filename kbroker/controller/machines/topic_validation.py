@@ -32,15 +32,25 @@ def validate_topic_name(name: str) -> None:
     raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
 
 
-def validate_no_collision(name: str, existing: Iterable[str]) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION where metric names could not tell two topics apart."""
-    if "." not in name and "_" not in name:
-        return
-    plain = name.replace(".", "_")
-    colliding = sorted(t for t in existing if t != name and t.replace(".", "_") == plain)
-    if colliding:
-        message = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+class MetricNames:
+    """The names of topics as metrics show them, where "." and "_" are the same."""
+
+    def __init__(self, topics: Iterable[str]) -> None:
+        self._topics: dict[str, set[str]] = {}
+        for topic in topics:
+            self.add(topic)
+
+    def add(self, topic: str) -> None:
+        """One topic more."""
+        if "." in topic or "_" in topic:
+            self._topics.setdefault(topic.replace(".", "_"), set()).add(topic)
+
+    def check(self, name: str) -> None:
+        """Raises INVALID_TOPIC_EXCEPTION where metrics could not tell another topic from it."""
+        colliding = sorted(self._topics.get(name.replace(".", "_"), set()) - {name})
+        if colliding:
+            message = f"Topic '{name}' collides with existing topics: {', '.join(colliding)}"
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
 def validate_assignment(assignment: Mapping[int, Sequence[int]]) -> None:

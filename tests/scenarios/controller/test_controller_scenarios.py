@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import pytest
 
+from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.model import EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_notifications import ZkNotifications
@@ -116,7 +117,7 @@ async def remove(cluster: ControllerCluster, path: str) -> None:
 
 
 async def wish(cluster: ControllerCluster, topic: str) -> None:
-    await cluster.controller.zk.create_delete_topic(topic)
+    await cluster.controller.zk.create_delete_topics([topic])
 
 
 async def expire(cluster: ControllerCluster, broker_id: str) -> None:
@@ -176,7 +177,10 @@ async def delete(cluster: ControllerCluster, name: str) -> None:
 
 
 async def prefer(cluster: ControllerCluster) -> None:
-    await cluster.controller.controller.elect_preferred_leaders(None)
+    context = cluster.controller.controller.context
+    assert context is not None
+    everything = ElectLeaders(frozenset(context.leadership), ElectionType.PREFERRED)
+    await cluster.controller.controller.ask(everything)
 
 
 async def join_isr(cluster: ControllerCluster, name: str, isr: str) -> None:

@@ -132,7 +132,7 @@ def test_a_broker_out_of_reach_is_told_all_it_missed() -> None:
         lost.is_reachable = False
         for number in range(30):
             await put_topic(cluster.brokers[0], f"t{number}", (0,), (1,))
-        await cluster.brokers[0].zk.create_delete_topic("t7")
+        await cluster.brokers[0].zk.create_delete_topics(["t7"])
         await cluster.settle()
         manager = cluster.brokers[0].controller._reign.changes._states.channels  # type: ignore[union-attr]
         assert manager.waiting(1) > 0
@@ -350,14 +350,14 @@ def test_where_deletion_is_not_allowed_a_wish_is_removed_and_the_topic_stays() -
     async def scenario(cluster: ControllerCluster) -> None:
         broker = cluster.brokers[0]
         await put_topic(broker, "t", (0,))
-        await broker.zk.create_delete_topic("t")
+        await broker.zk.create_delete_topics(["t"])
         await cluster.settle()
         assert await broker.zk.topic_deletions() == []
         assert leaders(broker, "t") == {0: 0}
 
         # Also a wish from before this controller's reign.
         cluster.brokers[0].session.suspend()
-        await cluster.brokers[1].zk.create_delete_topic("t")
+        await cluster.brokers[1].zk.create_delete_topics(["t"])
         cluster.brokers[0].session.expire()
         await cluster.settle()
         assert await cluster.brokers[1].zk.topic_deletions() == []
@@ -371,7 +371,7 @@ def test_a_deletion_that_waits_for_a_dead_broker_goes_on_under_a_new_controller(
         await put_topic(cluster.brokers[0], "t", (2, 0), (1,))
         cluster.brokers[2].kill()
         await cluster.settle()
-        await cluster.brokers[1].zk.create_delete_topic("t")
+        await cluster.brokers[1].zk.create_delete_topics(["t"])
         await cluster.settle()
         assert await cluster.brokers[1].zk.topic_exists("t")
         cluster.brokers[0].kill()
@@ -391,7 +391,7 @@ def test_a_topic_that_is_deleted_does_not_grow() -> None:
         broker, topic_id = cluster.brokers[0], uuid4()
         broker.refuse_deletion = True
         await put_topic(broker, "t", (0,), topic_id=topic_id)
-        await broker.zk.create_delete_topic("t")
+        await broker.zk.create_delete_topics(["t"])
         await cluster.settle()
         await put_topic(broker, "t", (0,), (1,), topic_id=topic_id)
         assignment = await broker.zk.topic_assignment("t")
@@ -406,7 +406,7 @@ def test_a_topic_removed_by_hand_while_its_deletion_waits_leaves_no_wish() -> No
         broker = cluster.brokers[0]
         broker.refuse_deletion = True
         await put_topic(broker, "t", (0,))
-        await broker.zk.create_delete_topic("t")
+        await broker.zk.create_delete_topics(["t"])
         await cluster.settle()
         context = broker.controller.context
         assert context is not None

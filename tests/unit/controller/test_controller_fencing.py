@@ -147,7 +147,7 @@ def test_every_request_carries_the_epoch_of_the_broker_it_is_for() -> None:
     async def scenario(cluster: ControllerCluster) -> None:
         await create(cluster.brokers[0], "t", 1, 2)
         await cluster.settle()
-        await cluster.brokers[0].zk.create_delete_topic("t")
+        await cluster.brokers[0].zk.create_delete_topics(["t"])
         await cluster.settle()
         kinds = {type(request) for _, request in cluster.requests}
         assert kinds == {LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest}

@@ -107,7 +107,7 @@ def test_a_broker_that_cannot_delete_keeps_the_topic_queued() -> None:
 def test_a_wish_to_delete_an_unknown_topic_is_cleared_away() -> None:
     async def scenario(cluster: ControllerCluster) -> None:
         broker = await cluster.start(0)
-        await broker.zk.create_delete_topic("no-such")
+        await broker.zk.create_delete_topics(["no-such"])
         await cluster.settle()
         assert await broker.zk.topic_deletions() == []
 

@@ -402,7 +402,7 @@ def test_a_topic_that_moves_can_be_deleted_and_leaves_the_node(is_one_dead: bool
         if is_one_dead:
             cluster.brokers[2].kill()
             await cluster.settle()
-        await cluster.controller.zk.create_delete_topic("t")
+        await cluster.controller.zk.create_delete_topics(["t"])
         await cluster.settle()
         assert node(cluster, REASSIGN_PARTITIONS) is None
         await catch_up(cluster)
@@ -419,7 +419,7 @@ def test_partitions_that_are_not_there_or_going_are_refused() -> None:
     async def scenario(cluster: FollowingCluster) -> None:
         cluster.brokers[2].kill()
         await cluster.settle()
-        await cluster.controller.zk.create_delete_topic("t")
+        await cluster.controller.zk.create_delete_topics(["t"])
         await cluster.settle()
         unknown = TopicPartition("no-such", 0)
         assert await move(cluster, {T0: (1,), unknown: (1,)}) == dict.fromkeys(

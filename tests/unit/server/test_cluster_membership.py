@@ -147,7 +147,7 @@ def test_topics_that_nobody_will_tell_of_hold_nobody_up() -> None:
         await start.session.create(zk_paths.topic_path("spoilt"), b"{")
         await start.session.create(zk_paths.topic_path("empty"), assignment(0))
         await start.session.create(zk_paths.topic_path("going"), assignment())
-        await start.zk.create_delete_topic("going")
+        await start.zk.create_delete_topics(["going"])
 
         start.tell()
 

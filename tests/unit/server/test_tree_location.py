@@ -132,3 +132,15 @@ def test_a_single_broker_does_not_start_where_several_have_their_tree(
 
     with pytest.raises(StartError, match=r"/data is that of several brokers \(broker-1\): start"):
         check_single_broker(disk, [DATA])
+
+
+def test_a_single_broker_does_not_join_an_ensemble_where_several_have_their_data(
+    disk: MemoryFileSystem,
+) -> None:
+    disk.write_bytes("/data/broker-1/meta.properties", b"broker.id=1\n")
+
+    with pytest.raises(StartError, match=r"broker-1\): start them with --brokers 1"):
+        check_single_broker(disk, [DATA])  # their tree was never here
+
+    disk.write_bytes("/data/meta.properties", b"broker.id=7\n")
+    check_single_broker(disk, [DATA, "/data/broker-1"])  # it has been here before

@@ -120,7 +120,7 @@ def test_deleting_a_topic_leaves_no_node_of_it() -> None:
         await zk.create_topic("t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
         await zk.write_partition_states([state_write(1, None)], epoch, version)
-        await zk.create_delete_topic("t")
+        await zk.create_delete_topics(["t"])
         await zk.delete_topic("t", version)
         assert [path for path, _, _ in tree.dump()] == before
 
@@ -134,7 +134,7 @@ def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
         _, version = await zk.register_controller_and_raise_epoch(1)
         await zk.create_topic("t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
-        await zk.create_delete_topic("t")
+        await zk.create_delete_topics(["t"])
         asked: list[Sequence[Op]] = []
         write = zk.fenced_all
 
