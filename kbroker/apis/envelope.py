@@ -2,7 +2,8 @@
 (KIP-590).
 
 The request inside is answered as if its client had asked here, in its own version; the envelope's
-own error code says what kept it from that. NOT_CONTROLLER lets the other broker ask elsewhere.
+own error code says what kept it from that. NOT_CONTROLLER lets the other broker ask elsewhere; with
+an answer inside, this broker had begun to work it, and lost the seat, or its tree, on the way.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
     assert isinstance(answer, Response), "no forwarded request goes unanswered"
     data = b"".join(map(_bytes_of, answer.pieces))
     if _says_not_controller(inner.header, data):
-        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        # With the answer, as a part of what was asked for may have been done.
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER, response_data=data)
     return EnvelopeResponse(response_data=data)
 
 

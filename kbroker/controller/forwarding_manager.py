@@ -111,11 +111,8 @@ class _Attempts:
             if takes_envelopes:
                 return await self._enveloped(client, timeout_ms)
             return await self._direct(client, timeout_ms)
-        except KafkaError as refusal:
-            # A controller that loses its tree in the middle of a change says NOT_CONTROLLER too.
-            if refusal.code is ErrorCode.NOT_CONTROLLER:
-                self.is_in_doubt = True
-            raise
+        except KafkaError:
+            raise  # an answer
         except BaseException:
             self.is_in_doubt = True
             raise
@@ -129,6 +126,8 @@ class _Attempts:
         )
         response: EnvelopeResponse = await client.send(envelope, timeout_ms=timeout_ms)
         if response.error_code != ErrorCode.NONE:
+            # A controller that lost its tree in the middle of a change sends that answer along.
+            self.is_in_doubt |= response.response_data is not None
             raise KafkaError(ErrorCode(response.error_code), "The controller refused the request.")
         data = response.response_data or b""
         try:
@@ -142,6 +141,7 @@ class _Attempts:
             self._request, timeout_ms=timeout_ms, highest_version=self._header.api_version
         )
         if ErrorCode.NOT_CONTROLLER in error_codes(answer):
+            self.is_in_doubt = True  # in the middle of a change, perhaps
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return answer
 

@@ -77,7 +77,8 @@ def test_a_controller_that_stops_being_it_says_so_outside() -> None:
         answer = await controller.ask(envelope(inside(CREATE, 7)), 0)
         controller.session.resume()
 
-        assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
+        assert answer.error_code == ErrorCode.NOT_CONTROLLER
+        assert answer.response_data  # what it had begun may be half done
 
     with_cluster(scenario)
 

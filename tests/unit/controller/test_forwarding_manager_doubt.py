@@ -70,7 +70,14 @@ class LosingClient:
 
 
 class DeposedClient(LosingClient):
-    """A controller that says it is none (any more)."""
+    """A controller that was none any more in the middle of the change."""
+
+    async def send(self, request: EnvelopeRequest, **_: Any) -> EnvelopeResponse:
+        return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER, response_data=b"half done")
+
+
+class IdleClient(LosingClient):
+    """A broker that is not controller, and does nothing."""
 
     async def send(self, request: EnvelopeRequest, **_: Any) -> EnvelopeResponse:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
@@ -139,6 +146,17 @@ def test_a_controller_that_lost_its_tree_in_the_middle_may_have_done_it_too(
     answer = forward(request_, DeposedClient(), answering)
 
     assert [row.error_code for row in getattr(answer, rows)] == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+@pytest.mark.parametrize(("request_", "response", "rows"), CASES)
+def test_a_broker_that_was_no_controller_has_done_nothing(
+    request_: Message, response: Message, rows: str
+) -> None:
+    refusals = [row.error_code for row in getattr(response, rows)]
+
+    answer = forward(request_, IdleClient(), AnsweringClient(header_of(request_), response))
+
+    assert [row.error_code for row in getattr(answer, rows)] == refusals
 
 
 @pytest.mark.parametrize(("request_", "response", "rows"), CASES)
