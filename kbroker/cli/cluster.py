@@ -23,14 +23,14 @@ def cluster() -> None:
     """Look at a cluster; move its metadata between a directory and ZooKeeper."""
 
 
-@cluster.command("status")
+@cluster.command("status", short_help="Show brokers, controller and leaders.")
 @output_option
 @bootstrap_option
 def status(bootstrap: str, output: str) -> None:
     """Print one line per broker: where it listens, and how many partitions it leads and holds.
 
-    A broker that is not there but holds partitions is `offline`. Exit code 1 when a partition has
-    no leader.
+    LEADERLESS counts the partitions it holds that nobody leads. A broker that is not there but
+    holds partitions is `offline`. Exit code 1 when a partition has no leader.
     """
     with admin_client(bootstrap) as client:
         described = client.describe_cluster()

@@ -35,34 +35,34 @@ def _copy_options(command: CommandT) -> CommandT:
         click.option(
             "--replace",
             is_flag=True,
-            help="Give up another state of the same cluster's tree that the target holds.",
+            help="Overwrite another state of the same cluster's metadata in the target.",
         ),
         click.option(
             "--zookeeper",
             "connect",
             required=True,
             metavar="HOST:PORT/chroot",
-            help="The ensemble; its chroot is made when it is missing.",
+            help="The ensemble, with the path under which the cluster's metadata is.",
         ),
         click.option(
             "--data",
             "directory",
             required=True,
             metavar="DIR",
-            help="Data directory of a stopped broker, or of several (--brokers).",
+            help="Data directory of a stopped broker, or of several (as --brokers left it).",
         ),
     ):
         command = option(command)
     return command
 
 
-@click.command("export")
+@click.command("export", short_help="Copy the metadata of a directory into ZooKeeper.")
 @_copy_options
 def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
     """Copy topics, settings and all other metadata from a directory into an ensemble.
 
-    Afterwards the broker starts with --zookeeper, and no longer without. A copy that breaks off is
-    repeated.
+    Records stay where they are. Afterwards the broker starts with --zookeeper, and no longer
+    without. If the copy breaks off, run the command again.
     """
 
     async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
@@ -71,16 +71,17 @@ def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
     move = _run(directory, connect, copy, replace=replace, dry_run=dry_run)
     _tell(move, connect, dry_run=dry_run)
     if not dry_run:
-        say(f"start with: kbroker start --data {directory} --zookeeper {connect}")
+        brokers = f"--brokers {move.brokers_below} " if move.brokers_below else ""
+        say(f"start with: kbroker start {brokers}--data {directory} --zookeeper {connect}")
 
 
-@click.command("import")
+@click.command("import", short_help="Copy the metadata in ZooKeeper into a directory.")
 @_copy_options
 def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -> None:
     """Copy topics, settings and all other metadata from an ensemble into a data directory.
 
-    Afterwards the broker starts without --zookeeper, and no longer with it; the ensemble keeps its
-    tree. A copy that breaks off is repeated.
+    Records stay where they are. Afterwards the broker starts without --zookeeper, and no longer
+    with it; the ensemble keeps its copy. If the copy breaks off, run the command again.
     """
 
     async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:

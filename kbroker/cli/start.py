@@ -57,12 +57,14 @@ _LEVELS = ("debug", "info", "warning", "error")
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="Run so many brokers of one cluster, on the addresses after the first (default: 1).",
+    help="Run N brokers of one cluster in this process: the others listen on the next free ports, "
+    "with their data in DIR/broker-0 and so on (default: 1).",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT/chroot",
-    help="ZooKeeper ensemble of the cluster to be part of (default: a cluster of its own).",
+    help="Be part of the cluster whose metadata is in this ZooKeeper ensemble; its servers are "
+    "separated by commas (default: a cluster of its own, without ZooKeeper).",
 )
 @click.option(
     "--adopt",
@@ -91,6 +93,8 @@ def start(
     temporary = None
     chosen = _options(listen, data, overrides)
     if zookeeper is not None:
+        if not zookeeper.strip():  # as an unset variable in a script gives it
+            raise CommandError("--zookeeper is empty: it takes HOST:PORT/chroot", EXIT_USAGE)
         chosen["zookeeper.connect"] = zookeeper
     settings = _load(properties, profile, chosen)
     if not _names_data_directory(settings):
@@ -102,13 +106,13 @@ def start(
     for warning in settings.warnings:
         say(f"warning: {warning}")
     try:
-        sys.exit(_run(_Start(settings, temporary, brokers, adopt)))
+        sys.exit(_run(Start(settings, temporary, brokers, adopt)))
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-class _Start(NamedTuple):
+class Start(NamedTuple):
     """What is to be started."""
 
     settings: LoadedSettings
@@ -126,7 +130,7 @@ def _check_adoption(settings: LoadedSettings, brokers: int, *, adopt: bool) -> N
         )
 
 
-def _run(start: _Start) -> int:
+def _run(start: Start) -> int:
     from kbroker.errors import ConfigError
     from kbroker.log.log_directory import LogDirectoryError
     from kbroker.server.adoption.gate import AdoptionNeededError
@@ -149,7 +153,7 @@ def _run(start: _Start) -> int:
     return 0
 
 
-async def _serve(start: _Start) -> None:
+async def _serve(start: Start) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -165,7 +169,7 @@ async def _serve(start: _Start) -> None:
             # What a start leaves behind stays: a full collection need not look at it, which would
             # hold the loop for 25 ms without a topic, and 130 ms with 5,000 partitions.
             gc.freeze()
-            _tell(server.end_points, start.temporary)
+            tell(start, server.end_points)
             await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
         else:
             starting.cancel()  # asked to stop before the start was over
@@ -178,7 +182,7 @@ async def _serve(start: _Start) -> None:
         raise server.failure
 
 
-def _server(start: _Start) -> KafkaServer | LocalCluster:
+def _server(start: Start) -> KafkaServer | LocalCluster:
     from kbroker.log.file_system import RealFileSystem
     from kbroker.log.temporary_file_system import TemporaryFileSystem
 
@@ -204,13 +208,16 @@ def _server(start: _Start) -> KafkaServer | LocalCluster:
     )
 
 
-def _tell(end_points: Sequence[object], temporary: str | None) -> None:
+def tell(start: Start, end_points: Sequence[object]) -> None:
     """Print one line per listener on standard output, the rest on standard error."""
     for end_point in end_points:
         click.echo(f"listening on {str(end_point).partition('://')[2]}")
     sys.stdout.flush()
-    if temporary is not None:
-        say(f"data in {temporary}, removed at the end (keep it with --data DIR)")
+    if start.temporary is not None:
+        left = (
+            ", but ZooKeeper keeps its topics" if start.settings.config.zk.zookeeper_connect else ""
+        )
+        say(f"data in {start.temporary}, removed at the end{left} (keep it with --data DIR)")
 
 
 def _options(listen: Sequence[str], data: str | None, overrides: Sequence[str]) -> dict[str, str]:

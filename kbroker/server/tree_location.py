@@ -125,8 +125,8 @@ def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> 
     """
     for directory in _trimmed(directories):
         brokers = brokers_in(file_system, directory)
-        is_own = file_system.exists(f"{directory}/{META_PROPERTIES_FILE}")
-        if brokers and (has_tree(file_system, directory) or not is_own):
+        own = f"{directory}/{META_PROPERTIES_FILE}"
+        if brokers and (has_tree(file_system, directory) or not file_system.exists(own)):
             raise StartError(
                 f"{directory} is that of several brokers ({', '.join(brokers)}): start them with "
                 f"--brokers {len(brokers)}, or give this one another directory"

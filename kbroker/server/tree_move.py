@@ -49,6 +49,7 @@ class Move:
     image: TreeImage
     plan: CopyPlan
     partitions_elsewhere: int  # those without a replica in the directory
+    brokers_below: int  # those that share the directory; 0 where it is that of one
 
 
 class TreeHome:
@@ -74,7 +75,7 @@ class TreeHome:
         target = await read_tree(ensemble, options.progress)
         self._refuse_past_tree(target)
         plan = plan_copy(source, target, replace=options.replace)
-        move = Move(source, plan, self._partitions_elsewhere(source))
+        move = self._move(source, plan)
         if not options.dry_run:
             location = TreeLocation(connect, plan.cluster_id)
             await carry_out(ensemble, plan, options.progress, lambda: self._leave_word(location))
@@ -102,7 +103,7 @@ class TreeHome:
         if not options.dry_run:
             for path in (self.directory, *self._brokers):
                 remove_location(self._file_system, path)
-        return Move(source, plan, self._partitions_elsewhere(source))
+        return self._move(source, plan)
 
     def _refuse_past_tree(self, target: TreeImage) -> None:
         """A tree that was exported already is of the past; but an export may be repeated."""
@@ -131,9 +132,10 @@ class TreeHome:
             if read_location(self._file_system, path) != location:
                 write_location(self._file_system, path, location)
 
-    def _partitions_elsewhere(self, image: TreeImage) -> int:
+    def _move(self, image: TreeImage, plan: CopyPlan) -> Move:
         ids = [meta.broker_id for meta in self._brokers.values() if meta.broker_id is not None]
-        return image.partitions_without(ids)
+        below = len(self._brokers.keys() - {self.directory})
+        return Move(image, plan, image.partitions_without(ids), below)
 
 
 @contextmanager

@@ -135,8 +135,12 @@ def test_several_brokers_of_one_directory_go_and_come_back(tmp_path: Path, conne
     assert together.stop() == 0, together.log_text()
     port = together.port
 
-    assert move("export", together.data, connect)[0] == 0
+    code, said = move("export", together.data, connect)
+    assert code == 0
+    assert f"kbroker start --brokers 2 --data {together.data} --zookeeper" in said
     assert "is in ZooKeeper at" in refusal(together)
+    alone = BrokerProcess(together.data, ("--zookeeper", connect))
+    assert "start them with --brokers 2" in refusal(alone)
     first = BrokerProcess(together.data / "broker-0", ("--zookeeper", connect))
     first.start()
     code, said = run("cluster", "status", "--bootstrap", first.bootstrap)
