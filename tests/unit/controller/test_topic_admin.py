@@ -190,6 +190,29 @@ def test_one_bad_topic_does_not_spoil_the_others_and_a_name_given_twice_is_refus
     run(scenario)
 
 
+def test_names_of_one_request_collide_too() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        results = await create(broker, topic("a.b"), topic("a_b"), topic("a-b"))
+        assert [r.error for r in results] == [0, 17, 0]
+
+    run(scenario)
+
+
+def test_others_get_their_turn_while_many_topics_are_checked() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        creating = asyncio.create_task(
+            broker.topics.create_topics([topic(f"t{n}") for n in range(200)], 1000, True)
+        )
+        turns = 0
+        while not creating.done():
+            turns += 1
+            await asyncio.sleep(0)
+
+        assert turns > 8
+
+    run(scenario)
+
+
 def test_validate_only_answers_the_layout_and_creates_nothing() -> None:
     async def scenario(broker: FakeBroker) -> None:
         before = broker.cluster.tree.zxid

@@ -227,6 +227,15 @@ def test_a_copy_that_broke_off_is_no_source() -> None:
     run(scenario)
 
 
+def test_a_mark_that_says_nothing_is_named() -> None:
+    async def scenario(source: TreeSession, target: TreeSession) -> None:
+        await target.create(UNFINISHED_COPY, b"no JSON")
+        with pytest.raises(CopyRefusedError, match=UNFINISHED_COPY):
+            await copy(source, target)
+
+    run(scenario)
+
+
 def test_a_node_that_the_target_does_not_take_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(source: TreeSession, target: TreeSession) -> None:
         await source.create("/brokers/topics/big", b"x" * 5000)
