@@ -53,6 +53,7 @@ from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 log = logging.getLogger(__name__)
 
 GIVE_UP_BACKOFF_S = 1.0  # between two attempts to be controller
+LEAVE_TIMEOUT_S = 1.0  # a stop waits so long for the tree
 RETRY_BACKOFF_S = 0.1  # doubled with every failure in a row
 MAX_RETRY_BACKOFF_S = 10.0
 
@@ -160,7 +161,9 @@ class KafkaController:
         reign = self._reign
         await self._resign()
         if reign is not None:
-            await self._leave_seat(reign.seat)
+            with suppress(TimeoutError):  # the end of the session gives it up too
+                async with asyncio.timeout(LEAVE_TIMEOUT_S):
+                    await self._leave_seat(reign.seat)
 
     async def ask(self, event: Event) -> Any:
         """Have an event worked by the active controller, and return its answer.

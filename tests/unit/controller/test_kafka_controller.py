@@ -19,6 +19,7 @@ from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, TreeUnavailableError, Watch
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.virtual_loop import VirtualLoop
 
 
 def run(scenario: Callable[[ControllerCluster], Awaitable[None]]) -> None:
@@ -50,6 +51,27 @@ def test_the_first_broker_is_controller_and_all_know_it() -> None:
         assert cluster.brokers[3].controller.epoch == 1
 
     run(scenario)
+
+
+def test_a_stop_waits_no_longer_for_a_tree_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(_epoch_version: int) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> float:
+        cluster = ControllerCluster()
+        broker = await cluster.start(0)
+        monkeypatch.setattr(broker.zk, "delete_controller", never)
+        begun_s = loop.time()
+        await broker.controller.shutdown()
+        return loop.time() - begun_s
+
+    loop = VirtualLoop()
+    try:
+        assert loop.run_until_complete(main()) <= 2
+    finally:
+        loop.close()
 
 
 def test_a_clean_stop_gives_the_seat_to_another_broker_with_a_higher_epoch() -> None:
