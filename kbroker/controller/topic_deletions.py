@@ -33,10 +33,10 @@ class TopicDeletions:
         """Take over what people asked to have deleted."""
         context = self._context
         asked = await self._zk.topic_deletions(self._watches.deletions)
-        refused = [t for t in asked if t not in context.assignments or not self._manager.enabled]
+        refused = {t for t in asked if t not in context.assignments or not self._manager.enabled}
         if refused:
-            log.warning("not deleted, as unknown or not allowed: %s", refused)
-            await self._zk.delete_topic_deletions(refused, context.epoch_version)
+            log.warning("not deleted, as unknown or not allowed: %s", sorted(refused))
+            await self._zk.delete_topic_deletions(sorted(refused), context.epoch_version)
         self._manager.enqueue(
             t for t in asked if t not in refused and not context.is_queued_for_deletion(t)
         )

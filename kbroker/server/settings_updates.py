@@ -50,5 +50,5 @@ class SettingsUpdates:
         self._settings.broker_changed(entity, overrides)
         if self._settings.config.replication.unclean_leader_election_enable and not was_unclean:
             self._enable_unclean_elections(None)
-        for topic in {log.topic_partition.topic for log in self._logs.all_logs()}:
-            self._logs.update_topic_config(topic, self._settings.of_topic(topic))
+        for log in self._logs.all_logs():
+            log.update_config(self._settings.of_topic(log.topic_partition.topic))

@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.config.topic_config import TopicConfig
+from kbroker.model import TopicPartition
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.settings_updates import SettingsUpdates
 
@@ -53,3 +55,32 @@ def test_a_default_that_allows_them_is_told_of_once() -> None:
     changes = [("brokers", "<default>", overrides) for overrides in (allowed, allowed, forbidden)]
     assert told_of(*changes) == [None]
     assert told_of(*changes, changes[0]) == [None, None]
+
+
+class CountingLog:
+    """Notes the settings it is given, and how often anybody looked what it is a log of."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._topic_partition = TopicPartition(topic, partition)
+        self.looks = 0
+        self.configs: list[TopicConfig] = []
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        self.looks += 1
+        return self._topic_partition
+
+    def update_config(self, config: TopicConfig) -> None:
+        self.configs.append(config)
+
+
+def test_a_default_changes_every_log_in_one_pass() -> None:
+    manager = Changes()
+    logs = [CountingLog(f"t{n % 50}", n) for n in range(100)]
+    settings = BrokerSettings(KafkaConfig.for_profile("dev"), lambda _: {})
+    SettingsUpdates(manager, settings, SimpleNamespace(all_logs=lambda: logs))  # type: ignore[arg-type]
+
+    manager.tell("brokers", "<default>", {"log.retention.ms": "7"})
+
+    assert [[c.retention_ms for c in log.configs] for log in logs] == [[7]] * 100
+    assert {log.looks for log in logs} == {1}
