@@ -4,6 +4,7 @@ with the code.
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -17,6 +18,8 @@ from pathlib import Path
 import click
 import pytest
 
+from compat_tests.apache_kafka import NotAvailableError, free_port
+from compat_tests.zookeeper_servers import java_command
 from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
 from kbroker.config.kafka_config import config_key
@@ -33,11 +36,16 @@ DEFAULT_ADDRESS = "127.0.0.1:9092"
 TEMPORARY_DIRECTORY = "/tmp/kbroker-wk3c8xyz"  # where the broker of the first minutes has its data
 DIRECTORY_OF_APACHE = "/var/lib/kafka"
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
+CLUSTERS = TEXT.partition("\n## Clusters\n")[2].partition("\n## ")[0]
+ALONE = TEXT.replace(CLUSTERS, "")
 NOT_YET = TEXT.partition("\n## What is not there yet\n")[2].partition("\n## ")[0]
 CODE_WORDS = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
 HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* --", w)]
 # What looks like a setting and is none of the broker's: files, and a client's own setting.
-NO_SETTINGS = {"server.properties", "meta.properties", "partition.metadata", "transactional.id"}
+NO_SETTINGS = {
+    "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
+}  # fmt: skip
+OF_OTHERS = {"--bootstrap-server", "--kind"}
 
 
 @dataclass(frozen=True)
@@ -48,14 +56,14 @@ class Shown:
     output: str
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
+def blocks(language: str, text: str = TEXT) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
 
 
-def shown_commands() -> list[Shown]:
-    pieces = [
-        piece for block in blocks("console") for piece in re.split(r"^\$ ", block, flags=re.M)
-    ]
+def shown_commands(text: str = ALONE) -> list[Shown]:
+    """Those of one broker, or of another part of the text."""
+    shown = blocks("console", text)
+    pieces = [piece for block in shown for piece in re.split(r"^\$ ", block, flags=re.M)]
     return [Shown(*piece.split("\n", 1)) for piece in pieces if piece]
 
 
@@ -260,6 +268,148 @@ def test_a_start_over_data_of_apache_kafka_asks_as_shown_and_adopts_when_told(
     assert (line[:13], told[:23]) == ("listening on ", "kbroker adopted 25 topi")
 
 
+class Terminals:
+    """What the part about clusters shows, carried out in its order: what serves runs on until
+    something else wants its place, or the text says that it has stopped.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._ports = {port: free_port() for port in (2181, 9092, 9093, 9094)}
+        self._running: list[tuple[str, subprocess.Popen[str]]] = []
+
+    def play(self, shown: Shown) -> None:
+        """Carry one command out, and compare what it prints."""
+        command = re.sub(r"(?<=:|=)(2181|909[234])\b", self._port, shown.command)
+        if starts_a_broker(command):
+            self._start(command, shown)
+        elif command.startswith("java "):
+            self._serve("java", command)
+        else:
+            if "kbroker cluster export" in command or "kbroker cluster import" in command:
+                self.stop("kbroker")
+            elif "offline" in shown.output:
+                self.stop("kbroker", 1)
+            said = self._said(command)
+            assert (shown.command, unvarying(said)) == (shown.command, unvarying(shown.output))
+
+    def stop(self, kind: str, most: int = 3) -> None:
+        """Ctrl-C in those of a kind that were started last."""
+        for _, process in [entry for entry in self._running if entry[0] == kind][-most:]:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+        self._running = [entry for entry in self._running if entry[1].poll() is None]
+
+    def close(self) -> None:
+        for _, process in self._running:
+            process.kill()
+            process.communicate()
+
+    def _start(self, command: str, shown: Shown) -> None:
+        if "--listen" not in command:
+            self.stop("kbroker")
+            command += f" --listen 127.0.0.1:{self._ports[9092]}"
+        process = self._serve("kbroker", command)
+        assert process.stdout is not None
+        said = "".join(process.stdout.readline() for _ in shown.output.splitlines())
+        assert settled(said) == settled(shown.output)
+
+    def _serve(self, kind: str, command: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            ["bash", "-c", f"exec {command}"],
+            cwd=self.directory,
+            env=environment(),
+            stdout=subprocess.PIPE if kind == "kbroker" else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._running.append((kind, process))
+        return process
+
+    def _said(self, command: str) -> str:
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.directory,
+            env=environment(KBROKER_BOOTSTRAP=f"127.0.0.1:{self._ports[9092]}"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout
+
+    def _port(self, found: re.Match[str]) -> str:
+        return str(self._ports[int(found[0])])
+
+
+def unvarying(text: str) -> str:
+    """Settled, and without ids and choices of chance; a port has four or five digits."""
+    text = re.sub(r"\bcluster [\w-]{22}\b", "cluster ID", settled(text))
+    text = re.sub(r"no leader: .*", "no leader: PARTITIONS", text)
+    text = re.sub(r"\d+ changed", "N changed", text)
+    text = re.sub(r"127\.0\.0\.1:\d+|ADDRESS", "ADDRESS", text)
+    return re.sub(r" {2,}", "  ", text)
+
+
+@pytest.fixture
+def terminals(tmp_path: Path) -> Iterator[Terminals]:
+    made = Terminals(tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_cluster_in_one_process_prints_what_is_shown(terminals: Terminals) -> None:
+    commands = shown_commands(CLUSTERS.partition("\n### Brokers over a ZooKeeper\n")[0])
+
+    assert len(commands) == 3
+    for shown in commands:
+        terminals.play(shown)
+
+
+@pytest.mark.java
+@pytest.mark.timeout(180)
+def test_clusters_over_a_zookeeper_print_what_is_shown(terminals: Terminals) -> None:
+    try:
+        java_command("", ())
+    except NotAvailableError as error:
+        pytest.skip(str(error))
+    commands = shown_commands(CLUSTERS)
+
+    assert sum("--zookeeper" in shown.command for shown in commands) == 7
+    for shown in commands:
+        terminals.play(shown)
+
+
+def sentences() -> str:
+    """Every text of the code, with dots for what is put in, a line each."""
+    found = []
+    for path in (ROOT / "kbroker").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                found.append("".join(
+                    str(part.value) if isinstance(part, ast.Constant) else "..."
+                    for part in node.values
+                ))  # fmt: skip
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return "\n".join(found)
+
+
+def test_every_sentence_of_the_troubleshooting_is_one_of_the_code() -> None:
+    part = TEXT.partition("\n## Troubleshooting\n")[2].partition("\n## ")[0]
+    bold = re.findall(r"\*\*(`.*?`.*?)\*\*", part)
+    named = [word for text in bold for word in re.findall(r"`(.*?)`", text)]
+    known = re.sub(r"%[\w.]+", "...", sentences())
+
+    assert len(named) > 20
+    for word in named:
+        own = word.removesuffix(": Address already in use")  # what the system says
+        pieces = re.split(r"\.\.\.|\d[\d.:,]*", own)
+        wanted = ".*".join(re.escape(piece) for piece in pieces if piece.strip(" ,"))
+        assert re.search(wanted, known), word
+
+
 def test_the_line_about_recovery_is_the_one_that_is_printed() -> None:
     progress = DirectoryProgress("/data", 100, 1024 << 20, 12, 120 << 20)
 
@@ -331,7 +481,7 @@ def test_every_named_option_exists_unless_it_is_named_as_missing() -> None:
         for command in (group.commands.values() if type(group) is click.Group else [group])
     ]
     known = {option for command in commands if command for p in command.params for option in p.opts}
-    of_the_test_suite = {"--target", *re.findall(OPTION, " ".join(HUNTS))}
+    of_the_test_suite = {"--target", *OF_OTHERS, *re.findall(OPTION, " ".join(HUNTS))}
     missing = set(re.findall(OPTION, NOT_YET))
 
     assert missing & known == set()
