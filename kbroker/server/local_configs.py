@@ -77,7 +77,9 @@ def _listeners(
                 port += 1
                 if port > _MAX_PORT:
                     where = ", ".join(map(str, first))
-                    raise ConfigError(f"listeners: there are not {count} free ports from {where} on")
+                    raise ConfigError(
+                        f"listeners: there are not {count} free ports from {where} on"
+                    )
             taken.add(port)
             row.append(replace(before, port=port))
         rows.append(tuple(row))
