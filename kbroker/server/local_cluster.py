@@ -70,6 +70,7 @@ class LocalCluster:
         Raises as `KafkaServer.startup`.
         """
         try:
+            self._take_directory()
             if not self._configs[0].zk.zookeeper_connect:
                 self._open_store()
             await self.start_broker(0)  # alone, so that nobody competes for the controller's seat
@@ -137,13 +138,15 @@ class LocalCluster:
             self._watching.pop(number).cancel()
         return server
 
-    def _open_store(self) -> None:
+    def _take_directory(self) -> None:
         self._lock = open_log_directory(self._file_system, self._directory)
         if self._lock.meta is not None:
             raise LogDirectoryError(
                 f"Data directory {self._directory} is that of a single broker: start it without "
                 "--brokers, or give the cluster another directory"
             )
+
+    def _open_store(self) -> None:
         check_own_tree(self._file_system, [self._directory])
         self._name_those_left_out()
         files = TreeDirectory(self._file_system, self._directory)

@@ -279,15 +279,19 @@ def test_a_broker_that_cannot_start_stops_all_with_its_sentence(tmp_path: Path) 
     assert local.failure is None
 
 
-def test_the_directory_of_a_single_broker_is_not_made_that_of_a_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ensemble", [{}, {"zookeeper.connect": "127.0.0.1:1/nobody-is-asked"}])
+def test_the_directory_of_a_single_broker_is_not_made_that_of_a_cluster(
+    tmp_path: Path, ensemble: dict[str, str]
+) -> None:
     values = {"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://127.0.0.1:0"}
     config = KafkaConfig.for_profile("dev", values)
+    together = KafkaConfig.for_profile("dev", values | ensemble)
 
     async def main() -> None:
         single = KafkaServer(config)
         await single.startup()
         await single.shutdown()
-        local = LocalCluster(configs_of_brokers(config, BROKERS), str(tmp_path))
+        local = LocalCluster(configs_of_brokers(together, BROKERS), str(tmp_path))
         with pytest.raises((LogDirectoryError, StartError), match="is that of a single broker"):
             await local.startup()
 
