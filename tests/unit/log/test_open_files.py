@@ -16,7 +16,6 @@ from kbroker.log.open_files import OpenFiles, open_files_of
 
 
 def descriptors() -> int:
-    gc.collect()  # what other tests have dropped is closed now or later
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -30,6 +29,7 @@ def made(disk: RealFileSystem, directory: Path, count: int) -> list[FileRecords]
 def test_no_more_files_than_allowed_are_open_and_all_can_be_used(tmp_path: Path) -> None:
     disk = RealFileSystem()
     open_files_of(disk).limit = 10
+    gc.collect()  # what other tests have dropped
     before = descriptors()
 
     files = made(disk, tmp_path, 300)
@@ -66,6 +66,7 @@ def test_closed_files_do_not_count(tmp_path: Path) -> None:
 
 def test_a_dropped_log_does_not_keep_its_file(tmp_path: Path) -> None:
     disk = RealFileSystem()
+    gc.collect()  # what other tests have dropped
     before = descriptors()
 
     made(disk, tmp_path, 5)
