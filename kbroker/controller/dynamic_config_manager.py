@@ -42,6 +42,7 @@ class DynamicConfigManager:
         self._is_stale = False  # everything has to be read again
         self._handlers: dict[str, list[ConfigHandler]] = {}
         self._topics: dict[str, dict[str, str]] = {}
+        self._reading = asyncio.Lock()  # one that began earlier must not end later
         self._watcher = ChangeNotificationWatcher(
             zk.tree, zk_paths.CONFIG_CHANGES, self._on_notification, clock
         )
@@ -78,12 +79,13 @@ class DynamicConfigManager:
 
     async def load_topics(self, topics: Iterable[str]) -> None:
         """Read the overrides of topics that this broker is about to work with."""
-        found = await self._stored.all_overrides(zk_paths.TOPIC_CONFIGS, list(topics))
-        for topic, overrides in found.items():
-            if overrides:
-                self._topics[topic] = overrides
-            else:
-                self._topics.pop(topic, None)
+        async with self._reading:
+            found = await self._stored.all_overrides(zk_paths.TOPIC_CONFIGS, list(topics))
+            for topic, overrides in found.items():
+                if overrides:
+                    self._topics[topic] = overrides
+                else:
+                    self._topics.pop(topic, None)
 
     def topic_overrides(self, topic: str) -> Mapping[str, str]:
         """The overrides of a topic as last read; empty for a topic without any."""

@@ -75,6 +75,23 @@ def test_a_change_is_heard_with_all_overrides_of_the_entity() -> None:
     run(scenario)
 
 
+def test_a_long_reading_does_not_undo_a_change_that_came_meanwhile() -> None:
+    async def scenario(
+        manager: DynamicConfigManager, _session: TreeSession, writer: Writer, _heard: Heard
+    ) -> None:
+        await writer.set("topics", "t", a="1")
+        await turns()
+        reading = asyncio.create_task(manager.load_topics(["t", *map(str, range(1_000))]))
+        await asyncio.sleep(0)  # the first ones are read
+        await writer.set("topics", "t", a="2")
+        await turns()
+        await reading
+        await turns()
+        assert manager.topic_overrides("t") == {"a": "2"}
+
+    run(scenario)
+
+
 def test_a_change_while_the_tree_is_away_is_heard_when_it_is_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
