@@ -96,6 +96,9 @@ def test_an_id_in_use_is_refused_while_its_broker_answers(make: Starts) -> None:
         f"Error: broker.id 7 is in use by a running broker of this cluster "
         f"(PLAINTEXT://{first.bootstrap}): give this one another broker.id, or stop the other"
     )
+    again = make("second", "--override", "broker.id=8")  # as the sentence says
+    again.start()
+    assert again.stop() == 0
 
 
 def test_what_a_killed_broker_left_is_waited_for(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, EndPoint
@@ -83,12 +83,7 @@ class KafkaHealthcheck:
 
     async def _wait_for_its_end(self, stat: Stat, gone: asyncio.Event) -> None:
         broker_id = self.broker.broker_id
-        for end_point in await self._end_points_of_the_other():
-            if await self._is_alive(end_point):
-                raise BrokerIdInUseError(
-                    f"broker.id {broker_id} is in use by a running broker of this cluster "
-                    f"({end_point}): give this one another broker.id, or stop the other"
-                )
+        await refuse_id_in_use(self._zk, broker_id, self._is_alive, self.broker.end_points)
         limit_ms = self._session_timeout_ms + GRACE_MS
         _log.warning(
             "broker.id %d is still registered by an earlier run (session 0x%x), which does not "
@@ -105,18 +100,22 @@ class KafkaHealthcheck:
                 "broker another broker.id, or stop the other one"
             ) from None
 
-    async def _end_points_of_the_other(self) -> list[EndPoint]:
-        """Where a broker of this id may be found; not where this broker itself listens, or one of
-        another id that has the address now.
-        """
-        own_id = self.broker.broker_id
-        brokers = await self._zk.all_brokers()
-        taken = {e for broker in brokers if broker.broker_id != own_id for e in broker.end_points}
-        taken.update(self.broker.end_points)
-        return [
-            end_point
-            for broker in brokers
-            if broker.broker_id == own_id
-            for end_point in broker.end_points
-            if end_point not in taken
-        ]
+
+async def refuse_id_in_use(
+    zk: ZkUtils, broker_id: int, is_alive: Probe, own: Collection[EndPoint] = ()
+) -> None:
+    """Raise BrokerIdInUseError when a broker that is registered under an id answers.
+
+    Not asked where this broker itself listens (`own`), or one of another id has the address now.
+    """
+    brokers = await zk.all_brokers()
+    taken = {e for broker in brokers if broker.broker_id != broker_id for e in broker.end_points}
+    for broker in brokers:
+        for end_point in broker.end_points:
+            if broker.broker_id != broker_id or end_point in taken or end_point in own:
+                continue
+            if await is_alive(end_point):
+                raise BrokerIdInUseError(
+                    f"broker.id {broker_id} is in use by a running broker of this cluster "
+                    f"({end_point}): give this one another broker.id, or stop the other"
+                )

@@ -15,8 +15,10 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.log.file_system import FileSystem
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
+from kbroker.server.broker_channels import answers
 from kbroker.server.broker_identity import BrokerIdentity, check_cluster, settle_identity
 from kbroker.server.cluster_tree import ClusterTree
+from kbroker.server.kafka_healthcheck import refuse_id_in_use
 from kbroker.server.tree_location import (
     TreeLocation,
     check_copied,
@@ -75,7 +77,7 @@ class TreeOpening:
     async def open(self, meta: MetaProperties | None) -> tuple[ZkUtils, BrokerIdentity]:
         """Open the tree and settle who this broker is; `meta` is what the locked directories say.
 
-        Raises as `check`, ConfigError, and TreeUnavailableError.
+        Raises as `check`, BrokerIdInUseError, ConfigError, and TreeUnavailableError.
         """
         wish, tree = self._wish, self._tree
         zk = ZkUtils(await tree.open(), self._clock)
@@ -91,6 +93,8 @@ class TreeOpening:
             wish.config, zk, meta, wish.cluster_id, is_ensemble=tree.is_ensemble
         )
         if tree.is_ensemble:
+            if meta is None:  # before the directory, which is new, gets the id for good
+                await refuse_id_in_use(zk, identity.broker_id, answers)
             location = TreeLocation(self._connect, identity.cluster_id)
             remember_ensemble(self._file_system, self._directories[:1], location)
         return zk, identity
