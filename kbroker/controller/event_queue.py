@@ -113,6 +113,6 @@ def not_controller() -> KafkaError:
 def _fail(event: Event, answer: asyncio.Future[Any] | None, error: Exception) -> None:
     if answer is None:
         if not isinstance(error, KafkaError):
-            log.error("event %s failed", event, exc_info=error)
+            log.error("event %.500s failed", event, exc_info=error)
     elif not answer.done():
         answer.set_exception(error)

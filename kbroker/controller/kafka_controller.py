@@ -220,10 +220,10 @@ class KafkaController:
         except ControllerMovedError as error:
             await self._on_moved(error)
         except TreeUnavailableError as error:
-            log.warning("event %s failed, the cluster will be read anew: %r", event, error)
+            log.warning("event %.500s failed, the cluster will be read anew: %r", event, error)
             self._doubt(reign)
         except Exception:
-            log.exception("event %s failed, the cluster is read anew", event)
+            log.exception("event %.500s failed, the cluster is read anew", event)
             self._doubt(reign)
         raise not_controller()
 

@@ -140,7 +140,9 @@ class StateChanges:
         self.partitions_offline(known)
         if len(known) < len(partitions):
             unknown = sorted(set(partitions) - set(known))
-            log.error("state nodes of new partitions cannot be read: %s", unknown)
+            log.error(
+                "state nodes of %d new partitions cannot be read: %.500s", len(unknown), unknown
+            )
         return known
 
     async def _elect(
@@ -161,7 +163,11 @@ class StateChanges:
             pending = self.partitions.written(writes, versions, batch)
             if not pending:
                 return
-        log.error("no leader elected, state nodes keep changing: %s", pending)
+        log.error(
+            "no leader elected for %d partitions, their state nodes keep changing: %.500s",
+            len(pending),
+            pending,
+        )
 
     async def _topics_with_unclean_election(
         self, partitions: Iterable[TopicPartition], strategy: ElectionStrategy

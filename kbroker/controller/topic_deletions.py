@@ -35,7 +35,10 @@ class TopicDeletions:
         asked = await self._zk.topic_deletions(self._watches.deletions)
         refused = {t for t in asked if t not in context.assignments or not self._manager.enabled}
         if refused:
-            log.warning("not deleted, as unknown or not allowed: %s", sorted(refused))
+            log.warning(
+                "not deleted, as unknown or not allowed (delete.topic.enable): %.500s",
+                sorted(refused),
+            )
             await self._zk.delete_topic_deletions(sorted(refused), context.epoch_version)
         self._manager.enqueue(
             t for t in asked if t not in refused and not context.is_queued_for_deletion(t)
@@ -81,7 +84,7 @@ class TopicDeletions:
         before: list[DeletionStep] = []
         while steps := self._manager.resume(topics):
             if steps == before:
-                log.error("deletion does not get on: %s", steps)
+                log.error("topics cannot be deleted, the same steps are due again: %.500s", steps)
                 return
             for step in steps:
                 await self._carry_out(step)

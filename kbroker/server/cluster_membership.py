@@ -91,8 +91,10 @@ class ClusterMembership:
             missing = await self._untold_topics()
             if await self._parts.waiter.wait_until(partial(self._knows, missing), SAY_INTERVAL_MS):
                 return
-            _log.warning("the controller has told nothing yet of the topics %s", missing)
-        _log.error("serving without the topics %s", missing)
+            _log.warning(
+                "the controller has told nothing yet of %d topics: %.500s", len(missing), missing
+            )
+        _log.error("serving without %d topics: %.500s", len(missing), missing)
 
     def _leads_its_own(self) -> bool:
         """Whether what nobody else can lead, and what it is said to lead, has been taken over."""

@@ -53,7 +53,8 @@ class ControlledShutdown:
                 return True
             remaining = answer
             _log.info("the controller could not move %d leaderships yet", len(remaining))
-        _log.warning("stopping while still leading %s", [str(tp) for tp in remaining])
+        led = ", ".join(map(str, remaining))
+        _log.warning("stopping while still leading %d partitions: %.500s", len(remaining), led)
         return False
 
     async def _answer(self) -> Sequence[TopicPartition] | None:
