@@ -54,7 +54,7 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
 )
 from kbroker.zk.zk_paths import TopicAssignment
-from kbroker.zk.zk_utils import ZkUtils
+from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,6 @@ _FACTOR_SETTINGS = {
     GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
     TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
 }
-_MAX_CONFLICTS = 100  # changes of a topic by others between a look at it and our write
 
 
 class TopicAdmin:
@@ -303,7 +302,7 @@ class TopicAdmin:
         result: TopicResult,
         validate_only: bool,
     ) -> None:
-        for _ in range(_MAX_CONFLICTS):
+        for _ in range(MAX_CONFLICTS):
             found = await self._zk.topic_node(topic.name)
             if found is None:
                 raise _unknown(topic.name)

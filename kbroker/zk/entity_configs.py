@@ -20,11 +20,9 @@ from kbroker.zk.tree import (
     Op,
     SetOp,
 )
-from kbroker.zk.zk_utils import ZkUtils
+from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 
 Overrides = dict[str, str]
-# Each one is another writer's change of the same entity, or a node removed by hand.
-MAX_CONFLICTS = 100
 
 
 class ZkEntityConfigs:

@@ -15,7 +15,7 @@ from kbroker.zk.zk_paths import (
     decode_producer_id_block,
     encode_producer_id_block,
 )
-from kbroker.zk.zk_utils import ZkUtils
+from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 
 
 class ProducerIdBlocks:
@@ -26,23 +26,27 @@ class ProducerIdBlocks:
         self._highest_id = -1  # seen so far: a node removed by hand must not begin anew
 
     async def allocate(self, broker_id: int) -> ProducerIdBlock:
-        """Take the next block for a broker. Raises ZnodeFormatError."""
-        while True:
+        """Take the next block for a broker. Raises ZnodeFormatError, and BadVersionError where
+        others take one after the other.
+        """
+        for _ in range(MAX_CONFLICTS):
             last_id, version = await self._latest()
             block = _block(broker_id, last_id + 1)
             with suppress(BadVersionError):  # another broker took this block: look again
                 await self._write(block, version)
                 return block
+        raise BadVersionError(PRODUCER_ID_BLOCK)
 
     async def skip(self, broker_id: int, highest_id: int) -> None:
-        """Let blocks begin above `highest_id`, if they do not already. Raises ZnodeFormatError."""
+        """Let blocks begin above `highest_id`, if they do not already. Raises as `allocate`."""
         first_id = highest_id // PRODUCER_ID_BLOCK_SIZE * PRODUCER_ID_BLOCK_SIZE
-        while True:
+        for _ in range(MAX_CONFLICTS):
             last_id, version = await self._latest()
             if last_id >= highest_id:
                 return
             with suppress(BadVersionError):
                 await self._write(_block(broker_id, first_id), version)
+        raise BadVersionError(PRODUCER_ID_BLOCK)
 
     async def _latest(self) -> tuple[int, int]:
         await self._zk.create_if_absent(PRODUCER_ID_BLOCK)

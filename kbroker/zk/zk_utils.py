@@ -34,7 +34,6 @@ from kbroker.zk.tree import (
     Tree,
     TreeError,
     Watch,
-    WatchEvent,
 )
 from kbroker.zk.zk_paths import (
     PartitionStateWrite,
@@ -47,7 +46,7 @@ log = logging.getLogger(__name__)
 
 NodeT = TypeVar("NodeT")
 
-_MAX_CONFLICTS = 100  # changes by others between a look and a write
+MAX_CONFLICTS = 100  # changes by others between a look and a write
 _REPORTS = 10_000  # so many reports are remembered, not to be made again
 _ROW_NODES = 256  # read and decoded at a time: a few milliseconds
 
@@ -231,12 +230,10 @@ class ZkUtils:
 
     async def topic_gone(self, topic: str) -> None:
         """Return when the tree no longer has the topic."""
-        while True:
-            changed = asyncio.Event()
-            stat = await self.tree.exists(zk_paths.topic_path(topic), partial(_set, changed))
-            if stat is None:
-                return
+        changed, path = asyncio.Event(), zk_paths.topic_path(topic)
+        while await self.tree.exists(path, lambda _: changed.set()) is not None:
             await changed.wait()
+            changed.clear()
 
     async def topic_assignment(
         self, topic: str, watch: Watch | None = None
@@ -277,7 +274,7 @@ class ZkUtils:
         outcomes: dict[str, TreeError | None] = {}
         with_overrides: set[str] = set()
         pending = list(topics)
-        for _ in range(_MAX_CONFLICTS):
+        for _ in range(MAX_CONFLICTS):
             transactions = [new.ops(replace=new.topic in with_overrides) for new in pending]
             for new, outcome in zip(pending, await self.tree.multi_all(transactions), strict=True):
                 if isinstance(outcome, NodeExistsError) and outcome.op_index == 0:
@@ -319,7 +316,7 @@ class ZkUtils:
     ) -> None:
         """Replace assignments of partitions, whatever else was written. Raises NoNodeError."""
         path = zk_paths.topic_path(topic)
-        while True:
+        for _ in range(MAX_CONFLICTS):
             data, stat = await self.tree.get(path)
             current = zk_paths.decode_topic(topic, data)
             changed = replace(current, partitions={**current.partitions, **changes})
@@ -327,6 +324,7 @@ class ZkUtils:
                 op = SetOp(path, zk_paths.encode_topic(changed), stat.version)
                 await self.fenced((op,), epoch_version)
                 return
+        raise BadVersionError(path)
 
     async def delete_topic(self, topic: str, epoch_version: int) -> None:
         """Remove a topic: partitions, overrides, assignment, and the wish to delete it."""
@@ -494,7 +492,3 @@ def _written_version(outcome: list[OpResult] | TreeError) -> int | None:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _set(event: asyncio.Event, _change: WatchEvent) -> None:
-    event.set()
