@@ -27,11 +27,10 @@ from kbroker.log.format import (
     PARTITION_METADATA_FILE,
 )
 from kbroker.log.leader_epoch_cache import EpochEntry
-from kbroker.model import TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 
 CHECKPOINT_VERSION = 0
 PARTITION_METADATA_VERSION = 0
-NO_BROKER_EPOCH = -1  # in ZooKeeper mode the epoch is a czxid, unknown when the file is written
 
 _T = TypeVar("_T")
 
@@ -173,7 +172,7 @@ def read_clean_shutdown(file_system: FileSystem, log_dir: str) -> bool:
 
 
 def write_clean_shutdown(
-    file_system: FileSystem, log_dir: str, broker_epoch: int = NO_BROKER_EPOCH
+    file_system: FileSystem, log_dir: str, broker_epoch: int = UNKNOWN_BROKER_EPOCH
 ) -> None:
     """Say that every log of this directory is whole on disk."""
     text = f'{{"version":0,"brokerEpoch":{broker_epoch}}}'
