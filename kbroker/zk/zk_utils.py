@@ -224,10 +224,6 @@ class ZkUtils:
         """Names of all topics. The watch fires when one comes or goes."""
         return await self.children(zk_paths.TOPICS, watch)
 
-    async def topic_exists(self, topic: str) -> bool:
-        """True when the topic is there."""
-        return await self.tree.exists(zk_paths.topic_path(topic)) is not None
-
     async def topic_gone(self, topic: str) -> None:
         """Return when the tree no longer has the topic."""
         changed, path = asyncio.Event(), zk_paths.topic_path(topic)

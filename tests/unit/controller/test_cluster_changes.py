@@ -361,7 +361,7 @@ def test_where_deletion_is_not_allowed_a_wish_is_removed_and_the_topic_stays() -
         cluster.brokers[0].session.expire()
         await cluster.settle()
         assert await cluster.brokers[1].zk.topic_deletions() == []
-        assert await cluster.brokers[1].zk.topic_exists("t")
+        assert await cluster.brokers[1].zk.existing_topics(["t"])
 
     run(scenario, delete_topic_enable="false")
 
@@ -373,14 +373,14 @@ def test_a_deletion_that_waits_for_a_dead_broker_goes_on_under_a_new_controller(
         await cluster.settle()
         await cluster.brokers[1].zk.create_delete_topics(["t"])
         await cluster.settle()
-        assert await cluster.brokers[1].zk.topic_exists("t")
+        assert await cluster.brokers[1].zk.existing_topics(["t"])
         cluster.brokers[0].kill()
         await cluster.settle()
         assert cluster.brokers[1].controller.is_active
         assert await cluster.brokers[1].zk.topic_deletions() == ["t"]
         await cluster.start(2)
         await cluster.start(0)
-        assert not await cluster.brokers[1].zk.topic_exists("t")
+        assert not await cluster.brokers[1].zk.existing_topics(["t"])
         assert await cluster.brokers[1].zk.topic_deletions() == []
 
     run(scenario, brokers=3)

@@ -87,7 +87,7 @@ def test_a_controller_that_was_replaced_writes_nothing() -> None:
         with pytest.raises(ControllerMovedError):
             await zk.delete_topic("t", old_version)
         assert await zk.partition_states([T0]) == {}
-        assert await zk.topic_exists("t")
+        assert await zk.existing_topics(["t"])
 
     run(scenario)
 
