@@ -281,7 +281,7 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     deleted_topics_known_for_good: frozenset({REST}),
     answers_of_earlier_lives_believed: frozenset({REST, "log outlives its topic"}),
     deletion_forgets_a_replica: frozenset({"log outlives its topic", "append to a deleted topic"}),
-    requests_reordered: frozenset({REST}),
+    requests_reordered: frozenset({REST, "log outlives its topic"}),
     failed_requests_dropped: frozenset({REST}),
     failed_events_forgotten: frozenset({REST}),
     leader_epoch_not_raised: frozenset({"leader epoch"}),
