@@ -11,6 +11,7 @@ import pytest
 
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, ZookeeperView, until
 from compat_tests.conftest import BrokerProcess
+from compat_tests.test_cli import run as command
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 TIMEOUT = ("--override", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}")
@@ -99,6 +100,20 @@ def test_an_id_in_use_is_refused_while_its_broker_answers(make: Starts) -> None:
     again = make("second", "--override", "broker.id=8")  # as the sentence says
     again.start()
     assert again.stop() == 0
+
+
+def test_the_status_is_told_while_a_dead_broker_is_still_registered(make: Starts) -> None:
+    first = make("first", "--override", "zookeeper.session.timeout.ms=60000")
+    second = make("second", "--override", "zookeeper.session.timeout.ms=60000")
+    first.start()
+    second.start()
+    assert second.process is not None
+    second.process.kill()
+    second.process.wait(30)
+
+    for _ in range(8):  # the client library asks any broker that it is told of
+        told = command("cluster", "status", bootstrap=first.bootstrap)
+        assert (told.code, "2 brokers" in told.err) == (0, True), told
 
 
 def test_what_a_killed_broker_left_is_waited_for(

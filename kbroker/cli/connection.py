@@ -7,9 +7,11 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+
+from kbroker.cli.patient_client import PatientClient, is_unsent, repeated
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -49,12 +51,15 @@ def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """An admin client that is closed afterwards; client errors become sentences."""
     from kafka.admin import KafkaAdminClient  # 130 ms that `--help` does not pay
 
-    with client_errors(bootstrap):
-        client = KafkaAdminClient(
+    def connect() -> KafkaAdminClient:
+        return KafkaAdminClient(
             bootstrap_servers=bootstrap, client_id="kbroker-cli", bootstrap_timeout_ms=5_000
         )
+
+    with client_errors(bootstrap):
+        client = repeated(connect)
         try:
-            yield client
+            yield cast("KafkaAdminClient", PatientClient(client))
         finally:
             client.close()
 
@@ -71,6 +76,12 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     try:
         yield
     except errors.KafkaConnectionError as error:
+        if is_unsent(error):
+            raise CommandError(
+                f"{bootstrap} names another broker that cannot be reached ({error}): it has just "
+                "stopped, or the address it gives to clients is of no use here",
+                EXIT_CANNOT_CONNECT,
+            ) from error
         raise _cannot_connect(bootstrap, "no Kafka broker answers there") from error
     except errors.KafkaTimeoutError as error:
         if "bootstrap" in str(error):
@@ -80,6 +91,13 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         raise CommandError(sentence_of(error)) from error
     except ValueError as error:
         raise CommandError(f"{error}", EXIT_USAGE) from error
+    except RuntimeError as error:
+        if "active controller" not in str(error):
+            raise
+        raise CommandError(
+            f"the cluster of {bootstrap} has no controller now: see that its brokers reach its "
+            "ZooKeeper, and try again"
+        ) from error
 
 
 def _check_reachable(bootstrap: str) -> None:

@@ -1,0 +1,50 @@
+"""Errors of the client library are one sentence for people."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+from kafka.errors import KafkaConnectionError
+
+from kbroker.cli.connection import (
+    EXIT_CANNOT_CONNECT,
+    EXIT_ITEM_FAILED,
+    CommandError,
+    client_errors,
+)
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    """Where somebody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def said(address: str, error: Exception) -> CommandError:
+    with pytest.raises(CommandError) as refused, client_errors(address):
+        raise error
+    return refused.value
+
+
+def test_a_cluster_without_controller_is_told(address: str) -> None:
+    error = said(address, RuntimeError("Failed to find active controller id!"))
+
+    assert str(error).startswith(f"the cluster of {address} has no controller now")
+    assert error.code == EXIT_ITEM_FAILED
+
+
+def test_an_error_of_our_own_is_not_dressed_up(address: str) -> None:
+    with pytest.raises(RuntimeError, match="a bug"), client_errors(address):
+        raise RuntimeError("a bug")
+
+
+def test_a_broker_behind_the_address_that_cannot_be_reached_is_told_apart(address: str) -> None:
+    behind = said(address, KafkaConnectionError("111 ECONNREFUSED"))
+    there = said(address, KafkaConnectionError("closed"))
+
+    assert "names another broker that cannot be reached" in str(behind)
+    assert "no Kafka broker answers there" in str(there)
+    assert (behind.code, there.code) == (EXIT_CANNOT_CONNECT, EXIT_CANNOT_CONNECT)

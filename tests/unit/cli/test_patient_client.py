@@ -1,0 +1,53 @@
+"""A broker that has just died is not asked again and again, and no command fails by chance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaConnectionError
+
+from kbroker.cli.patient_client import ATTEMPTS, PatientClient
+
+REFUSED = KafkaConnectionError("111 ECONNREFUSED")
+
+
+class Client:
+    """Answers with what it was given, one after the other; errors are raised."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.calls: list[tuple[str, bool]] = []
+
+    def describe(self, topic: str, *, all_of_it: bool) -> Any:
+        self.calls.append((topic, all_of_it))
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def ask(client: Client) -> Any:
+    return PatientClient(client, sleep=lambda _: None).describe("t", all_of_it=True)
+
+
+def test_another_broker_is_asked_where_one_refuses_the_connection() -> None:
+    client = Client(REFUSED, REFUSED, "all of it")
+
+    assert ask(client) == "all of it"
+    assert client.calls == [("t", True)] * 3
+
+
+def test_what_may_have_been_sent_is_not_sent_again() -> None:
+    client = Client(KafkaConnectionError("Connection lost"), "all of it")
+
+    with pytest.raises(KafkaConnectionError, match="lost"):
+        ask(client)
+
+
+def test_where_all_refuse_the_call_ends() -> None:
+    client = Client(*[REFUSED] * (ATTEMPTS + 1))
+
+    with pytest.raises(KafkaConnectionError, match="ECONNREFUSED"):
+        ask(client)
+    assert len(client.calls) == ATTEMPTS
