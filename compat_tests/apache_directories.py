@@ -28,6 +28,7 @@ from compat_tests.apache_kafka import (
     java_command,
     run_tool,
 )
+from compat_tests.wire.wire_client import METADATA, WireClient
 from compat_tests.zookeeper_servers import zookeeper_servers
 
 BROKER_ID = 1
@@ -109,6 +110,8 @@ class ApacheBroker:
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
         _wait(lambda: " started (kafka.server.Kafka" in self.log_text(), self.process, self.log)
+        # It may still know of no controller, and librdkafka then waits for minutes to ask again.
+        _wait(self._knows_a_controller, self.process, self.log)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop it and wait for its end; SIGKILL leaves the directory unclean."""
@@ -134,6 +137,12 @@ class ApacheBroker:
             and "partition=__cluster_metadata-0" not in line["message"]
             and (line["level"] in {"WARN", "ERROR", "FATAL"} or _DAMAGE.search(line["message"]))
         ]
+
+    def _knows_a_controller(self) -> bool:
+        client = WireClient(self.bootstrap)
+        metadata = client.call(METADATA, 1, topics=[])
+        client.close()
+        return bool(metadata.controller_id >= 0 and metadata.brokers)
 
     def _mode(self) -> dict[str, str]:
         listener = f"PLAINTEXT://127.0.0.1:{self.port}"

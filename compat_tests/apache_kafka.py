@@ -7,6 +7,7 @@ Knows nothing of kbroker. Jars are kept in `$KBROKER_TEST_CACHE` (default `~/.ca
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import shutil
 import signal
@@ -15,11 +16,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 NEWEST = "4.3.1"  # KRaft
 ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
+
+_ports_taken = itertools.count()  # a port is not given twice soon: a broker may come back to it
 
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kbroker</groupId><artifactId>apache-kafka</artifactId><version>1</version>
@@ -90,11 +93,17 @@ def run_tool(
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on at this moment, and no connection will be given: it lies below
+    those that the system hands out, and processes that ask at the same time begin apart.
+    """
+    first, count = 15_000, 17_000
+    start = os.getpid() * 131
+    for number in range(count):
+        port = first + (start + number + next(_ports_taken)) % count
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
 
 
 @contextmanager

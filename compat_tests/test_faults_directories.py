@@ -109,7 +109,7 @@ def test_without_the_first_directory_topics_stay_as_they_are_and_the_other_is_se
     wait_for(broker, "holds the cluster's metadata too")
 
     assert write(broker.bootstrap, topic, PARTITIONS) == kept
-    with pytest.raises(KafkaException, match="The topic cannot be written down now"):
+    with pytest.raises(KafkaException, match="The cluster's metadata cannot be changed now"):
         create(broker.bootstrap, f"{topic}-new")
     assert read(broker.bootstrap, topic, kept) == kept
     assert broker.stop() == 0

@@ -149,7 +149,8 @@ def write(bootstrap: str, topic: str, wanted: list[Found], **settings: object) -
     """With librdkafka."""
     headers = settings.pop("headers", None)
     values = {name.replace("_", "."): value for name, value in settings.items()}
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **values})
+    # All in one batch: a small one that compression makes no smaller is sent as it is.
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000, **values})
     failed: list[object] = []
     for record in wanted:
         producer.produce(

@@ -123,8 +123,9 @@ def test_a_key_of_the_zookeeper_controller_is_closed_or_refused(
     wire: WireClient, survives: Callable[[], None]
 ) -> None:
     listed = served_range(wire, LEADER_AND_ISR) is not None
-    controller = int32(0) + int32(0) + b"\0" + b"\0" * 8
-    wire.send_frame(request(LEADER_AND_ISR, 4, controller + b"\0\1\1\0", flexible=True))
+    # Controller id and epoch, no broker epoch; no topics, no leaders, no tagged fields.
+    content = int32(0) + int32(0) + b"\xff" * 8 + b"\1\1\0"
+    wire.send_frame(request(LEADER_AND_ISR, 4, content, flexible=True))
     if listed:
         # Correlation id, no tagged fields, STALE_CONTROLLER_EPOCH.
         assert wire.receive_frame()[:7] == int32(CORRELATION_ID) + b"\0" + int16(11)
