@@ -35,7 +35,7 @@ IMPURE = {
 FILE_ACCESS = {"mmap", "fcntl", "shutil", "tempfile", "pathlib"}
 ONE_HOME = {
     "uvloop": "server/event_loop.py",
-    "kazoo": "zk/kazoo_connection.py zk/kazoo_requests.py",
+    "kazoo": "zk/ensemble/kazoo_connection.py zk/ensemble/kazoo_requests.py",
     "mmap": "log/file_system.py",
 }
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.config_admin import ConfigAdmin
-from kbroker.controller.control_requests import ControlRequests
-from kbroker.controller.forwarding_manager import ForwardingManager
+from kbroker.controller.admin.config_admin import ConfigAdmin
+from kbroker.controller.admin.producer_id_manager import ProducerIdManager
+from kbroker.controller.admin.topic_admin import TopicAdmin
+from kbroker.controller.channels.control_requests import ControlRequests
+from kbroker.controller.channels.forwarding_manager import ForwardingManager
 from kbroker.controller.kafka_controller import KafkaController
-from kbroker.controller.producer_id_manager import ProducerIdManager
-from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response

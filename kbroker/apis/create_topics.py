@@ -11,7 +11,7 @@ import asyncio
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.controller.new_topics import TopicResult
+from kbroker.controller.admin.new_topics import TopicResult
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 

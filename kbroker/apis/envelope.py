@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api, registered
-from kbroker.controller.forwarding_manager import decode_principal, unpack_address
+from kbroker.controller.channels.forwarding_manager import decode_principal, unpack_address
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode
 from kbroker.protocol.error_response import error_codes

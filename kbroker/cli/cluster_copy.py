@@ -21,7 +21,7 @@ from kbroker.cli.output import counted, say
 from kbroker.cli.progress import CountedProgress
 
 if TYPE_CHECKING:
-    from kbroker.server.tree_move import Move, MoveOptions, TreeHome
+    from kbroker.server.tree.tree_move import Move, MoveOptions, TreeHome
     from kbroker.zk.tree import Tree
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
@@ -105,7 +105,7 @@ def _run(
     dry_run: bool,
 ) -> Move:
     from kbroker.log.file_system import RealFileSystem
-    from kbroker.server.tree_move import MoveOptions, locked_home
+    from kbroker.server.tree.tree_move import MoveOptions, locked_home
 
     progress = CountedProgress("copying the tree")
     options = MoveOptions(replace=replace, dry_run=dry_run, progress=progress.show)
@@ -126,7 +126,7 @@ def _run(
 
 
 async def _connect(connect: str) -> Tree:
-    from kbroker.zk.kazoo_tree import open_kazoo_tree  # kazoo costs 100 ms
+    from kbroker.zk.ensemble.kazoo_tree import open_kazoo_tree  # kazoo costs 100 ms
     from kbroker.zk.tree import TreeUnavailableError
 
     try:
@@ -140,9 +140,9 @@ async def _connect(connect: str) -> Tree:
 @contextmanager
 def _sentences() -> Iterator[None]:
     from kbroker.server.start_error import StartError
+    from kbroker.zk.embedded.tree_journal import CorruptTreeError
     from kbroker.zk.tree import TreeUnavailableError
     from kbroker.zk.tree_copy import CopyRefusedError
-    from kbroker.zk.tree_journal import CorruptTreeError
 
     try:
         yield

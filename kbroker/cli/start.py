@@ -136,8 +136,8 @@ def _run(start: Start) -> int:
     from kbroker.server.adoption.gate import AdoptionNeededError
     from kbroker.server.event_loop import EventLoopKind, run
     from kbroker.server.start_error import StartError
+    from kbroker.zk.embedded.tree_journal import CorruptTreeError
     from kbroker.zk.tree import TreeUnavailableError
-    from kbroker.zk.tree_journal import CorruptTreeError
 
     kind = EventLoopKind(start.settings.config.kbroker.kbroker_loop)
     try:

@@ -25,21 +25,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.controller.cluster_changes import ClusterChanges, EpochTooLowError
-from kbroker.controller.cluster_watches import ClusterWatches
-from kbroker.controller.controller_channel_manager import (
+from kbroker.controller.active.cluster_changes import ClusterChanges, EpochTooLowError
+from kbroker.controller.active.cluster_watches import ClusterWatches
+from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE, LeaderBalanceSettings
+from kbroker.controller.active.state_changes import StateChanges
+from kbroker.controller.channels.controller_channel_manager import (
     BrokerChannel,
     ControllerChannelManager,
     ControlResponse,
 )
-from kbroker.controller.controller_responses import ANSWERS, event_of_response
+from kbroker.controller.channels.controller_responses import ANSWERS, event_of_response
 from kbroker.controller.event_queue import EventQueue, not_controller
-from kbroker.controller.leader_elections import NO_LEADER_BALANCE, LeaderBalanceSettings
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import ControllerContext
 from kbroker.controller.machines.events import Event
 from kbroker.controller.machines.request_batch import ControlRequest
-from kbroker.controller.state_changes import StateChanges
 from kbroker.controller.zookeeper_leader_elector import (
     Seat,
     ZookeeperLeaderElector,

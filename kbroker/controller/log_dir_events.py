@@ -13,8 +13,8 @@ import asyncio
 import logging
 from typing import Protocol
 
+from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import TreeError
-from kbroker.zk.zk_notifications import ZkNotifications
 from kbroker.zk.zk_utils import ZkUtils
 
 log = logging.getLogger(__name__)

@@ -23,17 +23,17 @@ from kbroker.apis import registry
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.config_admin import ConfigAdmin
-from kbroker.controller.control_requests import ControlRequests
-from kbroker.controller.dynamic_config_manager import DynamicConfigManager
-from kbroker.controller.forwarding_manager import ForwardingManager
+from kbroker.controller.active.leader_elections import LeaderBalanceSettings
+from kbroker.controller.admin.config_admin import ConfigAdmin
+from kbroker.controller.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.controller.admin.producer_id_manager import ProducerIdManager
+from kbroker.controller.admin.topic_admin import TopicAdmin
+from kbroker.controller.channels.control_requests import ControlRequests
+from kbroker.controller.channels.forwarding_manager import ForwardingManager
+from kbroker.controller.channels.node_to_controller_channel import NodeToControllerChannel
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
-from kbroker.controller.leader_elections import LeaderBalanceSettings
 from kbroker.controller.log_dir_events import LogDirEvents
 from kbroker.controller.metadata_waiter import MetadataWaiter
-from kbroker.controller.node_to_controller_channel import NodeToControllerChannel
-from kbroker.controller.producer_id_manager import ProducerIdManager
-from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.errors import ErrorCode, KafkaError
@@ -47,25 +47,25 @@ from kbroker.network.socket_server import SocketServer
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.advertised_address import Reach, advertised_end_points
-from kbroker.server.background_services import BackgroundParts, start_background_services
-from kbroker.server.broker_channels import BrokerChannels, answers
-from kbroker.server.broker_identity import config_of_broker
+from kbroker.server.background.background_services import BackgroundParts, start_background_services
+from kbroker.server.background.flush_threads import FlushThreads
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
-from kbroker.server.cluster_membership import ClusterMembership, MembershipParts
-from kbroker.server.cluster_tree import ClusterTree, OwnTree, tree_of
-from kbroker.server.controlled_shutdown import ControlledShutdown
 from kbroker.server.file_limit import raise_file_limit
-from kbroker.server.flush_threads import FlushThreads
-from kbroker.server.kafka_healthcheck import KafkaHealthcheck
-from kbroker.server.leadership_handover import LeadershipHandover
+from kbroker.server.membership.advertised_address import Reach, advertised_end_points
+from kbroker.server.membership.broker_channels import BrokerChannels, answers
+from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.membership.controlled_shutdown import ControlledShutdown
+from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
+from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
-from kbroker.server.tree_opening import StartWish, TreeOpening
-from kbroker.zk.producer_id_blocks import ProducerIdBlocks
+from kbroker.server.tree.broker_identity import config_of_broker
+from kbroker.server.tree.cluster_tree import ClusterTree, OwnTree, tree_of
+from kbroker.server.tree.tree_opening import StartWish, TreeOpening
+from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
 

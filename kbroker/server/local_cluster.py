@@ -15,14 +15,14 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.file_system import FileSystem, RealFileSystem
 from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
 from kbroker.model import EndPoint
-from kbroker.server.cluster_tree import SharedTree, close_store
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_configs import listeners_of, with_values
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
-from kbroker.server.tree_files import TreeDirectory
-from kbroker.server.tree_location import brokers_in, check_own_tree
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.server.tree.cluster_tree import SharedTree, close_store
+from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.server.tree.tree_location import brokers_in, check_own_tree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.producer_id_manager import ProducerIdManager
+from kbroker.controller.admin.producer_id_manager import ProducerIdManager
 from kbroker.protocol.codec import decode, encode
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 

@@ -10,21 +10,21 @@ import random
 from collections.abc import Callable
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.config_admin import ConfigAdmin
-from kbroker.controller.controller_channel_manager import BrokerChannel, ControlResponse
+from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE
+from kbroker.controller.admin.config_admin import ConfigAdmin
+from kbroker.controller.admin.topic_admin import TopicAdmin
+from kbroker.controller.channels.controller_channel_manager import BrokerChannel, ControlResponse
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
-from kbroker.controller.leader_elections import NO_LEADER_BALANCE
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.metadata_waiter import MetadataWaiter
-from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.errors import ErrorCode
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.server.broker_channels import inter_broker_end_point
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.server.membership.broker_channels import inter_broker_end_point
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kbroker.controller.controller_channel_manager import ControlResponse
+from kbroker.controller.channels.controller_channel_manager import ControlResponse
 from kbroker.controller.machines.isr_change import AlterPartition, AlterPartitionResult
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.errors import ErrorCode

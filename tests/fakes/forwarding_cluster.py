@@ -16,9 +16,9 @@ from kbroker.apis import registry
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.forwarding_manager import ForwardingManager
-from kbroker.controller.node_to_controller_channel import NodeToControllerChannel
-from kbroker.controller.producer_id_manager import ProducerIdManager
+from kbroker.controller.admin.producer_id_manager import ProducerIdManager
+from kbroker.controller.channels.forwarding_manager import ForwardingManager
+from kbroker.controller.channels.node_to_controller_channel import NodeToControllerChannel
 from kbroker.model import Broker
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbroker.clock import Clock
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import CheckOp, CreateOp, DeleteOp, Op, OpResult, SetOp, Stat
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from kazoo.exceptions import ConnectionLoss
 
-from kbroker.zk.kazoo_connection import ConnectionListener, OnAnswer
-from kbroker.zk.kazoo_requests import Request
+from kbroker.zk.ensemble.kazoo_connection import ConnectionListener, OnAnswer
+from kbroker.zk.ensemble.kazoo_requests import Request
 
 
 class ScriptedConnection:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import (
     ANY_VERSION,
     Op,

@@ -12,23 +12,23 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from kbroker.controller import controller_channel_manager
-from kbroker.controller.broker_changes import BrokerChanges
-from kbroker.controller.control_requests import ControlRequests
-from kbroker.controller.controller_channel_manager import _Sender
+from kbroker.controller.active.broker_changes import BrokerChanges
+from kbroker.controller.active.state_changes import StateChanges
+from kbroker.controller.active.topic_changes import TopicChanges
+from kbroker.controller.active.topic_deletions import TopicDeletions
+from kbroker.controller.channels import controller_channel_manager
+from kbroker.controller.channels.control_requests import ControlRequests
+from kbroker.controller.channels.controller_channel_manager import _Sender
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.machines import partition_state_machine
 from kbroker.controller.machines.controller_context import ControllerContext, ReplicaState
 from kbroker.controller.machines.request_batch import RequestBatch
-from kbroker.controller.state_changes import StateChanges
-from kbroker.controller.topic_changes import TopicChanges
-from kbroker.controller.topic_deletions import TopicDeletions
 from kbroker.errors import ErrorCode
 from kbroker.log.log_manager import LogManager
 from kbroker.model import LeaderAndIsr
 from kbroker.replication.leadership import Leadership
 from kbroker.zk import zk_paths
-from kbroker.zk.embedded_tree import TreeSession
+from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.tree import Op
 from kbroker.zk.zk_utils import ZkUtils
 from kbroker.zk.zk_watchers import ChangeNotificationWatcher

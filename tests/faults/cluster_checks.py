@@ -10,7 +10,7 @@ from uuid import UUID
 from kbroker.log.format import MOVED_DIRECTORY_SUFFIXES
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.zk import zk_paths
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 from tests.faults.cluster_model import ClusterModel
 from tests.faults.cluster_process import LOG_DIRS, BrokerProcess, SimulatedDisk

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kbroker.controller.config_admin import AlterableConfig, AlterConfigsResource
+from kbroker.controller.admin.config_admin import AlterableConfig, AlterConfigsResource
 from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.controller.machines.isr_change import AlterPartition
 from kbroker.errors import ErrorCode, KafkaError
@@ -18,8 +18,8 @@ from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.replication.partition import Partition
 from kbroker.zk import zk_paths
-from kbroker.zk.admin_znodes import encode_preferred_election, encode_reassignment
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.nodes.admin_znodes import encode_preferred_election, encode_reassignment
 from kbroker.zk.tree import NodeExistsError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.replication_cluster import batch

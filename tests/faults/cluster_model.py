@@ -13,14 +13,14 @@ from typing import NamedTuple
 from uuid import UUID
 from zlib import crc32
 
-from kbroker.controller.control_requests import UNKNOWN_BROKER_EPOCH
-from kbroker.controller.controller_channel_manager import ControlResponse
+from kbroker.controller.channels.control_requests import UNKNOWN_BROKER_EPOCH
+from kbroker.controller.channels.controller_channel_manager import ControlResponse
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.zk import zk_paths
-from kbroker.zk.data_tree import DataTree
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.data_tree import DataTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import CheckOp, CreateOp, DeleteOp, Op, OpResult, SessionState, SetOp
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 from tests.faults.cluster_process import BrokerProcess

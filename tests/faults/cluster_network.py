@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from kbroker.controller.controller_channel_manager import ControlResponse
+from kbroker.controller.channels.controller_channel_manager import ControlResponse
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import Broker, TopicPartition
 from tests.fakes.virtual_loop import VirtualLoop, nobody

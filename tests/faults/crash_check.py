@@ -27,8 +27,8 @@ from kbroker.record.record_batch import (
     read_control,
     records,
 )
+from kbroker.zk.embedded.tree_journal import CorruptTreeError
 from kbroker.zk.tree import TreeError
-from kbroker.zk.tree_journal import CorruptTreeError
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.virtual_time import VirtualTime
 from tests.faults.crash_model import PartitionPromise, Promises, split

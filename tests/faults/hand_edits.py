@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from uuid import uuid4
 
-from kbroker.controller import controller_channel_manager, kafka_controller
+from kbroker.controller import kafka_controller
+from kbroker.controller.channels import controller_channel_manager
 from kbroker.model import ReplicaAssignment
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest

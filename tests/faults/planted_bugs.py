@@ -21,7 +21,7 @@ from kbroker.log.recovery import log_loader
 from kbroker.log.recovery.log_loader import LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles
 from kbroker.replication.group_commit import GroupCommit
-from kbroker.zk.tree_journal import TreeJournal
+from kbroker.zk.embedded.tree_journal import TreeJournal
 from tests.fakes.recording_file_system import RecordingFileSystem
 
 Mistake = Callable[[], AbstractContextManager[Any]]

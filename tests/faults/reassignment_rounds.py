@@ -16,7 +16,7 @@ import random
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from kbroker.controller import reassignments
+from kbroker.controller.active import reassignments
 from kbroker.controller.machines.controller_context import ControllerContext
 from kbroker.controller.machines.election_request import (
     AutoPreferredReplicaLeaderElection,
@@ -31,7 +31,7 @@ from kbroker.controller.machines.reassignment import (
 )
 from kbroker.errors import KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition
-from kbroker.zk.admin_znodes import encode_reassignment
+from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_paths import REASSIGN_PARTITIONS, TopicAssignment
 from tests.fakes.following_broker import FollowingCluster

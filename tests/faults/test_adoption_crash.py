@@ -8,9 +8,9 @@ from random import Random
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
-from kbroker.server.tree_files import TreeDirectory
+from kbroker.server.tree.tree_files import TreeDirectory
 from kbroker.zk import zk_paths
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.virtual_time import VirtualTime

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from kbroker.controller import controller_channel_manager, kafka_controller
+from kbroker.controller import kafka_controller
+from kbroker.controller.channels import controller_channel_manager
 from tests.faults.hand_edits import hunt
 
 

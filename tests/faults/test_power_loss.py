@@ -12,8 +12,8 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_directory import open_log_directory
 from kbroker.log.log_manager import LogManager
-from kbroker.server.tree_files import TreeDirectory
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import CreateOp
 from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch
 from tests.fakes.recording_file_system import RecordingFileSystem

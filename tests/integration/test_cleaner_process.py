@@ -21,8 +21,8 @@ from kbroker.log.cleaner.cleaning_job import (
 )
 from kbroker.log.file_system import RealFileSystem
 from kbroker.record.record_batch import Record, build
-from kbroker.server.cleaner_threads import CleanerThreads, CleanerWorker
-from kbroker.server.cleaner_workers import ProcessWorker, ThreadWorker
+from kbroker.server.background.cleaner_threads import CleanerThreads, CleanerWorker
+from kbroker.server.background.cleaner_workers import ProcessWorker, ThreadWorker
 from tests.fakes.log_maker import NOW_MS, open_log
 
 KINDS = {"process": ProcessWorker, "thread": lambda: ThreadWorker(RealFileSystem())}

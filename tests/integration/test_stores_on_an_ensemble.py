@@ -12,12 +12,14 @@ import pytest
 from compat_tests.apache_kafka import NotAvailableError
 from compat_tests.zookeeper_servers import zookeeper_servers
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from kbroker.zk.admin_znodes import encode_reassignment
-from kbroker.zk.broker_sequence import generate_broker_id
-from kbroker.zk.embedded_tree import EmbeddedTree
-from kbroker.zk.entity_configs import ZkEntityConfigs
-from kbroker.zk.kazoo_tree import open_kazoo_tree
-from kbroker.zk.producer_id_blocks import ProducerIdBlocks
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.ensemble.kazoo_tree import open_kazoo_tree
+from kbroker.zk.nodes.admin_znodes import encode_reassignment
+from kbroker.zk.nodes.broker_sequence import generate_broker_id
+from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
+from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
+from kbroker.zk.nodes.zk_admin_requests import ZkAdminRequests
+from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import (
     BadVersionError,
     NodeExistsError,
@@ -27,8 +29,6 @@ from kbroker.zk.tree import (
     TreeError,
 )
 from kbroker.zk.tree_copy import read_tree
-from kbroker.zk.zk_admin_requests import ZkAdminRequests
-from kbroker.zk.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 from tests.fakes.memory_tree_files import FixedClock

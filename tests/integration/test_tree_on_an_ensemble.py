@@ -14,8 +14,8 @@ import pytest
 from compat_tests.apache_kafka import NotAvailableError
 from compat_tests.tcp_proxy import TO_CLIENT, TO_SERVER
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
-from kbroker.zk.kazoo_connection import KazooConnection
-from kbroker.zk.kazoo_tree import EnsembleUnreachableError, KazooTree, open_kazoo_tree
+from kbroker.zk.ensemble.kazoo_connection import KazooConnection
+from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, KazooTree, open_kazoo_tree
 from kbroker.zk.tree import (
     BadVersionError,
     CheckOp,

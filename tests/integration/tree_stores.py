@@ -12,8 +12,8 @@ from typing import Protocol
 
 from compat_tests.tcp_proxy import TcpProxy
 from compat_tests.zookeeper_servers import ZooKeeperServers
-from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
-from kbroker.zk.kazoo_tree import KazooTree, open_kazoo_tree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.ensemble.kazoo_tree import KazooTree, open_kazoo_tree
 from kbroker.zk.tree import SessionState, Tree
 from tests.fakes.memory_tree_files import FixedClock
 

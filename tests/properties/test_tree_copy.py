@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbroker.zk import tree_copy
-from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
 from tests.fakes.memory_tree_files import FixedClock
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.embedded.tree_journal import CorruptTreeError, decode_entries, decode_snapshot
 from kbroker.zk.tree import TreeError
-from kbroker.zk.tree_journal import CorruptTreeError, decode_entries, decode_snapshot
 from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles
 
 Step = tuple[str, str, bytes | None]
@@ -142,7 +142,7 @@ def test_a_journal_damaged_in_the_middle_is_kept_and_its_head_applied() -> None:
 
 WRITER = """
 import asyncio, os, sys
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.disk_tree_files import DiskTreeFiles
 from tests.fakes.memory_tree_files import FixedClock
 

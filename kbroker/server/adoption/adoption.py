@@ -35,7 +35,7 @@ from kbroker.server.adoption.kraft_metadata import (
 )
 from kbroker.server.adoption.plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
 from kbroker.server.adoption.sentence import proposal, report
-from kbroker.server.broker_identity import new_cluster_id
+from kbroker.server.tree.broker_identity import new_cluster_id
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
 from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, TopicAssignment

@@ -14,7 +14,7 @@ from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import parse_directory_name
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.zk import zk_paths
-from kbroker.zk.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
+from kbroker.zk.embedded.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
 from kbroker.zk.zk_utils import ZkUtils
 
 TREE_FILES = tuple(f"kbroker-{name}" for name in (JOURNAL_NAME, SNAPSHOT_NAME))

@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
 from kbroker.config.topic_config import topic_config_key
-from kbroker.controller.internal_topics import new_topic
+from kbroker.controller.admin.internal_topics import new_topic
 from kbroker.errors import ConfigError
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.log.log_directory import LogDirectoryError

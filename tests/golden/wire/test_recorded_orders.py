@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kbroker.config.replication_config import ReplicationConfig
-from kbroker.controller.control_requests import ControlRequests
+from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import decode, encode

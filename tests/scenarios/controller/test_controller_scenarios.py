@@ -20,7 +20,7 @@ import pytest
 from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.model import EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
-from kbroker.zk.zk_notifications import ZkNotifications
+from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import ControllerCluster
 

@@ -12,15 +12,15 @@ from dataclasses import replace
 from uuid import UUID
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.config_admin import ConfigAdmin
+from kbroker.controller.admin.config_admin import ConfigAdmin
+from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.controller.machines.reassignment import AlterPartitionReassignments
-from kbroker.controller.topic_admin import TopicAdmin
 from kbroker.model import EndPoint, TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from kbroker.zk.producer_id_blocks import ProducerIdBlocks
+from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.zk_paths import decode_uuid
 from tests.fakes.controller_cluster import FakeBroker
 from tests.fakes.following_broker import FollowingBroker, FollowingCluster

@@ -10,7 +10,8 @@ from functools import cache
 
 import pytest
 
-from kbroker.controller import new_topics, reassignments, topic_admin
+from kbroker.controller.active import reassignments
+from kbroker.controller.admin import new_topics, topic_admin
 from kbroker.model import TopicPartition
 from tests.fakes.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (

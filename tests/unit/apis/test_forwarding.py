@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.controller.forwarding_manager import SHOWN_TIMEOUT_MS
+from kbroker.controller.channels.forwarding_manager import SHOWN_TIMEOUT_MS
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest

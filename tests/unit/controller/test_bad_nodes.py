@@ -13,8 +13,8 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from kbroker.zk.broker_sequence import generate_broker_id
-from kbroker.zk.embedded_tree import TreeSession
+from kbroker.zk.embedded.embedded_tree import TreeSession
+from kbroker.zk.nodes.broker_sequence import generate_broker_id
 from kbroker.zk.tree import NodeExistsError
 from tests.fakes.controller_cluster import ControllerCluster
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from kbroker.controller import kafka_controller
-from kbroker.controller.controller_responses import event_of_response
+from kbroker.controller.channels.controller_responses import event_of_response
 from kbroker.controller.machines import events
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kbroker.controller.forwarding_manager import ForwardingManager
+from kbroker.controller.channels.forwarding_manager import ForwardingManager
+from kbroker.controller.channels.node_to_controller_channel import PeerClient, Question
 from kbroker.controller.metadata_waiter import MetadataWaiter
-from kbroker.controller.node_to_controller_channel import PeerClient, Question
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.codec import encode
 from kbroker.protocol.header import RequestHeader, encode_response_header

@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.controller import log_dir_events
 from kbroker.controller.log_dir_events import LogDirEvents
-from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
-from kbroker.zk.zk_notifications import ZkNotifications
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
 

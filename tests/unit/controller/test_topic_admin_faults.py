@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.new_topics import TopicResult
+from kbroker.controller.admin.new_topics import TopicResult
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -271,7 +271,7 @@ def test_a_default_of_several_replicas_is_told_to_the_operator_once(
 def test_a_topic_that_does_not_fit_into_a_node_is_refused_and_not_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kbroker.zk.embedded_tree.MAX_NODE_BYTES", 4000)
+    monkeypatch.setattr("kbroker.zk.embedded.embedded_tree.MAX_NODE_BYTES", 4000)
 
     async def scenario(cluster: ControllerCluster) -> None:
         broker = cluster.brokers[0]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from kbroker.model import ReplicaAssignment
 from kbroker.zk import zk_paths
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock

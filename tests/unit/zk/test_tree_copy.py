@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kbroker.zk import copy_mark, tree_copy, zk_paths
-from kbroker.zk.broker_sequence import generate_broker_id
 from kbroker.zk.copy_mark import UNFINISHED_COPY
-from kbroker.zk.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
+from kbroker.zk.nodes.broker_sequence import generate_broker_id
 from kbroker.zk.tree import Op, OpResult, TreeError, TreeUnavailableError
 from kbroker.zk.tree_copy import CopyRefusedError
 from kbroker.zk.zk_utils import ZkUtils
@@ -239,7 +239,7 @@ def test_a_mark_that_says_nothing_is_named() -> None:
 def test_a_node_that_the_target_does_not_take_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(source: TreeSession, target: TreeSession) -> None:
         await source.create("/brokers/topics/big", b"x" * 5000)
-        monkeypatch.setattr("kbroker.zk.embedded_tree.MAX_NODE_BYTES", 4000)
+        monkeypatch.setattr("kbroker.zk.embedded.embedded_tree.MAX_NODE_BYTES", 4000)
         with pytest.raises(CopyRefusedError, match=r"/brokers/topics/big \(5000 bytes\)"):
             await copy(source, target)
         assert await copy_mark.is_unfinished(target)

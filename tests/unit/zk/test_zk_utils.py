@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import NodeExistsError, Op
 from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment, decode_uuid
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils

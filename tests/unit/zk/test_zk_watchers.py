@@ -9,7 +9,7 @@ import random
 import pytest
 
 from kbroker.zk import zk_paths, zk_watchers
-from kbroker.zk.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import SessionState, TreeUnavailableError, Watch
 from kbroker.zk.zk_watchers import CHANGE_EXPIRATION_MS, ChangeNotificationWatcher
 from tests.fakes.memory_tree_files import FixedClock

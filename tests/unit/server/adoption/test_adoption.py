@@ -21,9 +21,9 @@ from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionNeededError, AdoptionWish
 from kbroker.zk import zk_paths
-from kbroker.zk.embedded_tree import EmbeddedTree
-from kbroker.zk.entity_configs import ZkEntityConfigs
-from kbroker.zk.producer_id_blocks import ProducerIdBlocks
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
+from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock, MemoryTreeFiles

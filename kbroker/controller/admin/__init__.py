@@ -1,0 +1,1 @@
+"""What any broker does with wishes of clients: topics, settings, producer ids."""

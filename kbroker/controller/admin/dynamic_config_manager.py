@@ -1,0 +1,172 @@
+"""DynamicConfigManager: the listening side of dynamic settings. Keeps the overrides of topics this
+broker works with, and calls the handler of an entity type whenever one of its entities changed.
+
+Law: a handler gets all overrides of the entity as they are now, never a difference; it is called on
+the event loop, in the order of the changes. A change is applied once it can be read, however long
+the tree stays away; after the loss of a session everything is read again, as notifications may be
+gone by then. Overrides that cannot be read leave in force what was known before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from kbroker.clock import Clock
+from kbroker.errors import ConfigError
+from kbroker.model import TopicPartition
+from kbroker.zk import zk_paths
+from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
+from kbroker.zk.tree import SessionState, TreeUnavailableError
+from kbroker.zk.zk_utils import ZkUtils
+from kbroker.zk.zk_watchers import RETRY_BACKOFF_S, ChangeNotificationWatcher
+
+log = logging.getLogger(__name__)
+
+ConfigHandler = Callable[[str, Mapping[str, str]], None]  # (entity name, its overrides)
+
+
+class DynamicConfigManager:
+    """One per broker. Owned by the event loop.
+
+    Entity types are `zk_paths.TOPIC_CONFIGS`, `BROKER_CONFIGS`, `CLIENT_CONFIGS`, `USER_CONFIGS`,
+    `IP_CONFIGS`; the name of the cluster's default entity is `zk_paths.DEFAULT_ENTITY`.
+    """
+
+    def __init__(self, zk: ZkUtils, clock: Clock) -> None:
+        self._tree = zk.tree
+        self._stored = ZkEntityConfigs(zk)
+        self._session_id = zk.tree.session_id
+        self._is_stale = False  # everything has to be read again
+        self._handlers: dict[str, list[ConfigHandler]] = {}
+        self._topics: dict[str, dict[str, str]] = {}
+        self._reading = asyncio.Lock()  # one that began earlier must not end later
+        self._watcher = ChangeNotificationWatcher(
+            zk.tree, zk_paths.CONFIG_CHANGES, self._on_notification, clock
+        )
+        self._changed: deque[str] = deque()
+        self._arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def add_handler(self, entity_type: str, handler: ConfigHandler) -> None:
+        """Call `handler` when an entity of this type changed,
+        and for the brokers' entities once at `start`.
+        """
+        self._handlers.setdefault(entity_type, []).append(handler)
+
+    async def start(self) -> None:
+        """Follow changes.
+
+        Then read the overrides of all topics and brokers, and tell the handlers of the brokers'.
+        """
+        self._session_id = self._tree.session_id
+        self._tree.add_session_listener(self._on_session_state)
+        await self._watcher.start()
+        await self.load_topics(await self._stored.entities(zk_paths.TOPIC_CONFIGS))
+        for entity in await self._stored.entities(zk_paths.BROKER_CONFIGS):
+            await self._tell(zk_paths.BROKER_CONFIGS, entity)
+        self._task = asyncio.create_task(self._run(), name="dynamic settings")
+
+    async def stop(self) -> None:
+        """Follow no longer."""
+        await self._watcher.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def load_topics(self, topics: Iterable[str]) -> None:
+        """Read the overrides of topics that this broker is about to work with."""
+        async with self._reading:
+            found = await self._stored.all_overrides(zk_paths.TOPIC_CONFIGS, list(topics))
+            for topic, overrides in found.items():
+                if overrides:
+                    self._topics[topic] = overrides
+                else:
+                    self._topics.pop(topic, None)
+
+    def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The overrides of a topic as last read; empty for a topic without any."""
+        return self._topics.get(topic, {})
+
+    def forget_topics(self, partitions: Iterable[TopicPartition]) -> None:
+        """The topics of these partitions are deleted."""
+        for topic_partition in partitions:
+            self._topics.pop(topic_partition.topic, None)
+
+    def _on_notification(self, data: bytes | None) -> None:
+        self._changed.append(zk_paths.decode_config_change(data))
+        self._arrived.set()
+
+    def _on_session_state(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED and self._tree.session_id != self._session_id:
+            self._session_id = self._tree.session_id
+            self._is_stale = True
+            self._arrived.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            self._arrived.clear()
+            while self._is_stale or self._changed:
+                try:
+                    await self._apply_next()
+                except TreeUnavailableError as error:
+                    log.warning("changed settings cannot be read now: %r", error)
+                    await asyncio.sleep(RETRY_BACKOFF_S)
+
+    async def _apply_next(self) -> None:
+        """Apply the first change that waits; it goes on waiting when the tree is away."""
+        if self._is_stale:
+            self._is_stale = False
+            try:
+                await self._read_again()
+            except TreeUnavailableError:
+                self._is_stale = True
+                raise
+            return
+        entity_path = self._changed[0]
+        try:
+            await self._apply(*entity_path.split("/", 1))
+        except TreeUnavailableError:
+            raise
+        except Exception:
+            log.exception("settings of %s cannot be applied", entity_path)
+        self._changed.popleft()
+
+    async def _read_again(self) -> None:
+        entities = []
+        for entity_type in self._handlers:
+            if entity_type != zk_paths.TOPIC_CONFIGS:
+                names = await self._stored.entities(entity_type)
+                entities += [f"{entity_type}/{name}" for name in names]
+        named = await self._stored.entities(zk_paths.TOPIC_CONFIGS)
+        before = dict(self._topics)
+        await self.load_topics(dict.fromkeys([*before, *named]))
+        self._changed.extend(entities)
+        self._changed.extend(
+            f"{zk_paths.TOPIC_CONFIGS}/{topic}"
+            for topic in dict.fromkeys([*before, *self._topics])
+            if before.get(topic) != self._topics.get(topic)
+        )
+
+    async def _apply(self, entity_type: str, entity: str) -> None:
+        if entity_type == zk_paths.TOPIC_CONFIGS:
+            await self.load_topics([entity])
+        await self._tell(entity_type, entity)
+
+    async def _tell(self, entity_type: str, entity: str) -> None:
+        handlers = self._handlers.get(entity_type)
+        if not handlers:
+            return
+        overrides = (await self._stored.all_overrides(entity_type, [entity])).get(entity)
+        if overrides is None:
+            return  # reported; what was in force stays so
+        for handler in handlers:
+            try:
+                handler(entity, overrides)
+            except ConfigError as error:
+                # Written by another hand than ours; as in Kafka, no reason not to start.
+                log.error("settings of %s/%s are not taken over: %s", entity_type, entity, error)

@@ -1,0 +1,98 @@
+"""What the answers of brokers to the controller's requests mean, as events of the controller.
+
+As in Kafka, a replica is unusable when its broker answers KAFKA_STORAGE_ERROR, and usable when it
+answers without an error; other codes of a single partition (an order it knows already) say neither.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from kbroker.controller.channels.controller_channel_manager import ControlResponse
+from kbroker.controller.machines import events
+from kbroker.controller.machines.events import Event
+from kbroker.controller.machines.request_batch import ControlRequest
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+
+log = logging.getLogger(__name__)
+
+
+ANSWERS = (events.LeaderAndIsrResponseReceived, events.TopicDeletionStopReplicaResponseReceived)
+
+
+def event_of_response(
+    broker_id: int, request: ControlRequest, response: ControlResponse
+) -> Event | None:
+    """What a controller has to do about an answer; None for nothing."""
+    if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
+        return events.ControllerFenced(request.controller_epoch)
+    if response.error_code != ErrorCode.NONE:
+        # STALE_BROKER_EPOCH: the broker has registered anew, and will be told everything again.
+        kind, code = type(request).__name__, ErrorCode(response.error_code).name
+        log.warning("broker %d refused %s: %s", broker_id, kind, code)
+    if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):
+        return _leader_and_isr_outcome(broker_id, request, response)
+    if isinstance(request, StopReplicaRequest) and isinstance(response, StopReplicaResponse):
+        return _deletion_outcome(broker_id, request, response)
+    return None
+
+
+def _leader_and_isr_outcome(
+    broker_id: int, request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
+) -> Event | None:
+    offline: set[TopicPartition] = set()
+    online: set[TopicPartition] = set()
+    for partition, code in _partition_errors(request, response):
+        if code == ErrorCode.KAFKA_STORAGE_ERROR:
+            offline.add(partition)
+        elif code == ErrorCode.NONE:
+            online.add(partition)
+        else:
+            log.debug("broker %d: %s: %s", broker_id, partition, ErrorCode(code).name)
+    if not offline and not online:
+        return None
+    return events.LeaderAndIsrResponseReceived(
+        broker_id, request.broker_epoch, frozenset(offline), frozenset(online)
+    )
+
+
+def _partition_errors(
+    request: LeaderAndIsrRequest, response: LeaderAndIsrResponse
+) -> Iterator[tuple[TopicPartition, int]]:
+    """Codes by partition: topics have ids from version 5 on, before that partitions have names."""
+    names = {topic.topic_id: topic.topic_name for topic in request.topic_states}
+    for topic in response.topics:
+        name = names.get(topic.topic_id)
+        if name is not None:
+            for answer in topic.partition_errors:
+                yield TopicPartition(name, answer.partition_index), answer.error_code
+    if not response.topics:
+        for answer in response.partition_errors:
+            yield TopicPartition(answer.topic_name, answer.partition_index), answer.error_code
+
+
+def _deletion_outcome(
+    broker_id: int, request: StopReplicaRequest, response: StopReplicaResponse
+) -> Event | None:
+    asked = {
+        TopicPartition(topic.topic_name, state.partition_index)
+        for topic in request.topic_states
+        for state in topic.partition_states
+        if state.delete_partition
+    }
+    if not asked:
+        return None
+    failed = asked
+    if response.error_code == ErrorCode.NONE:
+        failed = {
+            TopicPartition(error.topic_name, error.partition_index)
+            for error in response.partition_errors
+            if error.error_code != ErrorCode.NONE
+        } & asked
+    return events.TopicDeletionStopReplicaResponseReceived(
+        broker_id, request.broker_epoch, frozenset(asked - failed), frozenset(failed)
+    )

@@ -1,0 +1,1 @@
+"""What a running broker does besides answering."""

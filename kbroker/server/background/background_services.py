@@ -1,0 +1,78 @@
+"""What a running broker does besides answering: periodic duties, background writes, cleaning."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.log.cleaner.log_cleaner import LogCleaner
+from kbroker.log.file_system import FileSystem, RealFileSystem
+from kbroker.log.log_manager import LogManager
+from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.server.background.background_work import BackgroundWork
+from kbroker.server.background.background_writer import BackgroundWriter
+from kbroker.server.background.broker_duties import broker_duties
+from kbroker.server.background.cleaner_threads import CleanerThreads, CleanerWorker
+from kbroker.server.background.watchdog import Watchdog
+from kbroker.server.system_clock import SystemClock
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackgroundParts:
+    """What the services work with; `config` gives the settings in force."""
+
+    config: Callable[[], KafkaConfig]
+    logs: LogManager
+    replicas: ReplicaManager
+    file_system: FileSystem
+    clock: SystemClock
+
+
+def start_background_services(parts: BackgroundParts, undo: AsyncExitStack) -> None:
+    """Start all of them; `undo` learns how each is stopped."""
+    writer = BackgroundWriter()
+    parts.logs.write_with(writer.run)
+    undo.push_async_callback(writer.stop)
+    if parts.config().log.log_cleaner_enable:
+        _start_cleaner(parts, writer, undo)
+    work = BackgroundWork(broker_duties(parts.config(), parts.logs, parts.replicas, parts.clock))
+    work.start()
+    undo.callback(work.stop)
+    if _log.isEnabledFor(logging.DEBUG):
+        watchdog = Watchdog()
+        watchdog.start()
+        undo.callback(watchdog.stop)
+
+
+def _start_cleaner(parts: BackgroundParts, writer: BackgroundWriter, undo: AsyncExitStack) -> None:
+    in_process = parts.config().kbroker.kbroker_cleaner == "process"
+    threads = CleanerThreads(partial(_new_cleaner, parts.file_system, in_process=in_process))
+    undo.push_async_callback(threads.stop)
+    cleaner = LogCleaner(
+        parts.logs,
+        lambda: parts.config().log,
+        parts.file_system,
+        (parts.clock, parts.clock),
+        threads,
+        writer.run,
+    )
+    cleaner.start()
+    undo.callback(cleaner.stop)
+
+
+def _new_cleaner(file_system: FileSystem, *, in_process: bool) -> CleanerWorker:
+    from kbroker.server.background import cleaner_workers  # with the first job: start-up cost
+
+    # Another process knows nothing of files that are not the system's.
+    if not isinstance(file_system, RealFileSystem):
+        return cleaner_workers.ThreadWorker(file_system)
+    if in_process:
+        return cleaner_workers.ProcessWorker()
+    # Its own count of open files: a thread must not close what the loop is about to send from.
+    return cleaner_workers.ThreadWorker(type(file_system)())

@@ -1,0 +1,55 @@
+"""The periodic duties of a broker, with the settings that say how often each is due."""
+
+from __future__ import annotations
+
+from kbroker.clock import Clock
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.log.log_manager import LogManager
+from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.server.background.background_work import Duty
+
+
+def broker_duties(
+    config: KafkaConfig, logs: LogManager, replicas: ReplicaManager, clock: Clock
+) -> list[Duty]:
+    """What has to be done again and again while the broker runs."""
+    log, replication = config.log, config.replication
+    initial_ms = log.log_initial_task_delay_ms
+    return [
+        Duty(
+            "high watermark checkpoint",
+            replication.replica_high_watermark_checkpoint_interval_ms,
+            replicas.checkpoint_high_watermarks,
+        ),
+        Duty("data directory check", 1_000, logs.look_after_directories),
+        Duty(
+            "in-sync replica check",
+            replication.replica_lag_time_max_ms / 2,
+            replicas.maybe_shrink_isr,
+        ),
+        Duty(
+            "retention",
+            log.log_retention_check_interval_ms,
+            lambda: logs.cleanup(clock.now_ms()),
+            initial_ms,
+        ),
+        Duty(
+            "log flush",
+            # Full segments are synced in any case, so that recovery after a crash need not read
+            # them.
+            min(log.log_flush_scheduler_interval_ms, log.log_flush_offset_checkpoint_interval_ms),
+            lambda: logs.flush_dirty_logs(clock.now_ms()),
+        ),
+        Duty(
+            "recovery point checkpoint",
+            log.log_flush_offset_checkpoint_interval_ms,
+            logs.checkpoint_recovery_points,
+            initial_ms,
+        ),
+        Duty(
+            "log start offset checkpoint",
+            log.log_flush_start_offset_checkpoint_interval_ms,
+            logs.checkpoint_log_start_offsets,
+            initial_ms,
+        ),
+    ]

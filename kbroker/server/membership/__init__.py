@@ -1,0 +1,1 @@
+"""How a broker becomes part of its cluster, is reached there, and leaves."""

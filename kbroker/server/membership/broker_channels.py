@@ -1,0 +1,75 @@
+"""The ways to the brokers of the cluster: a call to this one, a connection to each other one.
+
+Connections go to the listener that brokers use among themselves (`inter.broker.listener.name`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbroker.controller.channels.controller_channel_manager import BrokerChannel
+from kbroker.errors import KafkaError
+from kbroker.model import Broker, EndPoint
+from kbroker.network.broker_client import BrokerClient
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+
+LOCAL_HOST = "127.0.0.1"  # of a listener that is announced under the address a client came by
+PROBE_TIMEOUT_MS = 1_500.0
+
+
+class BrokerChannels:
+    """Opens channels for the controller. Owned by the event loop."""
+
+    def __init__(
+        self, broker_id: int, local: BrokerChannel, listener_name: str, timeout_ms: float
+    ) -> None:
+        """`local` carries out what is for this broker itself; `timeout_ms` bounds one request."""
+        self._broker_id = broker_id
+        self._local = local
+        self._listener_name = listener_name
+        self._timeout_ms = timeout_ms
+
+    def connect(self, broker: Broker) -> BrokerChannel:
+        """The channel to a broker."""
+        if broker.broker_id == self._broker_id:
+            return self._local
+        return self.client(broker)
+
+    def client(self, broker: Broker) -> BrokerClient:
+        """A connection of its own to another broker."""
+        end_point = inter_broker_end_point(broker.end_points, self._listener_name)
+        return BrokerClient(end_point, str(self._broker_id), self._timeout_ms)
+
+
+def inter_broker_end_point(end_points: Iterable[EndPoint], listener_name: str) -> EndPoint:
+    """Where brokers reach a broker; its first listener when it lacks the one they are to use."""
+    known = list(end_points)
+    found = next((e for e in known if e.listener_name == listener_name), known[0])
+    return reachable(found)
+
+
+def reachable(end_point: EndPoint) -> EndPoint:
+    """The end point with a host to connect to."""
+    if end_point.host:
+        return end_point
+    return EndPoint(
+        listener_name=end_point.listener_name,
+        host=LOCAL_HOST,
+        port=end_point.port,
+        security_protocol=end_point.security_protocol,
+    )
+
+
+async def answers(end_point: EndPoint) -> bool:
+    """True when a broker answers there: one that runs, not one whose registration outlived it.
+
+    A process that is stopped but has not ended accepts connections and says nothing.
+    """
+    client = BrokerClient(reachable(end_point), "", PROBE_TIMEOUT_MS)
+    try:
+        await client.send(ApiVersionsRequest())
+    except (OSError, TimeoutError, KafkaError):
+        return False
+    finally:
+        client.close()
+    return True

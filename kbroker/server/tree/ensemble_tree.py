@@ -1,0 +1,67 @@
+"""The tree of a ZooKeeper ensemble (`zookeeper.connect`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kbroker.config.zk_config import ZkConfig
+from kbroker.errors import ConfigError
+from kbroker.server.start_error import StartError
+from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError, open_kazoo_tree
+from kbroker.zk.tree import Tree, TreeUnavailableError
+
+_log = logging.getLogger(__name__)
+
+SILENCE_S = 2.0  # then it is said what is waited for
+
+
+class EnsembleTree:
+    """One broker's session on an ensemble."""
+
+    own_directory: str | None = None
+    is_ensemble = True
+
+    def __init__(self, config: ZkConfig) -> None:
+        self._config = config
+        self._tree: Tree | None = None
+
+    def __str__(self) -> str:
+        return f"ZooKeeper at {self._config.zookeeper_connect}"
+
+    async def open(self) -> Tree:
+        """Connect. Raises ConfigError, and TreeUnavailableError when nobody answers in time."""
+        config = self._config
+        assert config.zookeeper_connect is not None
+        limit_ms = config.zookeeper_connection_timeout_ms
+        if limit_ms is None:
+            limit_ms = config.zookeeper_session_timeout_ms
+        sentence = asyncio.get_running_loop().call_later(
+            SILENCE_S, _log.warning, "waiting up to %g s for %s", limit_ms / 1000, self
+        )
+        try:
+            self._tree = await open_kazoo_tree(
+                config.zookeeper_connect,
+                config.zookeeper_session_timeout_ms,
+                limit_ms,
+                config.zookeeper_max_in_flight_requests,
+            )
+        except ValueError as error:
+            raise ConfigError(f"zookeeper.connect: {error}") from error
+        finally:
+            sentence.cancel()
+        return self._tree
+
+    async def close(self) -> None:
+        """End the session."""
+        if self._tree is not None:
+            await self._tree.close()
+
+    def refusal(self, error: TreeUnavailableError) -> Exception:
+        """The ensemble was there, and went away again."""
+        if isinstance(error, EnsembleUnreachableError):
+            return error
+        return StartError(
+            f"{self} could not be reached during the start (at {error.path}): see that it runs, "
+            "and start again"
+        )

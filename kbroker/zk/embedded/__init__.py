@@ -1,0 +1,1 @@
+"""The tree in this process, with its files."""

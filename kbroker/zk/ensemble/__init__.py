@@ -1,0 +1,1 @@
+"""The tree on a ZooKeeper ensemble; the only place that knows kazoo."""

@@ -1,0 +1,280 @@
+"""A tree of znodes on a ZooKeeper ensemble, through kazoo.
+
+Law: paths are relative to the chroot everywhere above this file. How requests are sent, survive a
+broken connection and a lost session is `kazoo_calls`'; what a lost answer means, `lost_write`'s;
+which watches there are, `kazoo_watches`'.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kbroker.zk.ensemble import kazoo_requests as requests
+from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
+from kbroker.zk.ensemble.kazoo_requests import whole_path
+from kbroker.zk.tree import (
+    ANY_VERSION,
+    CreateOp,
+    DeleteOp,
+    NodeExistsError,
+    NodeTooLargeError,
+    NoNodeError,
+    Op,
+    OpResult,
+    SessionListener,
+    SessionState,
+    SetOp,
+    Stat,
+    TreeError,
+    TreeUnavailableError,
+    Watch,
+)
+
+DEFAULT_MAX_IN_FLIGHT = 10
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class EnsembleUnreachableError(TreeUnavailableError):
+    """No server of the ensemble answered in time. The message is for people."""
+
+    def __init__(self, connect: str, waited_ms: int, complaint: str) -> None:
+        super().__init__("/")
+        why = f" ({complaint})" if complaint else ""
+        self.args = (
+            f"no connection to ZooKeeper at {connect} within {waited_ms} ms{why}: "
+            "check zookeeper.connect and whether the ensemble runs, or give it longer with "
+            "zookeeper.connection.timeout.ms",
+        )
+
+
+async def open_kazoo_tree(
+    connect: str,
+    session_timeout_ms: int,
+    connection_timeout_ms: int | None = None,
+    max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+) -> KazooTree:
+    """Connect to the ensemble at `connect` (host:port,host:port/chroot) and open a session.
+
+    The chroot is made when it is missing. `connection_timeout_ms` falls back to the session's.
+    Raises EnsembleUnreachableError, and ValueError for a connect string that is none.
+    """
+    hosts, chroot = parse_connect(connect)
+    tree = KazooTree(hosts, chroot, session_timeout_ms, max_in_flight)
+    waited_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
+    try:
+        async with asyncio.timeout(waited_ms / 1000):
+            await tree.open()
+    except (TimeoutError, TreeUnavailableError):
+        complaint = tree.last_complaint
+        await tree.close()
+        raise EnsembleUnreachableError(connect, waited_ms, complaint) from None
+    except BaseException:
+        await tree.close()
+        raise
+    return tree
+
+
+def parse_connect(connect: str) -> tuple[str, str]:
+    """Servers, and chroot ("" or beginning with a slash). Raises ValueError."""
+    hosts, slash, rest = connect.partition("/")
+    chroot = (slash + rest).rstrip("/")
+    for host in hosts.split(","):
+        name, _, port = host.strip().rpartition(":")
+        if port and not (name and port.isdecimal() and 0 < int(port) < 65536) and ":" in host:
+            raise ValueError(f"{connect!r} names no servers as host:port,host:port/chroot: {host}")
+        if not host.strip():
+            raise ValueError(f"{connect!r} names no servers as host:port,host:port/chroot")
+    if "//" in chroot or any(part in {".", ".."} for part in chroot.split("/")):
+        raise ValueError(f"{connect!r} has a chroot that is no path: {chroot}")
+    return hosts, chroot
+
+
+class KazooTree:
+    """One broker's sessions on an ensemble, one after the other; fulfils `Tree`.
+
+    Owned by the event loop. Made by `open_kazoo_tree`.
+    """
+
+    def __init__(
+        self, hosts: str, chroot: str, session_timeout_ms: int, max_in_flight: int
+    ) -> None:
+        self._chroot = chroot
+        self._close_timeout_s = min(_CLOSE_TIMEOUT_S, session_timeout_ms / 1000)
+        self._max_in_flight = max_in_flight
+        self._calls = KazooCalls(hosts, session_timeout_ms, max_in_flight)
+
+    async def open(self) -> None:
+        """Connect, and make the chroot. Raises TreeUnavailableError."""
+        connected = asyncio.Event()
+        self._calls.listeners.append(lambda _: connected.set())
+        self._calls.start()
+        await connected.wait()
+        self._calls.listeners.clear()
+        if self._chroot and await self.exists(self._chroot) is None:
+            with suppress(NodeExistsError):
+                await self.create(self._chroot, make_parents=True)
+        self._calls.chroot = self._chroot
+
+    @property
+    def session_id(self) -> int:
+        """Owner of the ephemeral nodes made through this session; another one after LOST."""
+        return self._calls.session_id
+
+    @property
+    def state(self) -> SessionState:
+        """How the session stands now."""
+        return self._calls.state
+
+    @property
+    def last_complaint(self) -> str:
+        """Why there is no connection, as far as known."""
+        return self._calls.last_complaint
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes | None, Stat]:
+        """Data and stat; raises NoNodeError."""
+        found: tuple[bytes | None, Stat] = await self._calls.ask(self._get_call(path, watch))
+        return found
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """Stat, or None."""
+        whole = whole_path(self._calls.chroot, path)
+
+        def parse(answer: Any) -> Stat | None:
+            if watch is not None:
+                self._calls.watches.add_data(whole, watch, exists=answer is not None)
+            return None if answer is None else requests.stat_of(answer)
+
+        request = requests.exists_request(whole, watched=watch is not None)
+        stat: Stat | None = await self._calls.ask(self._calls.read(path, request, parse))
+        return stat
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """Names of the children, sorted; raises NoNodeError."""
+        whole = whole_path(self._calls.chroot, path)
+
+        def parse(answer: Any) -> list[str]:
+            if watch is not None:
+                self._calls.watches.add_children(whole, watch)
+            return sorted(answer[0])
+
+        request = requests.children_request(whole, watched=watch is not None)
+        names: list[str] = await self._calls.ask(self._calls.read(path, request, parse))
+        return names
+
+    async def create(
+        self,
+        path: str,
+        data: bytes | None = None,
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        make_parents: bool = False,
+    ) -> str:
+        """Create a node and return its path."""
+        op = CreateOp(path, data, ephemeral, sequential)
+        while True:
+            try:
+                made = (await self.multi((op,)))[0]
+                assert isinstance(made, str)
+                return made
+            except NoNodeError:
+                parent = path.rpartition("/")[0]
+                if not make_parents or not parent:
+                    raise
+            with suppress(NodeExistsError):
+                await self.create(parent, make_parents=True)
+
+    async def set(self, path: str, data: bytes | None, version: int = ANY_VERSION) -> Stat:
+        """Replace the data if the node has this version."""
+        stat = (await self.multi((SetOp(path, data, version),)))[0]
+        assert isinstance(stat, Stat)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node."""
+        await self.multi((DeleteOp(path, version),))
+
+    async def multi(self, ops: Sequence[Op]) -> list[OpResult]:
+        """Do all or nothing."""
+        if not ops:
+            return []
+        results: list[OpResult] = await self._calls.ask(self._calls.write(ops))
+        return results
+
+    async def multi_all(
+        self, transactions: Sequence[Sequence[Op]]
+    ) -> list[list[OpResult] | TreeError]:
+        """Do many transactions, each sent without waiting for the one before."""
+        return await self._ask_all([partial(self._calls.write, ops) for ops in transactions])
+
+    async def get_all(
+        self, paths: Sequence[str], watch: Watch | None = None
+    ) -> list[tuple[bytes | None, Stat] | None]:
+        """Data and stat of many nodes, None for one that is not there."""
+        found: list[tuple[bytes | None, Stat] | None] = []
+        for answer in await self._ask_all([partial(self._get_call, p, watch) for p in paths]):
+            if isinstance(answer, TreeError) and not isinstance(answer, NoNodeError):
+                raise answer
+            found.append(None if isinstance(answer, NoNodeError) else answer)
+        return found
+
+    def add_session_listener(self, listener: SessionListener) -> None:
+        """Call `listener` whenever the state of the session changes."""
+        self._calls.listeners.append(listener)
+
+    async def close(self) -> None:
+        """End the session for good; waits a bounded time for the ensemble to hear it."""
+        await self._calls.close(self._close_timeout_s)
+
+    def _get_call(self, path: str, watch: Watch | None) -> Call:
+        whole = whole_path(self._calls.chroot, path)
+
+        def parse(answer: Any) -> tuple[bytes | None, Stat]:
+            if watch is not None:
+                self._calls.watches.add_data(whole, watch, exists=True)
+            return answer[0], requests.stat_of(answer[1])
+
+        return self._calls.read(path, requests.get_request(whole, watched=watch is not None), parse)
+
+    async def _ask_all(self, makers: Sequence[Callable[[], Call]]) -> list[Any]:
+        """Results or errors of many calls, in their order; raises TreeUnavailableError.
+
+        A few more than can be sent are asked for at a time: others get their turn between them.
+        """
+        results: list[Any] = []
+        asked: deque[asyncio.Future[Any]] = deque()
+        try:
+            for make in makers:
+                try:
+                    asked.append(self._calls.ask(make()))
+                except NodeTooLargeError as error:
+                    asked.append(_failed(error))
+                if len(asked) > 2 * self._max_in_flight:
+                    results.append(await _result(asked.popleft()))
+            while asked:
+                results.append(await _result(asked.popleft()))
+        finally:
+            for future in asked:
+                if not future.cancel() and not future.cancelled():
+                    future.exception()  # looked at: what ended the row has been told
+        return results
+
+
+async def _result(future: asyncio.Future[Any]) -> Any:
+    try:
+        return await future
+    except TreeUnavailableError:
+        raise
+    except TreeError as error:
+        return error
+
+
+def _failed(error: TreeError) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    return future

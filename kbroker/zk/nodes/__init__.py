@@ -1,0 +1,1 @@
+"""Single nodes of Kafka's tree and those who read and write them."""

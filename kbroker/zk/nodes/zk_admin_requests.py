@@ -1,0 +1,91 @@
+"""ZkAdminRequests: what people ask of the controller through nodes under /admin (the way of tools
+before KIP-455 and KIP-460, which Kafka 3.9 still takes).
+
+Law: a node that is no request of Kafka's is reported and taken for an empty one; whoever works the
+requests removes it as it removes the others. Changes are fenced by the controller epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kbroker.model import TopicPartition
+from kbroker.zk.nodes.admin_znodes import (
+    decode_preferred_election,
+    decode_reassignment,
+    encode_reassignment,
+)
+from kbroker.zk.tree import CreateOp, NoNodeError, SetOp, Watch
+from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS, ZnodeFormatError
+from kbroker.zk.zk_utils import ZkUtils
+
+
+class ZkAdminRequests:
+    """The requests in the tree. Used on the event loop only."""
+
+    def __init__(self, zk: ZkUtils) -> None:
+        self._zk = zk
+
+    async def reassignment(
+        self, watch: Watch | None = None
+    ) -> dict[TopicPartition, tuple[int, ...]] | None:
+        """The replicas wanted, by partition; None when nobody asks.
+
+        The watch fires when a request comes, goes or changes.
+        """
+        data = await self._read(REASSIGN_PARTITIONS, watch)
+        if data is None:
+            return None
+        try:
+            return decode_reassignment(data)
+        except ZnodeFormatError as error:
+            self._zk.report(error)
+            return {}
+
+    async def set_reassignment(
+        self, reassignment: Mapping[TopicPartition, Sequence[int]], epoch_version: int
+    ) -> None:
+        """Write down what is left to do; the node goes with the last partition.
+
+        Raises ControllerMovedError.
+        """
+        if not reassignment:
+            await self._delete(REASSIGN_PARTITIONS, epoch_version)
+            return
+        data = encode_reassignment(reassignment)
+        try:
+            await self._zk.fenced((SetOp(REASSIGN_PARTITIONS, data),), epoch_version)
+        except NoNodeError:
+            await self._zk.fenced((CreateOp(REASSIGN_PARTITIONS, data),), epoch_version)
+
+    async def preferred_election(
+        self, watch: Watch | None = None
+    ) -> frozenset[TopicPartition] | None:
+        """The partitions to be led by their first replica; None when nobody asks.
+
+        The watch fires when a request comes, goes or changes.
+        """
+        data = await self._read(PREFERRED_REPLICA_ELECTION, watch)
+        if data is None:
+            return None
+        try:
+            return decode_preferred_election(data)
+        except ZnodeFormatError as error:
+            self._zk.report(error)
+            return frozenset()
+
+    async def delete_preferred_election(self, epoch_version: int) -> None:
+        """The election is over. Raises ControllerMovedError."""
+        await self._delete(PREFERRED_REPLICA_ELECTION, epoch_version)
+
+    async def _read(self, path: str, watch: Watch | None) -> bytes | None:
+        if await self._zk.tree.exists(path, watch) is None:
+            return None
+        try:
+            data, _ = await self._zk.tree.get(path)
+        except NoNodeError:
+            return None
+        return data or b""
+
+    async def _delete(self, path: str, epoch_version: int) -> None:
+        await self._zk.delete_all([path], epoch_version)

@@ -1,0 +1,263 @@
+"""Requests reach a broker in order, once, and only in the life they are meant for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kbroker.controller.channels import controller_channel_manager
+from kbroker.controller.channels.controller_channel_manager import (
+    MERGE_ABOVE,
+    ControllerChannelManager,
+    ControlResponse,
+)
+from kbroker.controller.machines.request_batch import ControlRequest
+from kbroker.model import Broker, EndPoint
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+
+
+class Network:
+    """Channels to brokers by host; keeps what arrived, in order, and who closed."""
+
+    def __init__(self) -> None:
+        self.arrived: list[tuple[str, int]] = []
+        self.answered: list[int] = []
+        self.closed: list[str] = []
+        self.errors: list[Exception] = []  # of the next sends
+        self.gate: asyncio.Event | None = None  # answers wait for it
+        self.gate_error: Exception | None = None  # of the first that waits there
+
+    def connect(self, broker: Broker) -> Channel:
+        return Channel(self, broker.end_points[0].host)
+
+    def on_response(self, _broker_id: int, request: ControlRequest, _: ControlResponse) -> None:
+        self.answered.append(number_of(request))
+
+
+class Channel:
+    def __init__(self, network: Network, host: str) -> None:
+        self._network = network
+        self._host = host
+
+    async def send(self, request: ControlRequest) -> ControlResponse:
+        if self._network.errors:
+            raise self._network.errors.pop(0)
+        self._network.arrived.append((self._host, number_of(request)))
+        if self._network.gate is not None:
+            await self._network.gate.wait()
+            error, self._network.gate_error = self._network.gate_error, None
+            if error is not None:
+                raise error
+        return UpdateMetadataResponse()
+
+    def close(self) -> None:
+        self._network.closed.append(self._host)
+
+
+def broker(host: str = "a", epoch: int = 1) -> Broker:
+    end_point = EndPoint(listener_name="PLAINTEXT", host=host, port=9092)
+    return Broker(broker_id=1, end_points=(end_point,), epoch=epoch)
+
+
+def request(number: int) -> tuple[int, ControlRequest]:
+    return 1, UpdateMetadataRequest(controller_id=0, controller_epoch=1, broker_epoch=number)
+
+
+def number_of(request: ControlRequest) -> int:
+    return request.broker_epoch
+
+
+async def turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def run(scenario: Callable[[ControllerChannelManager, Network], Awaitable[None]]) -> Network:
+    async def main() -> Network:
+        network = Network()
+        manager = ControllerChannelManager(network.connect, network.on_response)
+        await scenario(manager, network)
+        await manager.stop()
+        return network
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(controller_channel_manager, "RETRY_BACKOFF_S", 0.0)
+    caplog.set_level(logging.CRITICAL)
+
+
+def test_the_next_request_waits_for_the_answer_to_the_one_before() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.gate = asyncio.Event()
+        manager.add_broker(broker())
+        manager.send([request(1), request(2)])
+        await turns()
+        assert network.arrived == [("a", 1)]
+        network.gate.set()
+        await turns()
+
+    network = run(scenario)
+    assert network.arrived == [("a", 1), ("a", 2)]
+    assert network.answered == [1, 2]
+
+
+def test_a_request_that_did_not_get_through_is_sent_again_before_any_later_one() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.errors = [ConnectionResetError(), TimeoutError()]
+        manager.add_broker(broker())
+        manager.send([request(1)])
+        await turns()
+        manager.send([request(2)])
+        await turns()
+
+    assert run(scenario).arrived == [("a", 1), ("a", 2)]
+
+
+def test_what_waits_for_a_broker_out_of_reach_is_merged() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.errors = [ConnectionRefusedError()]
+        manager.add_broker(broker())
+        manager.send(request(number) for number in range(10))
+        await turns()
+
+    assert run(scenario).arrived == [("a", 9)]
+
+
+def test_a_broker_that_does_not_answer_gets_no_endless_queue() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.gate = asyncio.Event()
+        manager.add_broker(broker())
+        for number in range(10 * MERGE_ABOVE):
+            manager.send([request(number)])
+            await asyncio.sleep(0)
+        assert manager.waiting(1) <= MERGE_ABOVE + 1
+        network.gate.set()
+        for _ in range(5):
+            await turns()
+
+    network = run(scenario)
+    numbers = [number for _, number in network.arrived]
+    assert numbers == sorted(set(numbers))  # in order, none twice
+    assert numbers[-1] == 10 * MERGE_ABOVE - 1
+
+
+def test_a_broker_that_registered_anew_gets_nothing_meant_for_its_earlier_life() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.gate = asyncio.Event()
+        manager.add_broker(broker())
+        manager.send([request(1), request(2)])
+        await turns()
+        await manager.set_brokers([broker(epoch=2)])
+        network.gate.set()
+        manager.send([request(3)])
+        await turns()
+
+    network = run(scenario)
+    assert [number for _, number in network.arrived] == [1, 3]
+    assert network.answered == [3]  # the answer to the earlier life counts no more
+    assert network.closed[0] == "a"
+
+
+def test_a_broker_that_moved_gets_what_waits_at_its_new_address() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.gate = asyncio.Event()
+        manager.add_broker(broker())
+        manager.send([request(1), request(2)])
+        await turns()
+        manager.update_broker(broker("b"))
+        network.gate.set()
+        await turns()
+
+    network = run(scenario)
+    assert network.arrived == [("a", 1), ("b", 2)]
+    assert network.closed == ["a", "b"]
+
+
+def test_a_broker_that_only_changed_its_rack_keeps_its_channel() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        manager.add_broker(broker())
+        manager.update_broker(broker())
+        assert network.closed == []
+
+    run(scenario)
+
+
+def test_brokers_that_went_are_sent_nothing() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        await manager.set_brokers([broker()])
+        await manager.set_brokers([])
+        manager.send([request(1)])
+        await turns()
+
+    assert run(scenario).arrived == []
+
+
+def test_a_request_nobody_can_make_sense_of_does_not_hold_up_the_others() -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.errors = [ValueError("planted")]
+        manager.add_broker(broker())
+        manager.send([request(1), request(2)])
+        await turns()
+
+    assert run(scenario).arrived == [("a", 2)]
+
+
+def test_a_failing_broker_is_reported_less_and_less_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        network.errors = [ConnectionRefusedError() for _ in range(9)]
+        manager.add_broker(broker())
+        manager.send([request(1)])
+        await turns()
+        await turns()
+
+    run(scenario)
+    reports = [r.getMessage() for r in caplog.records if "cannot be reached" in r.getMessage()]
+    assert len(reports) == 4  # after 1, 2, 4 and 8 failures
+    assert "broker 1 is reached again" in caplog.text
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_what_is_on_its_way_when_all_begins_anew_is_neither_repeated_nor_told_of(
+    is_cut: bool,
+) -> None:
+    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
+        manager.add_broker(broker())
+        network.gate = asyncio.Event()
+        manager.send([request(1), request(2)])
+        await turns()
+        if is_cut:
+            network.gate_error = ConnectionResetError()
+        manager.begin_anew()
+        manager.send([request(3)])
+        network.gate.set()
+        await turns()
+
+    network = run(scenario)
+    assert [number for _, number in network.arrived] == [1, 3]
+    assert network.answered == [3]
+
+
+def test_a_stop_that_is_cut_short_has_stopped_all_the_same() -> None:
+    async def main() -> set[str]:
+        network = Network()
+        manager = ControllerChannelManager(network.connect, network.on_response)
+        for broker_id in (1, 2):
+            manager.add_broker(Broker(broker_id=broker_id, end_points=broker().end_points))
+        await turns()
+        stop = asyncio.create_task(manager.stop())
+        await asyncio.sleep(0)
+        stop.cancel()
+        await turns()
+        return {task.get_name() for task in asyncio.all_tasks() - {asyncio.current_task()}}
+
+    assert asyncio.run(main()) == set()

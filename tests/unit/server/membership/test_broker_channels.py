@@ -1,0 +1,60 @@
+"""The ways from one broker to the others."""
+
+from __future__ import annotations
+
+import asyncio
+
+from kbroker.controller.channels.controller_channel_manager import ControlResponse
+from kbroker.controller.machines.request_batch import ControlRequest
+from kbroker.model import Broker, EndPoint
+from kbroker.network.broker_client import BrokerClient
+from kbroker.protocol.messages.update_metadata import UpdateMetadataResponse
+from kbroker.server.membership.broker_channels import (
+    BrokerChannels,
+    answers,
+    inter_broker_end_point,
+)
+
+
+class Local:
+    async def send(self, request: ControlRequest) -> ControlResponse:
+        return UpdateMetadataResponse()
+
+
+def end_point(name: str, port: int, host: str = "h") -> EndPoint:
+    return EndPoint(listener_name=name, host=host, port=port)
+
+
+def test_a_broker_calls_itself_and_connects_to_the_others() -> None:
+    async def main() -> None:
+        local = Local()
+        channels = BrokerChannels(1, local, "INTERNAL", 1_000)
+        points = (end_point("CLIENTS", 1), end_point("INTERNAL", 2))
+
+        other = channels.connect(Broker(broker_id=2, end_points=points))
+
+        assert channels.connect(Broker(broker_id=1, end_points=points)) is local
+        assert isinstance(other, BrokerClient)
+        assert other.end_point == end_point("INTERNAL", 2)
+
+    asyncio.run(main())
+
+
+def test_a_broker_without_that_listener_is_reached_on_its_first() -> None:
+    assert inter_broker_end_point([end_point("A", 1), end_point("B", 2)], "C").port == 1
+
+
+def test_a_listener_without_host_is_in_this_process() -> None:
+    assert inter_broker_end_point([end_point("A", 1, host="")], "A").host == "127.0.0.1"
+
+
+def test_nobody_answers_where_nobody_listens() -> None:
+    async def main() -> bool:
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        closes = await answers(end_point("A", port, "127.0.0.1"))
+        server.close()
+        await server.wait_closed()
+        return closes or await answers(end_point("A", port, "127.0.0.1"))
+
+    assert not asyncio.run(main())

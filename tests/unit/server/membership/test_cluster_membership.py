@@ -1,0 +1,236 @@
+"""When a broker that starts may serve clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from kbroker.controller.metadata_waiter import MetadataWaiter
+from kbroker.model import ReplicaAssignment, TopicPartition
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.server.membership import cluster_membership
+from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.start_error import BrokerIdInUseError
+from kbroker.zk import zk_paths
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.zk_paths import TopicAssignment
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.memory_tree_files import FixedClock
+
+OWN, OTHER = 1, 2
+
+
+class Start:
+    """A start of broker 1, told of the cluster by `tell`."""
+
+    def __init__(self) -> None:
+        self.session = EmbeddedTree(FixedClock()).session()
+        self.zk = ZkUtils(self.session, FixedClock())
+        self.metadata = MetadataCache(OWN)
+        self.waiter = MetadataWaiter()
+        self.controller_id = -1
+        self.done: list[str] = []
+        self.held: set[TopicPartition] = set()
+        self.failure: Exception | None = None
+        self.on_startup: Callable[[], None] = lambda: None
+
+    async def begin(self, *topics: str) -> asyncio.Task[None]:
+        await self.zk.create_persistent_paths()
+        for topic in topics:
+            await self.session.create(zk_paths.topic_path(topic), assignment())
+        membership = ClusterMembership(
+            MembershipParts(
+                broker_id=OWN,
+                zk=self.zk,
+                controller=SimpleNamespace(startup=self._startup, controller_id=self.controller_id),  # type: ignore[arg-type]
+                metadata=self.metadata,
+                waiter=self.waiter,
+                register=self._register,
+                holds=self.held.__contains__,
+                failure=lambda: self.failure,
+            )
+        )
+        task = asyncio.create_task(membership.join())
+        await rest()
+        return task
+
+    def tell(self, brokers: tuple[int, ...] = (OWN, OTHER), **leaders: int) -> None:
+        """The leader of partition 0 of each topic; one that has none is on broker 1 alone."""
+        states = [
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=topic,
+                partition_states=[
+                    UpdateMetadataRequest.UpdateMetadataPartitionState(
+                        topic_name=topic,
+                        partition_index=0,
+                        leader=leader,
+                        replicas=[OTHER if leader == OTHER else OWN],
+                    )
+                ],
+            )
+            for topic, leader in leaders.items()
+        ]
+        live = [UpdateMetadataRequest.UpdateMetadataBroker(id=number) for number in brokers]
+        self.metadata.update(
+            UpdateMetadataRequest(controller_epoch=1, topic_states=states, live_brokers=live)
+        )
+        self.waiter.notify()
+
+    async def _register(self) -> None:
+        self.done.append("registered")
+
+    async def _startup(self) -> None:
+        self.done.append("competed")
+        self.on_startup()
+
+
+def assignment(partitions: int = 1) -> bytes:
+    return zk_paths.encode_topic(
+        TopicAssignment(
+            topic_id=UUID(int=7),
+            partitions={n: ReplicaAssignment(replicas=(OWN,)) for n in range(partitions)},
+        )
+    )
+
+
+async def rest() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def run(main: Callable[[Start], Awaitable[Any]]) -> None:
+    async def started() -> None:
+        await main(Start())
+
+    asyncio.run(started())
+
+
+def test_a_broker_serves_when_it_is_told_of_itself_and_of_every_topic() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin("a", "b")
+        assert start.done == ["registered", "competed"]
+
+        start.tell((OTHER,), a=OTHER, b=OTHER)
+        await rest()
+        assert not joining.done()
+        start.tell(a=OTHER)
+        start.tell(b=OTHER)
+
+        await joining
+
+    run(main)
+
+
+def test_it_waits_for_topics_it_has_not_heard_of() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin("a", "b")
+
+        start.tell(a=OTHER)
+        await rest()
+        assert not joining.done()
+        start.tell(b=OTHER)
+
+        await joining
+
+    run(main)
+
+
+def test_topics_that_nobody_will_tell_of_hold_nobody_up() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin()
+        await start.session.create(zk_paths.topic_path("spoilt"), b"{")
+        await start.session.create(zk_paths.topic_path("empty"), assignment(0))
+        await start.session.create(zk_paths.topic_path("going"), assignment())
+        await start.zk.create_delete_topics(["going"])
+
+        start.tell()
+
+        await asyncio.wait_for(joining, 5)
+
+    run(main)
+
+
+def test_it_leads_before_it_serves_what_only_it_can_lead() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin("a")
+
+        start.tell(a=-1)
+        await rest()
+        assert not joining.done()
+        start.tell(a=OWN)
+        await rest()
+        assert not joining.done()
+        start.held.add(TopicPartition("a", 0))
+        start.waiter.notify()
+
+        await joining
+
+    run(main)
+
+
+def test_a_controller_that_is_slow_is_waited_for_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_membership, "SAY_INTERVAL_MS", 1.0)
+
+    async def main(start: Start) -> None:
+        start.controller_id = OTHER
+        joining = await start.begin()
+        while caplog.text.count("the controller, broker 2, is slow: broker 1 waits") < 2:  # noqa: ASYNC110  a log
+            await asyncio.sleep(0.001)
+        start.tell()
+
+        await joining
+
+    run(main)
+
+
+def test_without_a_controller_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(cluster_membership, "SAY_INTERVAL_MS", 1.0)
+
+    async def main(start: Start) -> None:
+        joining = await start.begin()
+        while "there is no controller: broker 1 waits" not in caplog.text:  # noqa: ASYNC110  a log
+            await asyncio.sleep(0.001)
+        start.tell()
+
+        await joining
+
+    run(main)
+
+
+def test_a_session_that_ends_before_the_controller_follows_it_is_registered_for() -> None:
+    async def main(start: Start) -> None:
+        def expire() -> None:
+            start.session.expire()
+            start.session.renew()
+
+        start.on_startup = expire
+        joining = await start.begin()
+        start.tell()
+
+        await joining
+
+        assert start.done == ["registered", "competed", "registered"]
+
+    run(main)
+
+
+def test_what_keeps_the_broker_from_going_on_ends_the_start() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin()
+        start.failure = BrokerIdInUseError("taken")
+        start.waiter.notify()
+
+        with pytest.raises(BrokerIdInUseError, match="taken"):
+            await joining
+
+    run(main)

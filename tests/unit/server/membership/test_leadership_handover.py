@@ -1,0 +1,138 @@
+"""Asking whoever is controller to move leaderships away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kbroker.controller.channels.node_to_controller_channel import Question
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from kbroker.protocol.schema import Message
+from kbroker.server.membership.leadership_handover import LeadershipHandover
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import TreeUnavailableError
+from tests.fakes.memory_tree_files import FixedClock
+
+LEFT = TopicPartition("t", 3)
+
+
+class Controller:
+    """This broker's own; it answers with what it could not move."""
+
+    def __init__(self) -> None:
+        self.is_active = False
+        self.asked: list[tuple[int, int]] = []
+
+    async def controlled_shutdown(self, broker_id: int, epoch: int) -> list[TopicPartition]:
+        self.asked.append((broker_id, epoch))
+        return [LEFT]
+
+
+class Client:
+    def __init__(self, answer: ControlledShutdownResponse) -> None:
+        self.answer = answer
+        self.requests: list[Message] = []
+
+    async def send(
+        self,
+        request: Message,
+        *,
+        timeout_ms: float | None = None,
+        highest_version: int | None = None,
+    ) -> Any:
+        self.requests.append(request)
+        return self.answer
+
+    def close(self) -> None:
+        pass
+
+
+class Way:
+    """To another broker, or (`client` None) to this one, which has become controller meanwhile."""
+
+    def __init__(self, client: Client | None) -> None:
+        self.client = client
+
+    async def ask(self, question: Question, timeout_ms: float) -> Any:
+        return None if self.client is None else await question(self.client, timeout_ms)
+
+
+def run(
+    main: Callable[[LeadershipHandover, Controller, Any], Awaitable[None]],
+    client: Client | None = None,
+) -> None:
+    async def in_place() -> None:
+        controller, session = Controller(), EmbeddedTree(FixedClock()).session()
+        handover = LeadershipHandover(
+            1, lambda: 70, controller, Way(client), session  # type: ignore[arg-type]
+        )  # fmt: skip
+        await main(handover, controller, session)
+
+    asyncio.run(in_place())
+
+
+def test_the_own_controller_is_called() -> None:
+    async def main(handover: LeadershipHandover, controller: Controller, _: Any) -> None:
+        controller.is_active = True
+
+        assert await handover.ask() == [LEFT]
+        assert controller.asked == [(1, 70)]
+
+    run(main, Client(ControlledShutdownResponse()))
+
+
+def test_another_controller_is_sent_the_broker_epoch() -> None:
+    partition = ControlledShutdownResponse.RemainingPartition(topic_name="t", partition_index=3)
+    client = Client(ControlledShutdownResponse(remaining_partitions=[partition]))
+
+    async def main(handover: LeadershipHandover, controller: Controller, _: Any) -> None:
+        assert await handover.ask() == [LEFT]
+        assert controller.asked == []
+
+    run(main, client)
+    assert client.requests == [ControlledShutdownRequest(broker_id=1, broker_epoch=70)]
+
+
+def test_a_broker_that_becomes_controller_meanwhile_asks_itself() -> None:
+    async def main(handover: LeadershipHandover, controller: Controller, _: Any) -> None:
+        assert await handover.ask() == [LEFT]
+        assert controller.asked == [(1, 70)]
+
+    run(main, None)
+
+
+@pytest.mark.parametrize(
+    ("answered", "raised"),
+    [
+        # Kafka's answer of a broker that is not controller, to this request alone.
+        (ErrorCode.STALE_CONTROLLER_EPOCH, ErrorCode.NOT_CONTROLLER),
+        (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_BROKER_EPOCH),
+    ],
+)
+def test_a_refusal_is_no_answer(answered: ErrorCode, raised: ErrorCode) -> None:
+    async def main(handover: LeadershipHandover, _controller: Controller, _: Any) -> None:
+        with pytest.raises(KafkaError) as error:
+            await handover.ask()
+        assert error.value.code is raised
+
+    run(main, Client(ControlledShutdownResponse(error_code=answered)))
+
+
+def test_nobody_is_asked_while_the_tree_cannot_be_reached() -> None:
+    async def main(handover: LeadershipHandover, controller: Controller, session: Any) -> None:
+        controller.is_active = True
+        session.suspend()
+
+        with pytest.raises(TreeUnavailableError):
+            await handover.ask()
+        assert controller.asked == []
+
+    run(main)
