@@ -68,7 +68,9 @@ def export_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
     async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
         return await home.export_to(tree, connect, options)
 
-    move = _run(directory, connect, copy, replace=replace, dry_run=dry_run)
+    move = _run(
+        directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=not dry_run
+    )
     _tell(move, connect, dry_run=dry_run)
     if not dry_run:
         brokers = f"--brokers {move.brokers_below} " if move.brokers_below else ""
@@ -87,7 +89,8 @@ def import_tree(directory: str, connect: str, *, replace: bool, dry_run: bool) -
     async def copy(home: TreeHome, tree: Tree, options: MoveOptions) -> Move:
         return await home.import_from(tree, connect, options)
 
-    move = _run(directory, connect, copy, replace=replace, dry_run=dry_run)
+    # What is copied from is not written, not even at a path that was mistyped.
+    move = _run(directory, connect, copy, replace=replace, dry_run=dry_run, makes_chroot=False)
     _tell(move, directory, dry_run=dry_run)
     if move.partitions_elsewhere:
         say(
@@ -103,6 +106,7 @@ def _run(
     *,
     replace: bool,
     dry_run: bool,
+    makes_chroot: bool,
 ) -> Move:
     from kbroker.log.file_system import RealFileSystem
     from kbroker.server.tree.tree_move import MoveOptions, locked_home
@@ -112,7 +116,7 @@ def _run(
 
     async def main() -> Move:
         with locked_home(RealFileSystem(), directory) as home:
-            tree = await _connect(connect)
+            tree = await _connect(connect, makes_chroot=makes_chroot)
             try:
                 return await copy(home, tree, options)
             finally:
@@ -125,12 +129,14 @@ def _run(
             progress.end()
 
 
-async def _connect(connect: str) -> Tree:
+async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
     from kbroker.zk.ensemble.kazoo_tree import open_kazoo_tree  # kazoo costs 100 ms
     from kbroker.zk.tree import TreeUnavailableError
 
     try:
-        return await open_kazoo_tree(connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS)
+        return await open_kazoo_tree(
+            connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS, makes_chroot=makes_chroot
+        )
     except TreeUnavailableError as error:
         raise CommandError(str(error), EXIT_CANNOT_CONNECT) from error
     except ValueError as error:

@@ -142,7 +142,7 @@ async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
         if progress is not None:
             progress(len(nodes), len(nodes))
         paths = await _children_of(tree, parents)
-    del nodes["/"]
+    nodes.pop("/", None)  # the path in an ensemble may not be there
     broken_off = _broken_off(nodes.pop(UNFINISHED_COPY)) if UNFINISHED_COPY in nodes else None
     return TreeImage(
         nodes=nodes,

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from kazoo.client import KazooClient
 
 from compat_tests.apache_kafka import NotAvailableError
 from compat_tests.conftest import BrokerProcess
@@ -179,3 +180,24 @@ def test_what_cannot_be_moved_is_refused_with_one_sentence(tmp_path: Path, conne
         "--zookeeper: ",
     ]  # fmt: skip
     assert [s in said for s, (_, said) in zip(sentences, outcomes, strict=True)] == [True] * 6
+
+
+def test_a_path_that_was_mistyped_is_not_made(tmp_path: Path, servers: ZooKeeperServers) -> None:
+    broker = BrokerProcess(tmp_path / "data")
+    broker.start()
+    assert broker.stop() == 0
+    path = next(_chroots)
+    mistyped = servers.connect(path)
+
+    imported = move("import", broker.data, mistyped)
+    looked_at = move("export", broker.data, mistyped, "--dry-run")
+
+    assert (imported[0], looked_at[0]) == (1, 0)
+    assert "the source holds no cluster" in imported[1]
+    client = KazooClient(servers.connect())
+    client.start(30)
+    try:
+        assert client.exists(path) is None
+    finally:
+        client.stop()
+        client.close()

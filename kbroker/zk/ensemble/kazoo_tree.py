@@ -57,10 +57,13 @@ async def open_kazoo_tree(
     session_timeout_ms: int,
     connection_timeout_ms: int | None = None,
     max_in_flight: int = DEFAULT_MAX_IN_FLIGHT,
+    *,
+    makes_chroot: bool = True,
 ) -> KazooTree:
     """Connect to the ensemble at `connect` (host:port,host:port/chroot) and open a session.
 
-    The chroot is made when it is missing. `connection_timeout_ms` falls back to the session's.
+    The chroot is made when it is missing, unless nothing is to be written: the tree then has no
+    nodes, not even its root. `connection_timeout_ms` falls back to the session's.
     Raises EnsembleUnreachableError, and ValueError for a connect string that is none.
     """
     hosts, chroot = parse_connect(connect)
@@ -68,7 +71,7 @@ async def open_kazoo_tree(
     waited_ms = session_timeout_ms if connection_timeout_ms is None else connection_timeout_ms
     try:
         async with asyncio.timeout(waited_ms / 1000):
-            await tree.open()
+            await tree.open(makes_chroot=makes_chroot)
     except (TimeoutError, TreeUnavailableError):
         complaint = tree.last_complaint
         await tree.close()
@@ -108,14 +111,14 @@ class KazooTree:
         self._max_in_flight = max_in_flight
         self._calls = KazooCalls(hosts, session_timeout_ms, max_in_flight)
 
-    async def open(self) -> None:
-        """Connect, and make the chroot. Raises TreeUnavailableError."""
+    async def open(self, *, makes_chroot: bool) -> None:
+        """Connect, and make the chroot where wanted. Raises TreeUnavailableError."""
         connected = asyncio.Event()
         self._calls.listeners.append(lambda _: connected.set())
         self._calls.start()
         await connected.wait()
         self._calls.listeners.clear()
-        if self._chroot and await self.exists(self._chroot) is None:
+        if makes_chroot and self._chroot and await self.exists(self._chroot) is None:
             with suppress(NodeExistsError):
                 await self.create(self._chroot, make_parents=True)
         self._calls.chroot = self._chroot
