@@ -7,7 +7,6 @@ Knows nothing of kbroker. Jars are kept in `$KBROKER_TEST_CACHE` (default `~/.ca
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import shutil
 import signal
@@ -16,13 +15,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 NEWEST = "4.3.1"  # KRaft
 ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
 
-_ports_taken = itertools.count()  # a port is not given twice soon: a broker may come back to it
+FIRST_PORT, PORTS = 15_000, 17_000
 
 _POM = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>kbroker</groupId><artifactId>apache-kafka</artifactId><version>1</version>
@@ -93,17 +92,26 @@ def run_tool(
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment, and no connection will be given: it lies below
-    those that the system hands out, and processes that ask at the same time begin apart.
+    """A port that nobody listens on at this moment, and that is given to nobody else soon: it lies
+    below those that the system gives to connections, and all processes of this user take turns.
     """
-    first, count = 15_000, 17_000
-    start = os.getpid() * 131
-    for number in range(count):
-        port = first + (start + number + next(_ports_taken)) % count
-        with socket.socket() as probe, suppress(OSError):
+    with (Path(tempfile.gettempdir()) / f"kbroker-test-ports-{os.getuid()}").open("a+") as turns:
+        fcntl.flock(turns, fcntl.LOCK_EX)
+        turns.seek(0)
+        last = int(turns.read() or 0)
+        port = next(filter(_is_free, (FIRST_PORT + (last + n) % PORTS for n in range(1, PORTS))))
+        turns.truncate(0)
+        turns.write(str(port - FIRST_PORT))
+        return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
             probe.bind(("127.0.0.1", port))
-            return port
-    raise OSError("no port is free")
+        except OSError:
+            return False
+        return True
 
 
 @contextmanager
