@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE
@@ -241,3 +241,22 @@ def _stop_replica(name: str, state: object) -> str:
     assert isinstance(state, StopReplicaRequest.StopReplicaPartitionState)
     delete = " delete" if state.delete_partition else ""
     return f"StopReplica {name} epoch={state.leader_epoch}{delete}"
+
+
+def with_brokers(
+    scenario: Callable[[ControllerCluster], Awaitable[None]],
+    brokers: int,
+    config: KafkaConfig | None = None,
+) -> None:
+    """Run a scenario in a new cluster whose brokers 0, 1, ... have started; 0 is controller."""
+
+    async def main() -> None:
+        cluster = ControllerCluster(config)
+        try:
+            for broker_id in range(brokers):
+                await cluster.start(broker_id)
+            await scenario(cluster)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())

@@ -4,7 +4,6 @@ controller lives, and everything else works.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -16,7 +15,7 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.nodes.broker_sequence import generate_broker_id
 from kbroker.zk.tree import NodeExistsError
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.controller_cluster import ControllerCluster, with_brokers
 
 GOOD_STATE = b'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":3,"isr":[0]}'
 
@@ -24,17 +23,11 @@ GOOD_STATE = b'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":3,"is
 def run(scenario: Callable[[ControllerCluster, TreeSession], Awaitable[None]]) -> None:
     """With two brokers, topic `old`, and a session of somebody with a shell."""
 
-    async def main() -> None:
-        cluster = ControllerCluster()
-        for broker_id in (0, 1):
-            await cluster.start(broker_id)
+    async def main(cluster: ControllerCluster) -> None:
         await create(cluster, "old")
-        try:
-            await scenario(cluster, cluster.tree.session())
-        finally:
-            await cluster.stop()
+        await scenario(cluster, cluster.tree.session())
 
-    asyncio.run(main())
+    with_brokers(main, brokers=2)
 
 
 async def create(cluster: ControllerCluster, name: str) -> None:

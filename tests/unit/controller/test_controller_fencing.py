@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -21,7 +21,7 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopRepli
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker, with_brokers
 
 
 @pytest.fixture(autouse=True)
@@ -31,17 +31,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.CRITICAL)
 
 
-def run(scenario: Callable[[ControllerCluster], Awaitable[None]], brokers: int = 3) -> None:
-    async def main() -> None:
-        cluster = ControllerCluster()
-        try:
-            for broker_id in range(brokers):
-                await cluster.start(broker_id)
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+run = partial(with_brokers, brokers=3)
 
 
 async def create(broker: FakeBroker, name: str, *replicas: int) -> None:

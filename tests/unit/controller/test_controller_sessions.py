@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -18,7 +18,7 @@ from kbroker.zk import zk_paths
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker, with_brokers
 
 
 @pytest.fixture(autouse=True)
@@ -28,17 +28,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.CRITICAL)
 
 
-def run(scenario: Callable[[ControllerCluster], Awaitable[None]], brokers: int = 2) -> None:
-    async def main() -> None:
-        cluster = ControllerCluster()
-        try:
-            for broker_id in range(brokers):
-                await cluster.start(broker_id)
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+run = partial(with_brokers, brokers=2)
 
 
 async def create(broker: FakeBroker, name: str, *replicas: int) -> None:

@@ -4,30 +4,19 @@ the cluster anew.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from functools import partial
 from uuid import UUID
 
 from kbroker.controller.machines import events
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.controller_cluster import ControllerCluster, with_brokers
 
 T0 = TopicPartition("t", 0)
 
 
-def run(scenario: Callable[[ControllerCluster], Awaitable[None]]) -> None:
-    async def main() -> None:
-        cluster = ControllerCluster()
-        try:
-            for broker_id in range(3):
-                await cluster.start(broker_id)
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+run = partial(with_brokers, brokers=3)
 
 
 async def create(cluster: ControllerCluster, *replicas: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -18,19 +18,10 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, TreeUnavailableError, Watch
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.controller_cluster import ControllerCluster, with_brokers
 from tests.fakes.virtual_loop import VirtualLoop
 
-
-def run(scenario: Callable[[ControllerCluster], Awaitable[None]]) -> None:
-    async def main() -> None:
-        cluster = ControllerCluster()
-        try:
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+run = partial(with_brokers, brokers=0)
 
 
 async def create(cluster: ControllerCluster, name: str, partitions: int = 1) -> None:

@@ -4,8 +4,7 @@ others, whatever its earlier life has heard or said.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from functools import partial
 from uuid import UUID
 
 from kbroker.controller.machines import events
@@ -14,23 +13,13 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.controller_cluster import ControllerCluster, with_brokers
 from tests.fakes.replication_cluster import partition_metadata, update_metadata
 
 T0 = TopicPartition("t", 0)
 
 
-def run(scenario: Callable[[ControllerCluster], Awaitable[None]]) -> None:
-    async def main() -> None:
-        cluster = ControllerCluster()
-        try:
-            for broker_id in range(3):
-                await cluster.start(broker_id)
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+run = partial(with_brokers, brokers=3)
 
 
 async def create(cluster: ControllerCluster, name: str, *replicas: int) -> None:

@@ -24,7 +24,7 @@ from kbroker.zk.tree import (
     TreeStorageError,
     TreeUnavailableError,
 )
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker, with_brokers
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 GrowingTopic = CreatePartitionsRequest.CreatePartitionsTopic
@@ -35,18 +35,8 @@ def run(
     brokers: int = 1,
     settings: dict[str, str] | None = None,
 ) -> None:
-    async def main() -> None:
-        cluster = ControllerCluster(
-            KafkaConfig.for_profile("dev", {"num.partitions": "1", **(settings or {})})
-        )
-        for broker_id in range(brokers):
-            await cluster.start(broker_id)
-        try:
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+    config = KafkaConfig.for_profile("dev", {"num.partitions": "1", **(settings or {})})
+    with_brokers(scenario, brokers, config)
 
 
 async def create(broker: FakeBroker, name: str, *, factor: int = 1, **configs: str) -> TopicResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from uuid import UUID
@@ -11,7 +10,7 @@ from kbroker.controller.machines.isr_change import AlterPartition, AlterPartitio
 from kbroker.errors import ErrorCode
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.controller_cluster import ControllerCluster, with_brokers
 
 T0, UNKNOWN = TopicPartition("t", 0), TopicPartition("no-such", 0)
 STATE_PATH = "/brokers/topics/t/partitions/0/state"
@@ -21,20 +20,14 @@ Scenario = Callable[[ControllerCluster], Awaitable[None]]
 def run(scenario: Scenario) -> None:
     """Broker 0 is controller, broker 1 leads t-0 and its only follower, broker 0, is in sync."""
 
-    async def main() -> None:
-        cluster = ControllerCluster()
-        try:
-            await cluster.start(0)
-            await cluster.start(1)
-            partitions = {0: ReplicaAssignment(replicas=(1, 0))}
-            topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-            await cluster.controller.zk.create_topic("t", topic, {})
-            await cluster.settle()
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
+    async def main(cluster: ControllerCluster) -> None:
+        partitions = {0: ReplicaAssignment(replicas=(1, 0))}
+        topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
+        await cluster.controller.zk.create_topic("t", topic, {})
+        await cluster.settle()
+        await scenario(cluster)
 
-    asyncio.run(main())
+    with_brokers(main, brokers=2)
 
 
 def current(cluster: ControllerCluster) -> LeaderAndIsr:

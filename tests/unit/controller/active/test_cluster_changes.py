@@ -20,7 +20,7 @@ from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.tree import NodeTooLargeError
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker, with_brokers
 
 T0 = TopicPartition("t", 0)
 
@@ -35,17 +35,8 @@ def run(
     brokers: int = 2,
     **settings: str,
 ) -> None:
-    async def main() -> None:
-        config = KafkaConfig.for_profile("dev", overrides_of(settings)) if settings else None
-        cluster = ControllerCluster(config)
-        try:
-            for broker_id in range(brokers):
-                await cluster.start(broker_id)
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+    config = KafkaConfig.for_profile("dev", overrides_of(settings)) if settings else None
+    with_brokers(scenario, brokers, config)
 
 
 def overrides_of(settings: dict[str, str]) -> dict[str, str]:
