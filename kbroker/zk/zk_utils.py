@@ -253,14 +253,6 @@ class ZkUtils:
         nodes = await self.tree.get_all([zk_paths.topic_path(name) for name in names])
         return {name for name, node in zip(names, nodes, strict=True) if node is not None}
 
-    async def create_topic(
-        self, topic: str, assignment: TopicAssignment, overrides: Mapping[str, str]
-    ) -> None:
-        """Create a topic. Raises what `create_topics` returns."""
-        (refusal,) = await self.create_topics([NewTopicNodes(topic, assignment, overrides)])
-        if refusal is not None:
-            raise refusal
-
     async def create_topics(self, topics: Sequence[NewTopicNodes]) -> list[TreeError | None]:
         """Create topics with their overrides, each whole or not at all; what refused it, or None.
 

@@ -22,6 +22,7 @@ from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.topic_nodes import create_topic
 from tests.fakes.virtual_time import VirtualTime
 
 LOG_DIRS = ("/a", "/b")
@@ -99,7 +100,7 @@ class CrashStorage:
             topic_id=topic_id,
             partitions={p: ReplicaAssignment(replicas=(BROKER_ID,)) for p in range(partitions)},
         )
-        finish(self.zk.create_topic(name, assignment, {}))
+        finish(create_topic(self.zk, name, assignment, {}))
 
     def mark_for_deletion(self, name: str) -> None:
         if not finish(self.zk.is_marked_for_deletion(name)):

@@ -36,6 +36,7 @@ from kbroker.zk.tree import NodeExistsError
 from kbroker.zk.zk_paths import REASSIGN_PARTITIONS, TopicAssignment
 from tests.fakes.following_broker import FollowingCluster
 from tests.fakes.recording_tree import RecordingTree
+from tests.fakes.topic_nodes import create_topic
 
 BROKERS = (0, 1, 2, 3)
 PARTITIONS = [TopicPartition("t", number) for number in range(4)]
@@ -78,7 +79,7 @@ class Round:
             replicas = ReplicaAssignment(replicas=self.wanted[partition])
             partitions[partition.partition] = replicas
         topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await self.cluster.controller.zk.create_topic("t", topic, {})
+        await create_topic(self.cluster.controller.zk, "t", topic, {})
         await self.cluster.settle()
 
     async def _step(self) -> None:

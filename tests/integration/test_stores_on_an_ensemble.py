@@ -32,6 +32,7 @@ from kbroker.zk.tree_copy import read_tree
 from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.topic_nodes import create_topic
 
 pytestmark = pytest.mark.java
 
@@ -62,13 +63,13 @@ async def live(tree: Tree) -> list[object]:
     epoch, version = await zk.register_controller_and_raise_epoch(1)
     said += [epoch, version, await zk.controller_id()]
 
-    await zk.create_topic("t", assignment(1), {"a": "1"})
-    said.append(await refused(zk.create_topic("t", assignment(2), {}), NodeExistsError))
+    await create_topic(zk, "t", assignment(1), {"a": "1"})
+    said.append(await refused(create_topic(zk, "t", assignment(2), {}), NodeExistsError))
     said.append(await configs.overrides("topics", "t"))
     await tree.create("/config/topics/u", b"left behind")
-    await zk.create_topic("u", assignment(1), {})
+    await create_topic(zk, "u", assignment(1), {})
     large = {"a": "x" * 1_048_001}
-    said.append(await refused(zk.create_topic("v", assignment(1), large), NodeTooLargeError))
+    said.append(await refused(create_topic(zk, "v", assignment(1), large), NodeTooLargeError))
     node = await zk.topic_node("t")
     assert node is not None
     await zk.grow_topic("t", assignment(2), node[1])

@@ -12,6 +12,7 @@ from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.forwarding_cluster import ForwardingCluster, with_cluster
+from tests.fakes.topic_nodes import create_topic
 
 VERSIONS = range(4)
 STOPPING, REPLICAS = 1, (1, 2)
@@ -26,7 +27,7 @@ def with_topic(scenario: Callable[[ForwardingCluster], Awaitable[None]]) -> None
             1: ReplicaAssignment(replicas=REPLICAS[:1]),
         }
         topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await cluster.controller.zk.create_topic("t", topic, {})
+        await create_topic(cluster.controller.zk, "t", topic, {})
         await cluster.settle()
         assert leader_of(cluster, 0) == STOPPING
         await scenario(cluster)

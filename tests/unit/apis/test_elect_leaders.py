@@ -13,6 +13,7 @@ from kbroker.model import ReplicaAssignment
 from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.topic_nodes import create_topic
 
 Row = tuple[str, int, int]
 TopicPartitions = ElectLeadersRequest.TopicPartitions
@@ -24,7 +25,7 @@ async def create(client: AdminClient, name: str, *replicas: tuple[int, ...]) -> 
     """Straight into the tree: topics with several replicas are not made by clients yet."""
     partitions = {i: ReplicaAssignment(replicas=brokers) for i, brokers in enumerate(replicas)}
     assignment = TopicAssignment(topic_id=TOPIC_ID, partitions=partitions)
-    await client.broker.zk.create_topic(name, assignment, {})
+    await create_topic(client.broker.zk, name, assignment, {})
     await client.broker.cluster.settle()
 
 

@@ -11,6 +11,7 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.topic_nodes import create_topic
 
 
 def assignment(*replicas: tuple[int, ...]) -> TopicAssignment:
@@ -41,7 +42,7 @@ def test_a_partition_that_was_added_meanwhile_stays() -> None:
         session = EmbeddedTree(FixedClock()).session()
         zk = ZkUtils(session, FixedClock())
         await zk.create_persistent_paths()
-        await zk.create_topic("t", assignment((1,)), {})
+        await create_topic(zk, "t", assignment((1,)), {})
         _, epoch_version = await zk.controller_epoch()
         racing = ZkUtils(GrowingTree(session, assignment((1,), (2,))), FixedClock())  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ from kbroker.zk.tree import NodeExistsError, Op
 from kbroker.zk.zk_paths import PartitionStateWrite, TopicAssignment, decode_uuid
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.topic_nodes import create_topic
 
 T0 = TopicPartition("t", 0)
 
@@ -78,7 +79,7 @@ def test_one_of_two_becomes_controller_and_the_epoch_rises_by_one() -> None:
 def test_a_controller_that_was_replaced_writes_nothing() -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         _, old_version = await zk.register_controller_and_raise_epoch(1)
-        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
+        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], old_version)
         await zk.delete_controller(old_version)
         await zk.register_controller_and_raise_epoch(2)
@@ -95,7 +96,7 @@ def test_a_controller_that_was_replaced_writes_nothing() -> None:
 def test_states_are_written_only_over_the_expected_version() -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         epoch, version = await zk.register_controller_and_raise_epoch(1)
-        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
+        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
         outcomes = [
             (await zk.write_partition_states([write], epoch, version))[T0]
@@ -117,7 +118,7 @@ def test_deleting_a_topic_leaves_no_node_of_it() -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         epoch, version = await zk.register_controller_and_raise_epoch(1)
         before = [path for path, _, _ in tree.dump()]
-        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
+        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
         await zk.write_partition_states([state_write(1, None)], epoch, version)
         await zk.create_delete_topics(["t"])
@@ -132,7 +133,7 @@ def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
 ) -> None:
     async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
         _, version = await zk.register_controller_and_raise_epoch(1)
-        await zk.create_topic("t", assignment(), {"retention.ms": "1"})
+        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
         await zk.create_partition_paths([T0], version)
         await zk.create_delete_topics(["t"])
         asked: list[Sequence[Op]] = []

@@ -11,6 +11,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.zk_paths import TopicAssignment
 from tests.fakes.controller_cluster import ControllerCluster, with_brokers
+from tests.fakes.topic_nodes import create_topic
 
 T0, UNKNOWN = TopicPartition("t", 0), TopicPartition("no-such", 0)
 STATE_PATH = "/brokers/topics/t/partitions/0/state"
@@ -23,7 +24,7 @@ def run(scenario: Scenario) -> None:
     async def main(cluster: ControllerCluster) -> None:
         partitions = {0: ReplicaAssignment(replicas=(1, 0))}
         topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await cluster.controller.zk.create_topic("t", topic, {})
+        await create_topic(cluster.controller.zk, "t", topic, {})
         await cluster.settle()
         await scenario(cluster)
 

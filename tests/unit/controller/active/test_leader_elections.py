@@ -15,6 +15,7 @@ from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk.nodes.admin_znodes import encode_preferred_election
 from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, TopicAssignment
 from tests.fakes.following_broker import FollowingCluster
+from tests.fakes.topic_nodes import create_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Scenario = Callable[[FollowingCluster], Awaitable[None]]
@@ -31,7 +32,7 @@ def run(scenario: Scenario, leader_balance: LeaderBalanceSettings = NO_LEADER_BA
             await cluster.start(1)
             partitions = {i: ReplicaAssignment(replicas=(1, 0)) for i in range(2)}
             topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-            await cluster.controller.zk.create_topic("t", topic, {})
+            await create_topic(cluster.controller.zk, "t", topic, {})
             await cluster.settle()
             cluster.brokers[1].kill()
             await cluster.settle()

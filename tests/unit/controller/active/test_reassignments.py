@@ -23,6 +23,7 @@ from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.nodes.zk_notifications import ZkNotifications
 from kbroker.zk.zk_paths import REASSIGN_PARTITIONS, TopicAssignment
 from tests.fakes.following_broker import FollowingCluster
+from tests.fakes.topic_nodes import create_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 Scenario = Callable[[FollowingCluster], Awaitable[None]]
@@ -43,7 +44,7 @@ def run(scenario: Scenario, *replicas: tuple[int, ...]) -> None:
                 await cluster.start(broker_id)
             partitions = {i: ReplicaAssignment(replicas=r) for i, r in enumerate(replicas)}
             topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-            await cluster.controller.zk.create_topic("t", topic, {})
+            await create_topic(cluster.controller.zk, "t", topic, {})
             await cluster.settle()
             await scenario(cluster)
         finally:
@@ -451,7 +452,7 @@ def test_a_move_whose_first_leader_came_with_another_replica_ends() -> None:
         topic = TopicAssignment(
             topic_id=UUID(int=8), partitions={0: ReplicaAssignment(replicas=(2,))}
         )
-        await cluster.controller.zk.create_topic("u", topic, {})
+        await create_topic(cluster.controller.zk, "u", topic, {})
         await cluster.settle()
         await ask_by_node(cluster, {TopicPartition("u", 0): (1,)})
 
