@@ -150,6 +150,8 @@ def test_a_broker_that_slept_through_its_session_leads_again(cluster: Cluster, t
 
     cluster.wait_for_leaders(topic, {0: victim, 1: cluster.controller_id()})
     with cluster.wire(victim) as wire:
+        # Others may hear of it before its own order has arrived: clients ask again then.
+        until(lambda: not wire.list_offsets(topic, -1).startswith("6 "), "it leads again")
         assert wire.produce(topic, batch()).startswith("0; base_offset=0;")
         assert wire.fetch(topic, 0).error_code == 0
 
