@@ -151,6 +151,8 @@ def write(bootstrap: str, topic: str, wanted: list[Found], **settings: object) -
     values = {name.replace("_", "."): value for name, value in settings.items()}
     # All in one batch: a small one that compression makes no smaller is sent as it is.
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000, **values})
+    # A topic that is not known yet when flush() begins is sent as its records are sorted in.
+    producer.list_topics(topic, timeout=60)
     failed: list[object] = []
     for record in wanted:
         producer.produce(
