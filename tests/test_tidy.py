@@ -137,6 +137,16 @@ def test_a_handler_file_registers_one_key_and_has_its_message_file(path: Path) -
     assert (ROOT / "kbroker" / "protocol" / "messages" / path.name).exists()
 
 
+@pytest.mark.parametrize("package", ["matplotlib", "numpy", "pandas", "pyarrow", "pyspark"])
+def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(package: str) -> None:
+    homes = [
+        relative(path)
+        for path in MODULES
+        if package in top_level_packages(path) and "pipeline" not in path.parts
+    ]
+    assert not homes
+
+
 def test_no_module_carries_a_name_that_says_nothing() -> None:
     names = {path.stem for path in MODULES}
     assert not names & {"utils", "helpers", "common", "misc"}

@@ -1,0 +1,1 @@
+"""Topics as Parquet files: manifests, staging and publishing, merging, retention, reading."""

@@ -1,0 +1,1 @@
+"""Log directories, archives and clusters held against each other."""

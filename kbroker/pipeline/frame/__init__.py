@@ -1,0 +1,1 @@
+"""What all jobs share: the session, settings, the run of a stream, its progress and report."""

@@ -1,0 +1,45 @@
+"""What one Spark task reads: a stretch of one segment file. Values that can be pickled.
+
+Planning finds whole batches for both ends, so that no batch is read by two tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class AbortedTransaction(NamedTuple):
+    """Offsets, both inclusive, between which batches of a producer were aborted."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int  # of the marker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentTask:
+    """Batches that begin in [start_position, end_position) of a segment, and of them the records in
+    [start_offset, end_offset).
+    """
+
+    directory: str  # of the partition
+    topic: str
+    partition: int
+    segment_base_offset: int
+    start_position: int  # bytes; a batch begins there
+    end_position: int  # bytes, exclusive
+    start_offset: int
+    end_offset: int  # exclusive
+    aborted: tuple[AbortedTransaction, ...] = ()  # those to leave out; empty where all are read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """What is wanted of each record. Times in Unix ms."""
+
+    columns: tuple[str, ...]  # in the order of the result
+    includes_control: bool = False  # markers are rows too
+    min_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None  # inclusive
+    rows_per_batch: int = 8_192

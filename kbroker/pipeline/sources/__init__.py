@@ -1,0 +1,1 @@
+"""Where a job reads from: a cluster, or log directories."""
