@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import Producer
 
 from compat_tests.clients import FIRST_TIMESTAMP_MS, create_topic
-
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """One session for all tests: starting one takes ten seconds."""
-    if shutil.which("java") is None:
-        pytest.skip("no java on PATH (Spark needs Java 17 or 21)")
-    import pyspark
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config(
-            "spark.jars.packages",
-            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
-        )
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
 
 
 def write(bootstrap: str, topic: str, first: int, count: int, partitions: int = 2) -> None:

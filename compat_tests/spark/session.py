@@ -1,0 +1,86 @@
+"""The one Spark session of a test process, with Spark's Kafka connector where it can be had.
+
+Law: imports no kbroker. A test never stops the session; it takes a fresh topic and fresh
+directories, and stops the queries it starts. Java options cannot change once the session runs:
+a test that needs others starts a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NO_JAVA = "no java on PATH: Spark needs Java 17 or 21 (Debian: apt install openjdk-17-jre-headless)"
+NO_CONNECTOR = (
+    "Spark's Kafka connector could not be fetched: it needs a Maven registry "
+    "(spark.jars.packages), or an Ivy cache and a registry that answers for it"
+)
+
+
+def spark_settings(folder: Path) -> dict[str, str]:
+    """Small and quick: two tasks at a time, one gigabyte, no optimising compiler, nothing served."""
+    return {
+        "spark.driver.memory": "1g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": (
+            f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={folder}"
+        ),
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.minBatchesToRetain": "5",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _open(settings: dict[str, str]) -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")  # failures that tests provoke are no news
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The session; skips where Spark cannot run."""
+    if shutil.which("java") is None:
+        pytest.skip(NO_JAVA)
+    pyspark = pytest.importorskip("pyspark", reason="pip install 'kbroker[spark]'")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    settings = spark_settings(folder)
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    try:
+        session = _open({**settings, "spark.jars.packages": connector})
+    except Exception:  # the JVM ends where Ivy cannot resolve; pyspark says so in several ways
+        session = _open(settings)
+    yield session
+    session.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def kafka_connector(spark: Any) -> str:
+    """Skips a test that needs `format("kafka")` where the connector could not be fetched."""
+    try:
+        spark._jvm.Thread.currentThread().getContextClassLoader().loadClass(
+            "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+        )
+    except Exception:
+        pytest.skip(NO_CONNECTOR)
+    return "kafka"

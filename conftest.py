@@ -1,0 +1,51 @@
+"""What holds for every test: where Spark tests run.
+
+A Spark session takes ten seconds and half a gigabyte, so that there is one per run: all tests of a
+folder `spark` share it, in one process. With xdist they are one unit of work, handed out first,
+because it is the longest; all others go file by file as `--dist loadfile` says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest_plugins = ["compat_tests.spark.session"]
+
+SPARK_FOLDER = "spark"
+SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of a folder `spark`; elsewhere the fixture would open a second session."""
+    for item in items:
+        if SPARK_FOLDER in Path(item.nodeid.partition("::")[0]).parts[:-1]:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_S))
+        elif "spark" in getattr(item, "fixturenames", ()):
+            raise pytest.UsageError(
+                f"{item.nodeid} shares the session: move it to a folder `spark`"
+            )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """The scheduler of `--dist loadfile`, with one unit for all that shares the Spark session."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class SparkFirst(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return SPARK_FOLDER if SPARK_FOLDER in Path(file).parts[:-1] else file
+
+        def _assign_work_unit(self, node: Any) -> None:
+            if SPARK_FOLDER in self.workqueue:
+                self.workqueue.move_to_end(SPARK_FOLDER, last=False)
+            super()._assign_work_unit(node)
+
+    return SparkFirst(config, log)
