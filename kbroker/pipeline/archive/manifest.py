@@ -1,0 +1,221 @@
+"""What a manifest says: which files an archive gained and lost at one step, and why. Pure.
+
+An archive is what its manifests say, one after the other; a file that no manifest names is not part
+of it. A manifest is one JSON object, written once and never changed:
+
+    {"checksum": "crc32c:01234567", "content": {...}}
+
+The checksum is that of the bytes of the inner object, as they stand in the file. Offsets named
+`end` are exclusive, `last` inclusive; times are Unix milliseconds, -1 where a record has none.
+
+Law: in a manifest of kind `batch`, rows of its data files plus missing offsets of its holes are the
+length of its ranges, for every partition. So a count is enough to see that nothing is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final, Literal
+
+import msgspec
+from fastcrc.crc32 import iscsi as crc32c
+
+from kbroker.model import TopicPartition
+
+LAYOUT_VERSION: Final = 1
+NO_HOUR: Final = "no-time"  # of records without a time, or with one that no calendar has
+
+ManifestKind = Literal["batch", "merge", "expire", "clean"]
+FileKind = Literal["data", "rejected"]
+
+# Why offsets of a range are in no file.
+TRANSACTION_MARKER: Final = "transaction marker"
+ABORTED: Final = "aborted transaction"
+COMPACTION: Final = "compaction"
+RETENTION: Final = "retention"  # deleted at the source before they were archived
+EXPIRED: Final = "expired"  # deleted from the archive by its own retention
+UNEXPLAINED: Final = "unexplained"
+
+_HOUR = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2})")
+_PATH = re.compile(r"(data|rejected)(/[A-Za-z0-9._-]+)+\.parquet")
+
+
+class ManifestError(Exception):
+    """Bytes that are no manifest; the message is the end of a sentence about the file."""
+
+
+class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One Parquet file: records of one partition and one hour, by rising offset."""
+
+    path: str  # below the archive's directory, with "/"
+    kind: FileKind = "data"
+    topic: str
+    partition: int
+    hour: str  # of the records' time, UTC: "2026-11-21T13", or NO_HOUR
+    first_offset: int
+    last_offset: int
+    rows: int
+    size_bytes: int
+    min_timestamp_ms: int
+    max_timestamp_ms: int
+    checksum: str  # of the file's bytes
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition of all its records."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class RangeEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Offsets [start, end) of a partition that a batch dealt with."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class HoleEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Offsets that are in no file: `missing` of those from first to last, all of them where the
+    stretch is that long.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    missing: int
+    reason: str
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of an archive. `job` and `batch` make a replay recognisable."""
+
+    layout_version: int = LAYOUT_VERSION
+    archive_id: str
+    number: int  # its place in the log, from 0
+    kind: ManifestKind
+    kbroker_version: str
+    written_ms: int
+    job: str
+    batch: int
+    ranges: tuple[RangeEntry, ...] = ()
+    holes: tuple[HoleEntry, ...] = ()
+    added: tuple[FileEntry, ...] = ()
+    removed: tuple[str, ...] = ()  # paths that readers leave from here on
+    deleted: tuple[str, ...] = ()  # removed earlier, now gone from the disk too
+    json_schemas: dict[str, str] = {}  # topic -> Spark DDL of the column `json` of its files
+
+
+class _Version(msgspec.Struct):
+    layout_version: int
+
+
+class _Sealed(msgspec.Struct):
+    checksum: str
+    content: msgspec.Raw
+
+
+def seal(value: msgspec.Struct) -> bytes:
+    """The bytes of a file that holds this value and its checksum."""
+    content = msgspec.json.encode(value)
+    return msgspec.json.encode(_Sealed(checksum=checksum_of(content), content=msgspec.Raw(content)))
+
+
+def unseal(data: bytes) -> bytes:
+    """The JSON object in a sealed file of a layout that is known; ManifestError for others."""
+    try:
+        sealed = msgspec.json.decode(data, type=_Sealed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ManifestError(f"is no manifest, or half of one ({error})") from error
+    content = bytes(sealed.content)
+    if checksum_of(content) != sealed.checksum:
+        raise ManifestError(f"is damaged: its content does not have {sealed.checksum}")
+    try:
+        version = msgspec.json.decode(content, type=_Version).layout_version
+    except msgspec.DecodeError as error:
+        raise ManifestError(f"is no manifest ({error})") from error
+    if version != LAYOUT_VERSION:
+        raise ManifestError(
+            f"has layout version {version}, and this kbroker knows {LAYOUT_VERSION}: "
+            "use the kbroker that wrote it, or a newer one"
+        )
+    return content
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """The bytes of the manifest's file."""
+    return seal(manifest)
+
+
+def decode_manifest(data: bytes) -> Manifest:
+    """A manifest from its file's bytes; ManifestError when they are none."""
+    try:
+        manifest = msgspec.json.decode(unseal(data), type=Manifest)
+    except msgspec.DecodeError as error:
+        raise ManifestError(f"is no manifest ({error})") from error
+    paths = [entry.path for entry in manifest.added]
+    check_paths([*paths, *manifest.removed, *manifest.deleted])
+    return manifest
+
+
+def check_paths(paths: list[str]) -> None:
+    """ManifestError for a path that leads out of the archive: files are deleted by these names."""
+    for path in paths:
+        if not _PATH.fullmatch(path) or ".." in path.split("/"):
+            raise ManifestError(f"names '{path}', which is no file of an archive")
+
+
+def checksum_of(data: bytes) -> str:
+    """CRC-32C as manifests spell it."""
+    return f"crc32c:{crc32c(data):08x}"
+
+
+def file_path(kind: FileKind, topic: str, hour: str, name: str) -> str:
+    """Where a file lives below the archive's directory.
+
+    Folders are not named `key=value`: Spark would make columns of them, which readers of single
+    files do not have, and a topic's name would be read as a number or a date where it looks like
+    one.
+    """
+    matched = _HOUR.fullmatch(hour)
+    folders = f"{matched[1]}/{matched[2]}" if matched else NO_HOUR
+    return f"{kind}/{topic}/{folders}/{name}"
+
+
+def file_name(topic: str, partition: int, first_offset: int, last_offset: int) -> str:
+    """A file's name, which says what is in it."""
+    return f"{topic}-{partition}-{first_offset}-{last_offset}.parquet"
+
+
+def unbalanced_partition(manifest: Manifest) -> str | None:
+    """The first partition whose files and holes do not add up to its ranges, as a sentence's end;
+    None where all do.
+    """
+    expected: Counter[TopicPartition] = Counter()
+    found: Counter[TopicPartition] = Counter()
+    for covered in manifest.ranges:
+        expected[covered.topic_partition] += covered.end_offset - covered.start_offset
+    for entry in manifest.added:
+        if entry.kind == "data":
+            found[entry.topic_partition] += entry.rows
+    for hole in manifest.holes:
+        found[hole.topic_partition] += hole.missing
+    for partition in sorted(expected.keys() | found.keys()):
+        if expected[partition] != found[partition]:
+            return (
+                f"{partition}: ranges of {expected[partition]} offsets, "
+                f"but {found[partition]} of them in files and holes"
+            )
+    return None
