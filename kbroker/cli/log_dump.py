@@ -12,13 +12,7 @@ import click
 from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError
 from kbroker.cli.internal_records import decoder_of
 from kbroker.cli.log_file_rows import UnreadableFileError, kind_of
-from kbroker.cli.log_paths import (
-    DataDirectory,
-    PartitionDirectory,
-    log_directory,
-    partition_directories,
-    storage_errors,
-)
+from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import output_option, say
 from kbroker.cli.row_stream import stream_rows
 from kbroker.cli.segment_rows import (
@@ -30,6 +24,11 @@ from kbroker.cli.segment_rows import (
 )
 from kbroker.log.file_system import FileSystem, RealFileSystem
 from kbroker.log.format import LOG_SUFFIX, file_name, offset_of, parse_directory_name
+from kbroker.log.inspection.log_paths import (
+    DataDirectory,
+    PartitionDirectory,
+    partition_directories,
+)
 from kbroker.log.inspection.partition_files import sort_files
 from kbroker.model import TopicPartition
 

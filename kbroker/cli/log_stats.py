@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError
-from kbroker.cli.log_paths import log_directory, partition_directories, storage_errors
+from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
 from kbroker.log.file_system import RealFileSystem
+from kbroker.log.inspection.log_paths import partition_directories
 from kbroker.log.inspection.partition_stats import LogStats, partition_stats
 
 _COLUMNS = (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from kbroker.cli.connection import EXIT_ITEM_FAILED
-from kbroker.cli.log_paths import DataDirectory, LogPath, log_directory, storage_errors
+from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
 from kbroker.log.file_system import RealFileSystem
@@ -18,6 +18,7 @@ from kbroker.log.inspection.directory_check import (
     check_together,
 )
 from kbroker.log.inspection.finding import Finding, Findings, Severity
+from kbroker.log.inspection.log_paths import DataDirectory, LogPath
 from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals
 
 _COLUMNS = ("severity", "code", "path", "position", "offset", "what", "advice")
