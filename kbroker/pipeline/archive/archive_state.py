@@ -35,6 +35,7 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 
 MARK_NAME: Final = "kbroker-archive.json"  # what makes a directory an archive
 MANIFESTS: Final = "manifests"
+STAGING: Final = "staging"
 SNAPSHOT_EVERY: Final = 100
 
 _HOLES_PER_PARTITION = 1_000  # that are kept with their places; see `bounded_holes`
@@ -76,7 +77,7 @@ class ArchiveState:
     holes: dict[TopicPartition, tuple[HoleEntry, ...]] = field(default_factory=dict)
     jobs: dict[str, int] = field(default_factory=dict)  # job id -> its last batch
     waiting: dict[str, int] = field(default_factory=dict)  # removed file -> when, until deleted
-    json_schemas: dict[str, str] = field(default_factory=dict)  # topic -> Spark DDL
+    json_schemas: dict[str, str] = field(default_factory=dict)  # topic -> Spark's JSON
 
     def topics(self) -> list[str]:
         """Every topic of which something was archived, in order."""

@@ -115,7 +115,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     added: tuple[FileEntry, ...] = ()
     removed: tuple[str, ...] = ()  # paths that readers leave from here on
     deleted: tuple[str, ...] = ()  # removed earlier, now gone from the disk too
-    json_schemas: dict[str, str] = {}  # topic -> Spark DDL of the column `json` of its files
+    json_schemas: dict[str, str] = {}  # topic -> schema of its column `json`, Spark's JSON
 
 
 class _Version(msgspec.Struct):
@@ -173,8 +173,13 @@ def decode_manifest(data: bytes) -> Manifest:
 def check_paths(paths: list[str]) -> None:
     """ManifestError for a path that leads out of the archive: files are deleted by these names."""
     for path in paths:
-        if not _PATH.fullmatch(path) or ".." in path.split("/"):
+        if not is_file_path(path):
             raise ManifestError(f"names '{path}', which is no file of an archive")
+
+
+def is_file_path(path: str) -> bool:
+    """Whether this can be the path of a file of an archive, below its directory."""
+    return _PATH.fullmatch(path) is not None and ".." not in path.split("/")
 
 
 def checksum_of(data: bytes) -> str:

@@ -1,0 +1,53 @@
+"""What an archive asks of a disk beyond what a log does: a rename that never replaces a file."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.pipeline.errors import PipelineError
+
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS)
+
+
+class ArchiveDisk(FileSystem, Protocol):
+    """A disk that archives are written to."""
+
+    def rename_new(self, source: str, target: str) -> None:
+        """Atomic; StorageError with EEXIST where `target` is there already."""
+        ...
+
+
+class RealArchiveDisk(RealFileSystem):
+    """The operating system's files."""
+
+    def rename_new(self, source: str, target: str) -> None:
+        """By a second name: a plain rename would replace what another writer has put there."""
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise StorageError(target, "create", error.errno or 0) from error
+            # A file system without hard links: the archive's lock alone keeps others out.
+            if os.path.exists(target):
+                raise StorageError(target, "create", errno.EEXIST) from error
+            self.rename(source, target)
+            return
+        self.unlink(source)
+
+
+@contextmanager
+def disk_sentences(path: str) -> Iterator[None]:
+    """Trouble of the disk as the sentence that ends a job."""
+    try:
+        yield
+    except StorageError as error:
+        advice = "make room" if error.is_out_of_space else "see to that"
+        raise PipelineError(
+            f"the archive {path} cannot be written: {error}; nothing of this step is part of it: "
+            f"{advice}, and run again"
+        ) from error

@@ -1,0 +1,63 @@
+"""Makes a directory an archive, once."""
+
+from __future__ import annotations
+
+import errno
+from importlib import metadata
+from uuid import uuid4
+
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.pipeline.archive.archive_disk import ArchiveDisk
+from kbroker.pipeline.archive.archive_state import (
+    MANIFESTS,
+    MARK_NAME,
+    STAGING,
+    ArchiveMark,
+    read_mark,
+)
+from kbroker.pipeline.archive.manifest import seal
+from kbroker.pipeline.errors import ExitCode, PipelineError
+
+
+def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
+    """Whose archive a directory is, None where a new one may begin; PipelineError where it may not.
+    Nothing is written.
+    """
+    if not disk.exists(path):
+        return None
+    if not disk.is_directory(path):
+        raise PipelineError(f"{path} is a file: give a directory as archive", ExitCode.USAGE)
+    mark = read_mark(path, disk)
+    if mark is not None:
+        return mark
+    for name in disk.list(path):
+        # What a run leaves that was killed before the archive was made.
+        if name == STAGING or (name == MANIFESTS and not disk.list(f"{path}/{name}")):
+            continue
+        raise PipelineError(
+            f"{path} is no archive and not empty (it has {name}): give an empty or a new directory",
+            ExitCode.USAGE,
+        )
+    return None
+
+
+def claim_directory(path: str, disk: ArchiveDisk, now_ms: int) -> None:
+    """Make a directory an archive, unless it is one."""
+    if check_target(path, disk) is not None:
+        return
+    staging = f"{path}/{STAGING}"
+    disk.make_directory(staging)
+    disk.make_directory(f"{path}/{MANIFESTS}")
+    mark = ArchiveMark(
+        archive_id=str(uuid4()), kbroker_version=metadata.version("kbroker"), created_ms=now_ms
+    )
+    temporary = f"{staging}/{mark.archive_id}.mark"
+    disk.write_bytes(temporary, seal(mark), sync=True)
+    try:
+        disk.rename_new(temporary, f"{path}/{MARK_NAME}")
+    except StorageError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        disk.unlink(temporary)  # another run has just made it one
+    disk.sync_directory(path)
+    disk.sync_directory(path.rpartition("/")[0] or "/")
