@@ -43,7 +43,10 @@ def verify(directories: Sequence[str], deep: bool, strict: bool, quiet: bool, ou
     totals = CheckTotals()
     progress = Progress("verifying")
     options = CheckOptions(
-        is_deep=deep, pause=lambda: time.sleep(_WRITE_PAUSE_S), progress=progress.add
+        is_deep=deep,
+        now_ms=time.time_ns() // 1_000_000,
+        pause=lambda: time.sleep(_WRITE_PAUSE_S),
+        progress=progress.add,
     )
     check_together([path.view for path in paths if isinstance(path, DataDirectory)], findings)
     with storage_errors():

@@ -233,7 +233,7 @@ def test_a_missing_segment_is_found(tmp_path: Path) -> None:
     findings, _ = check(directory)
 
     told = {(f.severity, f.code) for f in findings if "codec-none-0" in f.path and f.severity.value}
-    assert (Severity.ERROR, "gap") in told
+    assert (Severity.ERROR, "segment-missing") in told
     assert (Severity.WARNING, "index-orphan") in told
 
 

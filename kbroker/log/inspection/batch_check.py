@@ -64,13 +64,24 @@ def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[P
         yield Problem("batch-header", f"unknown attribute bits {header.attributes:#06x}")
 
 
-def record_problems(header: BatchHeader, data: bytes | memoryview) -> Iterator[Problem]:
-    """What a walk over the uncompressed records of a batch finds."""
+class Unpacked:
+    """What a walk over the records of a batch saw, as far as it came."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        self.timestamps: list[int] = []  # ms
+
+
+def record_problems(
+    header: BatchHeader, data: bytes | memoryview, unpacked: Unpacked | None = None
+) -> Iterator[Problem]:
+    """What a walk over the uncompressed records of a batch finds; it fills `unpacked`."""
+    unpacked = unpacked or Unpacked()
     try:
         if header.magic == MAGIC:
-            yield from _records_of_batch(header, data)
+            yield from _records_of_batch(header, data, unpacked)
         else:
-            yield from _records_of_message(header, data)
+            yield from _records_of_message(header, data, unpacked)
     except KafkaError as error:
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             yield Problem("batch-too-large", f"its records were not looked at: {error.message}")
@@ -78,11 +89,15 @@ def record_problems(header: BatchHeader, data: bytes | memoryview) -> Iterator[P
             yield Problem("batch-records", f"its records cannot be read: {error.message}")
 
 
-def _records_of_batch(header: BatchHeader, data: bytes | memoryview) -> Iterator[Problem]:
+def _records_of_batch(
+    header: BatchHeader, data: bytes | memoryview, unpacked: Unpacked
+) -> Iterator[Problem]:
     view = record_batch.payload(header, data, 0, MAX_DECOMPRESSED_BYTES)
+    unpacked.size_bytes = len(view)
+    timestamps = unpacked.timestamps
+    base_timestamp = header.base_timestamp
     at = 0
     last_delta = -1
-    newest = None
     for index in range(header.record_count):
         timestamp_delta, offset_delta, _, at = skim_record(view, at)
         if not last_delta < offset_delta <= header.last_offset_delta:
@@ -93,29 +108,31 @@ def _records_of_batch(header: BatchHeader, data: bytes | memoryview) -> Iterator
             )
             return
         last_delta = offset_delta
-        newest = timestamp_delta if newest is None else max(newest, timestamp_delta)
+        timestamps.append(base_timestamp + timestamp_delta)
     if at != len(view):
         yield Problem("batch-records", f"{len(view) - at} bytes after the last record")
-    yield from _timestamp_problems(header, newest)
+    yield from _timestamp_problems(header, timestamps)
     if header.is_control and header.record_count:
         record = next(record_batch.records(data))
         record_batch.read_control(record)
 
 
-def _timestamp_problems(header: BatchHeader, newest_delta: int | None) -> Iterator[Problem]:
-    if newest_delta is None or header.timestamp_type == LOG_APPEND_TIME:
-        return
-    newest = header.base_timestamp + newest_delta
-    if newest != header.max_timestamp:
+def _timestamp_problems(header: BatchHeader, timestamps: list[int]) -> Iterator[Problem]:
+    if header.timestamp_type == LOG_APPEND_TIME:
+        timestamps[:] = [header.max_timestamp] * len(timestamps)
+    elif timestamps and max(timestamps) != header.max_timestamp:
         yield Problem(
             "batch-timestamp",
-            f"the header says max timestamp {header.max_timestamp}, its records {newest}",
+            f"the header says max timestamp {header.max_timestamp}, its records {max(timestamps)}",
         )
 
 
-def _records_of_message(header: BatchHeader, data: bytes | memoryview) -> Iterator[Problem]:
+def _records_of_message(
+    header: BatchHeader, data: bytes | memoryview, unpacked: Unpacked
+) -> Iterator[Problem]:
     last_offset = -1
     for record in any_records(data, 0, MAX_DECOMPRESSED_BYTES):
+        unpacked.timestamps.append(record.timestamp)
         if not last_offset < record.offset <= header.last_offset:
             yield Problem(
                 "batch-records",

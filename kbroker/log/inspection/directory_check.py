@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple
 from uuid import UUID
 
 from kbroker.log.file_system import FileSystem, StorageError
@@ -22,7 +24,7 @@ from kbroker.log.inspection.log_directory_view import (
     PartitionView,
     view_log_directory,
 )
-from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals
+from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals, check_until_settled
 from kbroker.log.inspection.partition_check import PartitionCheck
 
 _KNOWN_FILES = frozenset(
@@ -34,6 +36,7 @@ _KNOWN_FILES = frozenset(
         *CHECKPOINT_FILES,
     }
 )
+TopicIds = dict[str, dict[UUID, str]]  # topic -> id -> the first partition's directory that has it
 _OWN_PREFIX = "kbroker-"  # the tree of a broker without ZooKeeper
 
 
@@ -46,28 +49,55 @@ def check_data_directory(
 ) -> CheckTotals:
     """Check everything below `path`; `begin` is told each partition. Raises StorageError."""
     view = view_log_directory(file_system, path)
-    for finding in view.findings:
-        findings.add(finding)
-    _names(view, findings)
+    check_names(view, findings)
     totals = CheckTotals(files=len(view.offsets) + (view.meta is not None))
-    topic_ids: dict[str, dict[UUID, str]] = {}
+    topic_ids: TopicIds = {}
     for name in view.partitions:
         topic_partition = parse_directory_name(name)
         assert topic_partition is not None, name
         begin(name)
-        check = PartitionCheck(
-            file_system, f"{path}/{name}", view.of(topic_partition), options, findings
-        )
+        partition = CheckedPartition(path, name, view.of(topic_partition))
+        checked, topic_id = check_partition(file_system, partition, options, findings)
+        totals.add(checked)
+        if topic_id is not None:
+            topic_ids.setdefault(topic_partition.topic, {}).setdefault(topic_id, name)
+    check_topic_ids(path, topic_ids, findings)
+    return totals
+
+
+class CheckedPartition(NamedTuple):
+    """A partition of a data directory, and what that said of it at first."""
+
+    data_directory: str
+    name: str
+    view: PartitionView
+
+
+def check_partition(
+    file_system: FileSystem, partition: CheckedPartition, options: CheckOptions, findings: Findings
+) -> tuple[CheckTotals, UUID | None]:
+    """Check one partition, again where a running broker may have changed it under the check; the
+    topic id comes along. A disk that refuses to read is a finding.
+    """
+    path = f"{partition.data_directory}/{partition.name}"
+    views = chain([partition.view], repeat(None))
+
+    def attempt(found: Findings) -> tuple[CheckTotals, UUID | None]:
+        view = next(views) or _view_of(file_system, path)
+        if options.watcher is not None:
+            options.watcher.begin()
+        check = PartitionCheck(file_system, path, view, options, found)
+        totals = CheckTotals()
         try:
-            totals.add(check.run())
+            totals = check.run()
         except StorageError as error:
             what = f"cannot be read: {error}"
             advice = "a broker takes the whole data directory offline when it meets this"
-            findings.add(Finding(Severity.ERROR, "file-unreadable", f"{path}/{name}", what, advice))
-        if check.topic_id is not None:
-            topic_ids.setdefault(topic_partition.topic, {}).setdefault(check.topic_id, name)
-    _topic_ids(path, topic_ids, findings)
-    return totals
+            found.add(Finding(Severity.ERROR, "file-unreadable", path, what, advice))
+        return totals, check.topic_id
+
+    pause = None if partition.view.was_clean or not options.waits else options.pause
+    return check_until_settled(attempt, pause, findings)
 
 
 def check_partition_directory(
@@ -75,12 +105,17 @@ def check_partition_directory(
 ) -> CheckTotals:
     """Check one partition, with what the data directory around it says. Raises StorageError."""
     parent, _, name = path.rpartition("/")
+    partition = CheckedPartition(parent or ".", name, _view_of(file_system, path))
+    return check_partition(file_system, partition, options, findings)[0]
+
+
+def _view_of(file_system: FileSystem, path: str) -> PartitionView:
+    parent, _, name = path.rpartition("/")
     topic_partition = parse_directory_name(name)
-    view = PartitionView()
-    if topic_partition is not None:
-        around = view_log_directory(file_system, parent or ("/" if path[:1] == "/" else "."))
-        view = around.of(topic_partition)
-    return PartitionCheck(file_system, path, view, options, findings).run()
+    if topic_partition is None:
+        return PartitionView()
+    around = view_log_directory(file_system, parent or ("/" if path[:1] == "/" else "."))
+    return around.of(topic_partition)
 
 
 def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> None:
@@ -99,7 +134,10 @@ def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> Non
                 findings.add(Finding(Severity.ERROR, "partition-twice", path, what, advice))
 
 
-def _names(view: LogDirectoryView, findings: Findings) -> None:
+def check_names(view: LogDirectoryView, findings: Findings) -> None:
+    """What the data directory itself holds, and which of its files could not be read."""
+    for finding in view.findings:
+        findings.add(finding)
     for name in view.moved:
         if name.endswith(DELETE_DIRECTORY_SUFFIX):
             what, advice = "is a partition that was deleted", "it is removed when its delay is over"
@@ -120,7 +158,8 @@ def _names(view: LogDirectoryView, findings: Findings) -> None:
             findings.add(Finding(Severity.INFO, "foreign", path, what, "it is left alone"))
 
 
-def _topic_ids(path: str, topic_ids: dict[str, dict[UUID, str]], findings: Findings) -> None:
+def check_topic_ids(path: str, topic_ids: TopicIds, findings: Findings) -> None:
+    """Whether the partitions of each topic have one id."""
     for topic, by_id in topic_ids.items():
         if len(by_id) > 1:
             what = f"partitions of {topic} have {len(by_id)} topic ids: {', '.join(by_id.values())}"

@@ -54,6 +54,12 @@ class Findings:
         else:
             self._last[kind] = finding
 
+    def take(self, other: Findings) -> None:
+        """Take in what was found elsewhere, in other files."""
+        self._kept += other._kept
+        self._counts += other._counts
+        self._last |= other._last
+
     def all(self) -> list[Finding]:
         """In the order in which they were found, the counts of what was left out at the end."""
         left_out = [

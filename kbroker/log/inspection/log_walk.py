@@ -4,13 +4,17 @@ finds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, TypeVar
 
 from kbroker.log.inspection.epoch_check import EpochCheck
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
+from kbroker.log.inspection.sequence_check import SequenceCheck
+from kbroker.log.inspection.timestamp_check import TimestampCheck
 from kbroker.log.inspection.transaction_check import TransactionCheck
+from kbroker.record.record_batch import BatchHeader
 
 REBUILT = "the next start builds the file anew"
 NOT_REBUILT = (
@@ -22,6 +26,10 @@ NOT_CUT = (
     "a clean start does not look at it: readers fail here until the records are deleted, or the "
     "segment is copied from another replica"
 )
+
+
+_T = TypeVar("_T")
+_ATTEMPTS = 3  # at what a running broker may be changing
 
 
 @dataclass(slots=True)
@@ -49,13 +57,62 @@ def _nothing(_size_bytes: int = 0) -> None:
     pass
 
 
+class BatchWatcher(Protocol):
+    """Is shown what a check walks over: one look at a file serves those who count, too."""
+
+    def begin(self) -> None:
+        """A look at a partition begins: the first one, or one that replaces it."""
+
+    def batch(self, header: BatchHeader) -> None:
+        """A sound batch."""
+
+    def records(self, header: BatchHeader, size_bytes: int, timestamps: list[int]) -> None:
+        """With a deep look, after `batch`: size of the unpacked records, and their times in ms."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOptions:
     """How to check."""
 
     is_deep: bool = False  # unpack batches and walk their records
+    now_ms: int | None = None  # None: no timestamp lies in the future
+    watcher: BatchWatcher | None = None
+    # Positions of batches by path, where others have looked at CRCs and records; None: look.
+    broken: Mapping[str, frozenset[int]] | None = None
     pause: Callable[[], None] = _nothing  # lets a running broker finish what it is writing
     progress: Callable[[int], None] = _nothing  # told the bytes read since the last time
+
+    @property
+    def waits(self) -> bool:
+        """True where a broker may be running."""
+        return self.pause is not _nothing
+
+
+def check_until_settled(
+    attempt: Callable[[Findings], _T], pause: Callable[[], None] | None, findings: Findings
+) -> _T:
+    """Check again where something was found that a running broker may have been changing: files
+    that are cleaned, deleted or rolled, epochs that begin. What stays, is. No pause: nobody writes.
+    """
+    number = 0
+    while True:
+        number += 1
+        found = Findings()
+        result = attempt(found)
+        is_calm = found.worst is None or found.worst is Severity.INFO
+        if is_calm or pause is None or number == _ATTEMPTS:
+            findings.take(found)
+            return result
+        pause()
+
+
+class Gap(NamedTuple):
+    """Offsets, both inclusive, that are missing in front of the batch at `position` of a file."""
+
+    first_offset: int
+    last_offset: int
+    path: str
+    position: int
 
 
 @dataclass(slots=True)
@@ -64,14 +121,14 @@ class Gaps:
 
     count: int = 0
     offsets: int = 0
-    first: tuple[int, int, str, int] | None = None  # first, last offset, path and position
+    first: Gap | None = None
 
-    def add(self, first_offset: int, last_offset: int, path: str, position: int) -> None:
-        """Note a gap in front of the batch at `position`; offsets inclusive."""
+    def add(self, gap: Gap) -> None:
+        """Note a gap."""
         self.count += 1
-        self.offsets += last_offset - first_offset + 1
+        self.offsets += gap.last_offset - gap.first_offset + 1
         if self.first is None:
-            self.first = (first_offset, last_offset, path, position)
+            self.first = gap
 
 
 @dataclass(slots=True)
@@ -83,8 +140,11 @@ class LogWalk:
     options: CheckOptions
     findings: Findings
     epochs: EpochCheck
+    timestamps: TimestampCheck
+    sequences: SequenceCheck
     transactions: TransactionCheck = field(default_factory=TransactionCheck)
-    gaps: Gaps = field(default_factory=Gaps)
+    gaps: Gaps = field(default_factory=Gaps)  # where a cleaner may have been
+    dirty_gaps: Gaps = field(default_factory=Gaps)  # where no cleaner says that it was
     totals: CheckTotals = field(default_factory=CheckTotals)
     last_offset: int = -1  # of the last good batch
     end_offset: int = 0
@@ -94,6 +154,13 @@ class LogWalk:
     def is_recovered(self, end_offset: int) -> bool:
         """True where the next start reads a segment that ends there, and mends it."""
         return not self.view.was_clean and (self.view.recovery_point or 0) <= end_offset
+
+    def gap(self, gap: Gap) -> None:
+        """Note missing offsets, and that nothing is known of what they held."""
+        cleaned = self.view.cleaner_offset
+        is_dirty = cleaned is not None and gap.first_offset >= cleaned and self.view.was_clean
+        (self.dirty_gaps if is_dirty else self.gaps).add(gap)
+        self.sequences.disturbed(gap.last_offset + 1)
 
     def say(self, finding: Finding) -> None:
         """Note a finding."""

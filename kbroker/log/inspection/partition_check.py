@@ -13,18 +13,23 @@ from kbroker.log.format import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     LEADER_EPOCH_CHECKPOINT_FILE,
+    LOG_SUFFIX,
     PARTITION_METADATA_FILE,
     PRODUCER_SNAPSHOT_SUFFIX,
     file_name,
+    parse_directory_name,
 )
 from kbroker.log.inspection.epoch_check import EpochCheck
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
-from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals, LogWalk
+from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals, Gaps, LogWalk
 from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.log.inspection.segment_check import SegmentCheck
+from kbroker.log.inspection.sequence_check import SequenceCheck
+from kbroker.log.inspection.timestamp_check import TimestampCheck
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
+from kbroker.model import GROUP_METADATA_TOPIC
 
 _GOING = "a running broker removes what retention lets go"
 _REPLAYED = "it is deleted at the next start and the log is replayed instead"
@@ -59,6 +64,8 @@ class PartitionCheck:
             self._options,
             self._findings,
             EpochCheck(self._epochs(files), self._view.log_start_offset or 0),
+            TimestampCheck(self._options.now_ms),
+            SequenceCheck(is_of_coordinator=self._is_of_coordinator()),
         )
         walk.totals.partitions = 1
         walk.totals.files = len(files.names & {LEADER_EPOCH_CHECKPOINT_FILE})
@@ -73,6 +80,10 @@ class PartitionCheck:
         for problem in walk.epochs.end(walk.end_offset):
             self._epoch_finding(walk, problem.code, problem.what)
         return walk.totals
+
+    def _is_of_coordinator(self) -> bool:
+        topic_partition = parse_directory_name(self._directory.rpartition("/")[2])
+        return topic_partition is not None and topic_partition.topic == GROUP_METADATA_TOPIC
 
     def _is_cleaned(self) -> bool:
         return self._view.cleaner_offset is not None
@@ -157,18 +168,27 @@ class PartitionCheck:
         walk.say(Finding(Severity.WARNING, code, path, what, advice))
 
     def _gaps(self, walk: LogWalk) -> None:
-        gaps = walk.gaps
+        lost = "unless the topic was compacted they are lost: copy the log from a replica"
+        if self._is_cleaned() or walk.was_compacted:
+            self._gap(walk.gaps, Severity.INFO, "that is so in a compacted log")
+        else:
+            self._gap(walk.gaps, Severity.ERROR, lost)
+        advice = f"the cleaner says that it came to {self._view.cleaner_offset}: unless it was "
+        advice += "stopped at work, or the log was copied from another replica, they are lost"
+        self._gap(walk.dirty_gaps, Severity.WARNING, advice)
+
+    def _gap(self, gaps: Gaps, severity: Severity, advice: str) -> None:
+        """Tell of missing offsets; where they begin and end with segments, that one is gone."""
         if gaps.first is None:
             return
         first_offset, last_offset, path, position = gaps.first
         what = f"{gaps.offsets} offsets are missing in {gaps.count} places, the first time "
         what += f"{first_offset} to {last_offset}"
-        if self._is_cleaned() or walk.was_compacted:
-            severity, advice = Severity.INFO, "that is so in a compacted log"
-        else:
-            severity = Severity.ERROR
-            advice = "unless the topic was compacted they are lost: copy the log from a replica"
-        walk.say(Finding(severity, "gap", path, what, advice, position, first_offset))
+        code = "gap"
+        if position == 0 and severity > Severity.INFO:
+            code = "segment-missing"
+            what += f": a segment {file_name(first_offset, LOG_SUFFIX)} is not there"
+        self._findings.add(Finding(severity, code, path, what, advice, position, first_offset))
 
     def _snapshots(self, walk: LogWalk, files: PartitionFiles) -> None:
         for offset in files.snapshot_offsets:

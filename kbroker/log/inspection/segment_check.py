@@ -11,6 +11,7 @@ from kbroker.log.format import (
     LOG_SUFFIX,
     OFFSET_INDEX_ENTRY,
     OFFSET_INDEX_SUFFIX,
+    PRODUCER_SNAPSHOT_SUFFIX,
     TIME_INDEX_ENTRY,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
@@ -22,19 +23,28 @@ from kbroker.log.inspection.batch_check import (
     Problem,
     header_problems,
     is_plain,
-    record_problems,
 )
+from kbroker.log.inspection.content_check import ContentCheck
 from kbroker.log.inspection.finding import Finding, Severity
 from kbroker.log.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
-from kbroker.log.inspection.log_walk import CUT, NOT_CUT, REBUILT, LogWalk
+from kbroker.log.inspection.log_walk import CUT, NOT_CUT, REBUILT, Gap, LogWalk
 from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
+from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.record import record_batch
 from kbroker.record.compression import NONE
 from kbroker.record.record_batch import CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BatchHeader
 
 _TAIL_ATTEMPTS = 4  # a running broker may be in the middle of a write
-_WITHOUT_ALARM = frozenset({"batch-timestamp", "batch-too-large"})
 _TRANSACTION_BITS = TRANSACTIONAL_BIT | CONTROL_BIT
+_TIMESTAMP_ADVICE = {
+    "timestamp-future": "retention by time keeps the segment until then",
+    "timestamp-behind": "look-ups by time pass it by",
+}
+_SEQUENCE_ADVICE = {
+    "sequence-gap": "what the producer sent in between is not in the log: look for it in a replica",
+    "sequence-duplicate": "readers are served them twice",
+    "producer-epoch": "it was fenced when it wrote: readers are served what it should not write",
+}
 _PROGRESS_BYTES = 4 * 1024 * 1024
 
 
@@ -52,6 +62,9 @@ class SegmentCheck:
         self._problems: list[tuple[str, Problem]] = []  # of indexes: severity is known at the end
         self._told_bytes = 0
         self._position = 0  # where the last whole batch ended
+        self._inside = ContentCheck(self._path, walk.options, walk.findings, self._is_cut)
+        broken = walk.options.broken
+        self._broken = None if broken is None else broken.get(self._path, frozenset())
 
     def run(self) -> None:
         """Walk the segment. Raises StorageError."""
@@ -64,6 +77,8 @@ class SegmentCheck:
         self._offsets = self._offset_index()
         self._times = self._time_index()
         self._note(TRANSACTION_INDEX_SUFFIX, self._transactions_begin())
+        if walk.sequences.has_producers:
+            self._forget_producers()
         first_last_offset = walk.last_offset
         self._walk_batches()
         end = max(walk.last_offset, self._base_offset - 1)
@@ -95,7 +110,9 @@ class SegmentCheck:
     def _walk_batches(self) -> None:
         start = 0
         for attempt in range(_TAIL_ATTEMPTS):
-            scan = SegmentScan(self._file_system, self._path, checks_crc=True, start=start)
+            scan = SegmentScan(
+                self._file_system, self._path, checks_crc=self._broken is None, start=start
+            )
             for batch in scan.batches():
                 self._batch(scan, batch)
             tail = scan.tail
@@ -129,9 +146,11 @@ class SegmentCheck:
         self._position = batch.position + header.size_bytes
         if self._position - self._told_bytes >= _PROGRESS_BYTES:
             self._progress(self._position)
+        if self._broken is not None and batch.position in self._broken:
+            self._unknown(batch)  # who looked at it has told of it
+            return
         if not batch.is_intact:
-            what = f"the CRC of a batch of {header.size_bytes} bytes is wrong"
-            self._batch_finding("batch-crc", what, batch.position, header.base_offset)
+            self._inside.wrong_crc(batch)
             self._unknown(batch)
             return
         walk.totals.records += max(header.record_count, 0)
@@ -158,6 +177,7 @@ class SegmentCheck:
         self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
         if plausible and batch.header.last_offset - self._base_offset < 2**31:
             walk.last_offset = batch.header.last_offset
+        walk.sequences.disturbed(walk.last_offset + 1)
 
     def _good_batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
         """The look at an index or the epochs is left out where nothing is due: most batches are
@@ -178,9 +198,37 @@ class SegmentCheck:
             self._look_at_epoch(header)
         if header.attributes & _TRANSACTION_BITS:
             self._transaction(scan, batch)
+        if not header.attributes & CONTROL_BIT:
+            self._look_at_producer(batch)
+        if walk.options.watcher is not None:
+            walk.options.watcher.batch(header)
         if walk.options.is_deep:
-            self._look_inside(scan, batch)
+            self._inside.look(scan, batch)
         walk.last_offset = last_offset
+
+    def _look_at_producer(self, batch: ScannedBatch) -> None:
+        """Its sequences, and the time that it says."""
+        walk, header = self._walk, batch.header
+        if header.producer_id >= 0:
+            self._sequence_problem(batch, walk.sequences.batch(header))
+        problem = None
+        if not walk.timestamps.is_plain(header):
+            problem = walk.timestamps.batch(header)
+        if problem is not None:
+            behind = problem.code == "timestamp-behind"
+            advice = _TIMESTAMP_ADVICE.get(problem.code, "readers are served it all the same")
+            self._say(
+                Severity.INFO if behind else Severity.WARNING,
+                problem.code, problem.what, advice, batch.position, header.base_offset,
+            )  # fmt: skip
+
+    def _sequence_problem(self, batch: ScannedBatch, problem: Problem | None) -> None:
+        if problem is not None:
+            advice = _SEQUENCE_ADVICE[problem.code]
+            self._say(
+                Severity.ERROR, problem.code, problem.what, advice, batch.position,
+                batch.header.base_offset,
+            )  # fmt: skip
 
     def _look_at_epoch(self, header: BatchHeader) -> None:
         walk = self._walk
@@ -200,7 +248,7 @@ class SegmentCheck:
             return
         tells_first_offset = header.magic == MAGIC or header.compression == NONE
         if tells_first_offset and header.base_offset > expected:
-            walk.gaps.add(expected, header.base_offset - 1, self._path, batch.position)
+            walk.gap(Gap(expected, header.base_offset - 1, self._path, batch.position))
 
     def _transaction(self, scan: SegmentScan, batch: ScannedBatch) -> None:
         walk = self._walk
@@ -208,6 +256,8 @@ class SegmentCheck:
         if not header.is_control:
             walk.transactions.data(header)
             return
+        if header.producer_id >= 0:
+            self._sequence_problem(batch, walk.sequences.marker(header))
         try:
             markers = [record_batch.read_control(r) for r in record_batch.records(scan.read(batch))]
         except KafkaError as error:
@@ -221,28 +271,15 @@ class SegmentCheck:
                     walk.transactions.marker(header, is_commit=marker.is_commit),
                 )
 
-    def _look_inside(self, scan: SegmentScan, batch: ScannedBatch) -> None:
-        header: BatchHeader = batch.header
-        try:
-            problems = list(record_problems(header, scan.read(batch)))
-        except KafkaError as error:
-            problems = [Problem("batch-too-large", f"was not looked into: {error.message}")]
-        for problem in problems:
-            if problem.code in _WITHOUT_ALARM:
-                advice = "readers are served all the same"
-                self._say(
-                    Severity.WARNING, problem.code, problem.what, advice, batch.position,
-                    header.base_offset,
-                )  # fmt: skip
-            else:
-                self._batch_finding(problem.code, problem.what, batch.position, header.base_offset)
-
     def _batch_finding(self, code: str, what: str, position: int, offset: int | None) -> None:
-        """Something is wrong with records. Their end is not known: recovery is judged by what comes
-        before.
+        advice = CUT if self._is_cut() else NOT_CUT
+        self._say(Severity.ERROR, code, what, advice, position, offset)
+
+    def _is_cut(self) -> bool:
+        """Whether the next start cuts the log at this batch. The end of a broken batch is not
+        known: recovery is judged by what comes before.
         """
-        is_cut = self._walk.is_recovered(max(self._walk.last_offset + 1, self._base_offset))
-        self._say(Severity.ERROR, code, what, CUT if is_cut else NOT_CUT, position, offset)
+        return self._walk.is_recovered(max(self._walk.last_offset + 1, self._base_offset))
 
     def _say(
         self,
@@ -298,6 +335,16 @@ class SegmentCheck:
             what = str(error).removeprefix(f"{path}: ")
             self._walk.say(Finding(Severity.WARNING, "txnindex-unreadable", path, what, REBUILT))
             return []
+
+    def _forget_producers(self) -> None:
+        """Of those that the broker had forgotten when it began the segment, no batch follows."""
+        path = self._beside(PRODUCER_SNAPSHOT_SUFFIX)
+        if self._file_system.exists(path):
+            try:
+                entries = decode_snapshot(self._file_system.read_bytes(path))
+            except SnapshotError:  # told of where all snapshots are looked at
+                return
+            self._walk.sequences.knows({entry.producer_id for entry in entries})
 
     def _zero_tails(self) -> None:
         if self._is_active and not self._walk.view.was_clean:

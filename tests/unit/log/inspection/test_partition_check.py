@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.inspection.content_check import check_content
+from kbroker.log.inspection.directory_check import check_partition_directory
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
 from kbroker.log.inspection.log_walk import CUT, NOT_CUT, CheckOptions
@@ -117,7 +119,7 @@ def test_a_hole_is_an_error_unless_the_log_was_compacted(directory: Path) -> Non
     (lost,) = check(directory)
     (compacted,) = check(directory, cleaner_offset=4)
 
-    assert (lost.code, lost.severity, lost.offset) == ("gap", Severity.ERROR, 4)
+    assert (lost.code, lost.severity, lost.offset) == ("segment-missing", Severity.ERROR, 4)
     assert (compacted.code, compacted.severity) == ("gap", Severity.INFO)
 
 
@@ -138,3 +140,55 @@ def test_many_findings_of_a_kind_are_counted(directory: Path) -> None:
 
     assert len(wrong) == 4
     assert wrong[-1].what.startswith("1 more of the same kind")
+
+
+def test_offsets_beyond_what_the_cleaner_saw_are_not_taken_for_cleaned(directory: Path) -> None:
+    active = directory / f"{4:020d}.log"
+    active.write_bytes(batch(5))
+
+    (dirty,) = check(directory, cleaner_offset=3, was_clean=True)
+
+    assert (dirty.code, dirty.severity) == ("segment-missing", Severity.WARNING)
+
+
+def test_a_producer_without_a_place_in_the_snapshot_was_forgotten(directory: Path) -> None:
+    first, second = (directory / f"{base:020d}.log" for base in (0, 4))
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    first.write_bytes(batch(0, 4, base_sequence=0, **producer))
+    second.write_bytes(batch(4, 2, base_sequence=9, **producer))
+
+    forgotten = check(directory)
+    (directory / f"{4:020d}.snapshot").unlink()
+    known = [finding for finding in check(directory) if finding.severity is Severity.ERROR]
+
+    assert forgotten == []
+    assert [(f.code, f.position, f.offset) for f in known] == [("sequence-gap", 0, 4)]
+
+
+def test_what_changed_under_the_check_is_not_told(directory: Path) -> None:
+    sound = (directory / f"{4:020d}.log").read_bytes()
+    (directory / f"{4:020d}.log").write_bytes(sound[:-1] + b"\xff")
+    findings = Findings()
+
+    check_partition_directory(
+        RealFileSystem(),
+        str(directory),
+        CheckOptions(pause=lambda: (directory / f"{4:020d}.log").write_bytes(sound) and None),
+        findings,
+    )
+
+    assert findings.all() == []
+
+
+def test_batches_that_others_found_broken_are_passed_over(directory: Path) -> None:
+    path = directory / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    findings = Findings()
+
+    broken = check_content(RealFileSystem(), str(path), PartitionView(), PLAIN, findings)
+    rest = check(directory, CheckOptions(broken={str(path): broken}))
+
+    assert [(f.code, f.position) for f in findings.all()] == [("batch-crc", 3 * len(batch(0)))]
+    assert rest == []
