@@ -7,51 +7,42 @@ directory.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 
 import click
 
 from kbroker.cli.connection import CommandError
+from kbroker.cli.lazy_group import LazyCommand, LazyGroup
 
-# name of the command -> (module, attribute, one line of help)
 _COMMANDS = {
-    "start": ("kbroker.cli.start", "start", "Start a broker."),
-    "topic": ("kbroker.cli.topic", "topic", "List, create, describe, alter, trim and delete."),
-    "produce": ("kbroker.cli.produce", "produce", "Write lines from standard input to a topic."),
-    "consume": ("kbroker.cli.consume", "consume", "Print the records of a topic."),
-    "group": ("kbroker.cli.group", "group", "List and describe consumer groups, with lag."),
-    "cluster": ("kbroker.cli.cluster", "cluster", "Show brokers and leaders; move metadata."),
-    "log": ("kbroker.cli.log", "log", "Look into data directories: dump, verify, stats."),
-    "wait": ("kbroker.cli.status", "wait", "Wait until a broker answers."),
-    "health": ("kbroker.cli.status", "health", "Say whether a broker is healthy."),
-    "version": ("kbroker.cli.status", "version", "Print the version."),
+    "start": LazyCommand("kbroker.cli.start", "start", "Start a broker."),
+    "topic": LazyCommand(
+        "kbroker.cli.topic", "topic", "List, create, describe, alter, trim and delete."
+    ),
+    "produce": LazyCommand(
+        "kbroker.cli.produce", "produce", "Write lines from standard input to a topic."
+    ),
+    "consume": LazyCommand("kbroker.cli.consume", "consume", "Print the records of a topic."),
+    "group": LazyCommand(
+        "kbroker.cli.group", "group", "List and describe consumer groups, with lag."
+    ),
+    "cluster": LazyCommand(
+        "kbroker.cli.cluster", "cluster", "Show brokers and leaders; move metadata."
+    ),
+    "log": LazyCommand(
+        "kbroker.cli.log", "log", "Look into data directories: dump, verify, stats."
+    ),
+    "pipeline": LazyCommand(
+        "kbroker.cli.pipeline.group", "pipeline", "Archive, audit and lag, on Spark."
+    ),
+    "wait": LazyCommand("kbroker.cli.status", "wait", "Wait until a broker answers."),
+    "health": LazyCommand("kbroker.cli.status", "health", "Say whether a broker is healthy."),
+    "version": LazyCommand("kbroker.cli.status", "version", "Print the version."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is called, and shows help without any."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of `_COMMANDS`."""
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand, imported now."""
-        if cmd_name not in _COMMANDS:
-            return None
-        module, attribute, _ = _COMMANDS[cmd_name]
-        command: click.Command = getattr(importlib.import_module(module), attribute)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of subcommands, from the table above."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, invoke_without_command=True)
+@click.group(cls=LazyGroup, commands_by_name=_COMMANDS, invoke_without_command=True)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """A Kafka broker in Python.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaConnectionError
 
-from kbroker.cli.patient_client import ATTEMPTS, PatientClient
+from kbroker.client.patient_client import ATTEMPTS, PatientClient
 
 REFUSED = KafkaConnectionError("111 ECONNREFUSED")
 

@@ -1,0 +1,26 @@
+"""`kbroker pipeline`: jobs on Spark. A job is imported when it is called, Spark when it runs."""
+
+from __future__ import annotations
+
+import click
+
+from kbroker.cli.lazy_group import LazyCommand, LazyGroup
+
+_COMMANDS = {
+    "archive": LazyCommand(
+        "kbroker.cli.pipeline.archive", "archive", "Keep topics as Parquet, every record once."
+    ),
+    "audit": LazyCommand(
+        "kbroker.cli.pipeline.audit",
+        "audit",
+        "Check data directories, archive and cluster against each other.",
+    ),
+    "lag": LazyCommand(
+        "kbroker.cli.pipeline.lag", "lag", "Show how far groups and Spark queries are behind."
+    ),
+}
+
+
+@click.group(cls=LazyGroup, commands_by_name=_COMMANDS)
+def pipeline() -> None:
+    """Jobs over topics and data directories; they need `pip install 'kbroker[spark]'` and Java."""

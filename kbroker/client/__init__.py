@@ -1,0 +1,1 @@
+"""How the command line and the data pipeline reach a broker, as clients of any Kafka."""

@@ -1,0 +1,114 @@
+"""An admin client, and the client library's errors as one sentence and an exit code."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, cast
+
+from kbroker.client.patient_client import PatientClient, is_unsent, repeated
+
+if TYPE_CHECKING:
+    from kafka.admin import KafkaAdminClient
+
+EXIT_ITEM_FAILED = 1
+EXIT_USAGE = 2
+EXIT_CANNOT_CONNECT = 3
+EXIT_TIMEOUT = 124
+
+_CONNECT_TIMEOUT_S = 5
+
+
+class ClientError(Exception):
+    """One sentence for a person; `code` is the exit code of the contract."""
+
+    def __init__(self, sentence: str, code: int = EXIT_ITEM_FAILED) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.code = code
+
+
+@contextmanager
+def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """An admin client that is closed afterwards; client errors become sentences."""
+    from kafka.admin import KafkaAdminClient  # 130 ms that `--help` does not pay
+
+    def connect() -> KafkaAdminClient:
+        return KafkaAdminClient(
+            bootstrap_servers=bootstrap, client_id="kbroker-cli", bootstrap_timeout_ms=5_000
+        )
+
+    with client_errors(bootstrap):
+        client = repeated(connect)
+        try:
+            yield cast("KafkaAdminClient", PatientClient(client))
+        finally:
+            client.close()
+
+
+@contextmanager
+def client_errors(bootstrap: str) -> Iterator[None]:
+    """Turn the client library's exceptions into one sentence and an exit code."""
+    import logging
+
+    _check_reachable(bootstrap)
+    from kafka import errors
+
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are no news for a person
+    try:
+        yield
+    except errors.KafkaConnectionError as error:
+        if is_unsent(error):
+            raise ClientError(
+                f"{bootstrap} names another broker that cannot be reached ({error}): it has just "
+                "stopped, or the address it gives to clients is of no use here",
+                EXIT_CANNOT_CONNECT,
+            ) from error
+        raise _cannot_connect(bootstrap, "no Kafka broker answers there") from error
+    except errors.KafkaTimeoutError as error:
+        if "bootstrap" in str(error):
+            raise _cannot_connect(bootstrap, "what listens there is no Kafka broker") from error
+        raise ClientError(f"{bootstrap} did not answer in time: {error}", EXIT_TIMEOUT) from error
+    except errors.KafkaError as error:
+        raise ClientError(sentence_of(error)) from error
+    except ValueError as error:
+        raise ClientError(f"{error}", EXIT_USAGE) from error
+    except RuntimeError as error:
+        if "active controller" not in str(error):
+            raise
+        raise ClientError(
+            f"the cluster of {bootstrap} has no controller now: see that its brokers reach its "
+            "ZooKeeper, and try again"
+        ) from error
+
+
+def _check_reachable(bootstrap: str) -> None:
+    """Fail at once where nobody listens: the client library would try again for seconds."""
+    for address in bootstrap.split(","):
+        host, separator, port = address.strip().rpartition(":")
+        if not separator or not port.isdecimal():
+            raise ClientError(f"--bootstrap '{address}' is no HOST:PORT", EXIT_USAGE)
+        try:
+            socket.create_connection(
+                (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
+            ).close()
+            return
+        except OSError as error:
+            reason = error.strerror or str(error)
+    raise _cannot_connect(bootstrap, reason)
+
+
+def _cannot_connect(bootstrap: str, reason: str) -> ClientError:
+    return ClientError(
+        f"cannot connect to {bootstrap}: {reason} "
+        "(is a broker running? start one with `kbroker`, or give --bootstrap HOST:PORT)",
+        EXIT_CANNOT_CONNECT,
+    )
+
+
+def sentence_of(error: Exception) -> str:
+    """Name and text of a client error, in one line."""
+    text = " ".join(str(error).split())
+    name = type(error).__name__
+    return text if text.startswith(name) or name in text else f"{name}: {text}"

@@ -1,0 +1,257 @@
+"""Runs a job's work batch by batch, at least once, with the same ranges for the same batch number.
+
+Spark writes down where a batch ends before it begins, and that it is done after the work has
+returned. A batch that was begun and not finished is run again, with the same number and ranges:
+work has to be idempotent per job id and batch number.
+
+The work runs in a thread of Spark's; the thread that called `run` watches, tells the listener, and
+ends the query: when the end is reached, or when it is asked to stop, after the batch that runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.batch import (
+    Batch,
+    BatchReport,
+    BatchResult,
+    Ending,
+    JobEvents,
+    JobProgress,
+    JobReport,
+    NoEvents,
+    Work,
+)
+from kbroker.pipeline.frame.checkpoint import Checkpoint, JobIdentity, JobRecord
+from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges
+from kbroker.pipeline.frame.stream_failure import sentence_of_failure
+from kbroker.pipeline.sources.source import Source
+
+_WATCH_S = 0.2
+_LOOK_UP_S = 5.0  # how often the end of the source is looked up for the backlog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    """How a job runs. `every_s` None is `--once`: up to what is there now."""
+
+    kind: str  # of job: archive, ...
+    target: str = ""  # what it writes to, as the checkpoint remembers it
+    every_s: float | None = None
+    batch_records: int | None = 500_000  # offsets per batch, all partitions together
+
+
+class StreamJob:
+    """One query. Owned by the thread that calls `run`; `stop` may be called by any."""
+
+    def __init__(
+        self, name: str, source: Source, checkpoint: Checkpoint, settings: JobSettings, work: Work
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.checkpoint = checkpoint
+        self.settings = settings
+        self._work = work
+        self._stopping = threading.Event()
+
+    @property
+    def identity(self) -> JobIdentity:
+        """What the checkpoint is held against."""
+        return JobIdentity(
+            kind=self.settings.kind,
+            name=self.name,
+            source=self.source.describe(),
+            target=self.settings.target,
+        )
+
+    def stop(self) -> None:
+        """End the run after the batch that runs now."""
+        self._stopping.set()
+
+    def run(self, spark: Any, events: JobEvents | None = None) -> JobReport:
+        """Run to the end, or until stopped. Raises PipelineError, or what the work raised."""
+        record = self.checkpoint.claim(self.identity, self.source.earliest)
+        run = _Run(self, record, events or NoEvents())
+        query = self._start(spark, record, run)
+        try:
+            ending = self._watch(query, run)
+        finally:
+            query.stop()
+        return run.report(ending)
+
+    def _start(self, spark: Any, record: JobRecord, run: _Run) -> Any:
+        start = self.checkpoint.planned(record)
+        try:
+            frame = self.source.stream(spark, start, self.settings.batch_records)
+            writer = frame.writeStream.queryName(self.name).foreachBatch(run.on_batch)
+            writer = writer.option("checkpointLocation", str(self.checkpoint.directory.resolve()))
+            return writer.trigger(**self._trigger()).start()
+        except PipelineError:
+            raise
+        except Exception as error:  # whatever Spark says, a person is told in one sentence
+            raise sentence_of_failure(error) from error
+
+    def _trigger(self) -> dict[str, Any]:
+        if self.settings.every_s is not None:
+            return {"processingTime": f"{self.settings.every_s} seconds"}
+        if self.source.bounds_itself:
+            return {"availableNow": True}
+        return {"processingTime": "0 seconds"}
+
+    def _watch(self, query: Any, run: _Run) -> Ending:
+        """Until the query ends, the end is reached, or it is to stop."""
+        while query.isActive:
+            run.tell()
+            if run.is_idle and (self._stopping.is_set() or run.reached_end()):
+                break
+            run.wait(_WATCH_S)
+        if run.failure is not None:
+            raise run.failure
+        if not self._stopping.is_set():
+            error = query.exception()
+            if error is not None:
+                raise sentence_of_failure(error) from error
+        return Ending.STOPPED if self._stopping.is_set() else Ending.REACHED
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no further batch is to begin."""
+        return self._stopping.is_set()
+
+    def work(self, batch: Batch) -> BatchResult:
+        """What the job does."""
+        return self._work(batch)
+
+
+class _Run:
+    """The state of one run, shared by the thread of the batches and the one that watches."""
+
+    def __init__(self, job: StreamJob, record: JobRecord, events: JobEvents) -> None:
+        self._job = job
+        self._record = record
+        self._events = events
+        self._begun_s = time.monotonic()
+        self._changed = threading.Condition()
+        self._begin = job.checkpoint.position(record)
+        self._position: dict[TopicPartition, int] = dict(self._begin)
+        self._latest = job.source.latest()
+        self._end = self._latest  # fixed: what `--once` goes up to
+        self._next_look_s = self._begun_s + _LOOK_UP_S
+        self._working: int | None = None
+        self._done: list[BatchReport] = []
+        self._rows_by_partition: dict[TopicPartition, int] = {}
+        self.failure: Exception | None = None
+
+    def on_batch(self, frame: Any, number: int) -> None:
+        """Spark's callback, in a thread of its own."""
+        with self._changed:
+            if self._job.is_stopping:
+                raise _StoppedError
+            self._working = number
+        try:
+            self._run_batch(frame, number)
+        except Exception as error:
+            self.failure = error
+            raise
+        finally:
+            with self._changed:
+                self._working = None
+                self._changed.notify_all()
+
+    def _run_batch(self, frame: Any, number: int) -> None:
+        ranges = self._job.checkpoint.ranges(number, self._record)
+        self._events.began(number, ranges)
+        begun_s = time.monotonic()
+        result = self._job.work(
+            Batch(number=number, job_id=self._record.job_id, frame=frame, ranges=ranges)
+        )
+        with self._changed:
+            self._position |= {partition: each.end for partition, each in ranges.items()}
+            for partition, rows in result.rows_by_partition.items():
+                known = self._rows_by_partition.get(partition, 0)
+                self._rows_by_partition[partition] = known + rows
+            report = BatchReport(
+                number=number,
+                rows=result.rows,
+                size_bytes=result.size_bytes,
+                ranges=ranges,
+                seconds=time.monotonic() - begun_s,
+                finished_ms=time.time_ns() // 1_000_000,
+                backlog=self._backlog(),
+                notes=result.notes,
+            )
+            self._done.append(report)
+        self._events.finished(report)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no batch runs, and the last one is written down as done."""
+        if self._working is not None:
+            return False
+        if not self._done:
+            return True
+        committed = self._job.checkpoint.last_commit()
+        return committed is not None and committed >= self._done[-1].number
+
+    def reached_end(self) -> bool:
+        """Whether all that was there at the beginning is done, where Spark does not see to it."""
+        if self._job.settings.every_s is not None or self._job.source.bounds_itself:
+            return False
+        return all(self._position.get(each, 0) >= end for each, end in self._end.items())
+
+    def wait(self, seconds: float) -> None:
+        """Until a batch ends, at most so long."""
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def tell(self) -> None:
+        """Say where the run stands."""
+        now_s = time.monotonic()
+        if self._job.settings.every_s is not None and now_s >= self._next_look_s:
+            self._next_look_s = now_s + _LOOK_UP_S
+            self._latest = self._job.source.latest()
+        with self._changed:
+            progress = JobProgress(
+                batches=len(self._done),
+                rows=sum(each.rows for each in self._done),
+                seconds=now_s - self._begun_s,
+                backlog=self._backlog(),
+                is_working=self._working is not None,
+            )
+        self._events.progress(progress)
+
+    def _backlog(self) -> int:
+        return sum(max(end - self._position.get(each, 0), 0) for each, end in self._latest.items())
+
+    def report(self, ending: Ending) -> JobReport:
+        """What the run did."""
+        return JobReport(
+            name=self._job.name,
+            job_id=self._record.job_id,
+            ending=ending,
+            batches=len(self._done),
+            rows=sum(each.rows for each in self._done),
+            size_bytes=sum(each.size_bytes for each in self._done),
+            seconds=time.monotonic() - self._begun_s,
+            ranges=_spanned(self._begin, self._position),
+            rows_by_partition=self._rows_by_partition,
+            backlog=self._backlog(),
+            notes=tuple(note for each in self._done for note in each.notes),
+        )
+
+
+class _StoppedError(Exception):
+    """Ends the query where a batch would begin although the run is to stop."""
+
+
+def _spanned(begin: Offsets, end: Offsets) -> Ranges:
+    return {
+        partition: OffsetRange(begin.get(partition, 0), offset)
+        for partition, offset in sorted(end.items())
+    }

@@ -1,0 +1,165 @@
+"""Topics of a running cluster, kbroker's or any other, read through Spark's Kafka connector.
+
+The connector asks for both ends of a partition after every poll, so that the number of records per
+poll decides how often; its fetch sizes are made for consumers that keep many partitions in memory,
+a task reads one. A person's own options win over all of these.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbroker.client.connection import ClientError, admin_client
+from kbroker.model import TopicPartition
+from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges, format_offsets
+
+READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+_CLIENT_OPTIONS = {
+    "kafka.max.poll.records": "20000",  # two ListOffsets per poll: 500, the default, asks 40 x more
+    "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    "kafka.fetch.max.bytes": str(64 * 1024 * 1024),
+    "kafka.receive.buffer.bytes": str(1024 * 1024),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaSource:
+    """Either `topics` or a `pattern`, a regular expression for whole names."""
+
+    bootstrap: str
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    isolation_level: str = READ_COMMITTED
+    fails_on_data_loss: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)  # of the connector, such as kafka.*
+
+    @property
+    def needs_connector(self) -> bool:
+        """It is Spark's own source."""
+        return True
+
+    @property
+    def bounds_itself(self) -> bool:
+        """Trigger.AvailableNow takes `maxOffsetsPerTrigger` at a time."""
+        return True
+
+    def describe(self) -> str:
+        """Cluster and topics; the address of one cluster may be written in many ways, so a person
+        who writes another has to give a new checkpoint.
+        """
+        chosen = f"pattern {self.pattern}" if self.pattern else f"topics {','.join(self._names())}"
+        return f"kafka {self.bootstrap} {chosen}"
+
+    def earliest(self) -> Offsets:
+        """Log start offsets."""
+        from kafka.admin import OffsetSpec
+
+        return self._offsets(OffsetSpec.EARLIEST)
+
+    def latest(self) -> Offsets:
+        """Last stable offsets where only committed records are read, else high watermarks."""
+        from kafka.admin import OffsetSpec
+
+        return self._offsets(OffsetSpec.LATEST)
+
+    def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
+        """Topics by name or pattern, so that added partitions are read too."""
+        reader = spark.readStream.format("kafka").options(**self.connector_options())
+        reader = reader.options(**self._subscription())
+        reader = reader.option("startingOffsets", format_offsets(start))
+        if max_records is not None:
+            reader = reader.option("maxOffsetsPerTrigger", str(max_records))
+        return reader.load().select(*RECORD_COLUMNS)
+
+    def batch(self, spark: Any, ranges: Ranges) -> Any:
+        """Exactly these partitions and offsets."""
+        reader = spark.read.format("kafka").options(**self.connector_options())
+        starts = {partition: each.start for partition, each in ranges.items()}
+        ends = {partition: each.end for partition, each in ranges.items()}
+        return (
+            reader.option("assign", _assignment(ranges))
+            .option("startingOffsets", format_offsets(starts))
+            .option("endingOffsets", format_offsets(ends))
+            .load()
+            .select(*RECORD_COLUMNS)
+        )
+
+    def connector_options(self) -> dict[str, str]:
+        """What the connector is given beside topics and offsets."""
+        return {
+            **_CLIENT_OPTIONS,
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.isolation.level": self.isolation_level,
+            "failOnDataLoss": "true" if self.fails_on_data_loss else "false",
+            "includeHeaders": "true",
+            **self.options,
+        }
+
+    def _subscription(self) -> dict[str, str]:
+        if self.pattern is not None:
+            return {"subscribePattern": f"^(?:{self.pattern})$"}
+        return {"subscribe": ",".join(self._names())}
+
+    def _names(self) -> list[str]:
+        return sorted(set(self.topics))
+
+    def _offsets(self, spec: Any) -> Offsets:
+        from kafka import TopicPartition as ClientPartition
+        from kafka.protocol.consumer.offsets import IsolationLevel
+
+        level = IsolationLevel[self.isolation_level.upper()]
+        with _as_pipeline_error(), admin_client(self.bootstrap) as client:
+            partitions = self._partitions(client.describe_topics())
+            wanted = {ClientPartition(*partition): spec for partition in partitions}
+            found = client.list_partition_offsets(wanted, isolation_level=level) if wanted else {}
+        return {
+            TopicPartition(partition.topic, partition.partition): at.offset
+            for partition, at in sorted(found.items())
+        }
+
+    def _partitions(self, described: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
+        by_name = {str(entry["name"]): entry for entry in described}
+        if self.pattern is not None:
+            pattern = re.compile(self.pattern)
+            names = [
+                name
+                for name, entry in by_name.items()
+                if not entry["is_internal"] and pattern.fullmatch(name)
+            ]
+            if not names:
+                raise PipelineError(f"no topic at {self.bootstrap} matches {self.pattern}")
+        else:
+            names = self._names()
+            missing = [name for name in names if name not in by_name]
+            if missing:
+                raise PipelineError(
+                    f"{self.bootstrap} has no topic {', '.join(missing)}: see `kbroker topic list`"
+                )
+        return [
+            TopicPartition(name, partition["partition_index"])
+            for name in sorted(names)
+            for partition in by_name[name]["partitions"]
+        ]
+
+
+@contextmanager
+def _as_pipeline_error() -> Iterator[None]:
+    try:
+        yield
+    except ClientError as error:
+        code = error.code if error.code in set(ExitCode) else ExitCode.ITEM_FAILED
+        raise PipelineError(error.sentence, ExitCode(code)) from error
+
+
+def _assignment(ranges: Mapping[TopicPartition, OffsetRange]) -> str:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(ranges):
+        by_topic.setdefault(topic, []).append(partition)
+    return json.dumps(by_topic)

@@ -1,0 +1,38 @@
+"""Where a job's records come from: what the frame asks of a source.
+
+Law: `earliest` and `latest` are plain look-ups on the driver, made before Spark starts; only
+`stream` and `batch` touch Spark. Both yield the columns of `envelope.RECORD_COLUMNS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kbroker.pipeline.frame.offsets import Offsets, Ranges
+
+
+class Source(Protocol):
+    """Topics somewhere. A `DataFrame` is named Any here, so that no job waits for pyspark."""
+
+    needs_connector: bool  # Spark's Kafka connector has to be there
+    bounds_itself: bool  # Trigger.AvailableNow goes in batches of `max_records` to a fixed end
+
+    def describe(self) -> str:
+        """The identity, as a checkpoint remembers it: the same text for the same source."""
+        ...
+
+    def earliest(self) -> Offsets:
+        """The first offset of every partition; raises PipelineError."""
+        ...
+
+    def latest(self) -> Offsets:
+        """The offset after the last that may be read of every partition; raises PipelineError."""
+        ...
+
+    def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
+        """A streaming frame that begins at `start`, with at most so many offsets per batch."""
+        ...
+
+    def batch(self, spark: Any, ranges: Ranges) -> Any:
+        """A frame of these ranges."""
+        ...
