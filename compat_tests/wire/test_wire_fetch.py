@@ -107,6 +107,18 @@ def test_only_the_first_partition_gets_records_when_the_limit_is_small(wire: Wir
     assert [bool(p.records) for p in answer.responses[0].partitions] == [True, False]
 
 
+def test_of_a_later_partition_no_batch_is_cut_before_it_has_one(wire: WireClient) -> None:
+    topic = wire.create_topic(partitions=2)
+    assert wire.produce_answers(topic, [(0, BATCH), (1, BATCH)], 7) == [stored_at(0)] * 2
+    fields = fetch_fields(topic, 0, partition_max_bytes=len(BATCH) // 2)
+    first = fields["topics"][0]["partitions"][0]
+    fields["topics"][0]["partitions"] = [first, {**first, "partition": 1}]
+
+    answer = wire.call(FETCH, 11, **fields)
+
+    assert [len(p.records) for p in answer.responses[0].partitions] == [len(BATCH), 0]
+
+
 @pytest.mark.row(108)
 def test_a_missing_topic_is_unknown(wire: WireClient, topic: str) -> None:
     assert fetched(wire.fetch(topic, 0)) == f"3 UNKNOWN_TOPIC_OR_PARTITION; {NOTHING}"

@@ -34,9 +34,11 @@ class FetchDataInfo(NamedTuple):
     on.
 
     `aborted_transactions` is a list for readers of committed data and None for all others. The
-    slice may end inside a batch, and is empty at the bound of the isolation level.
+    slice may end inside a batch, and is empty at the bound of the isolation level;
+    `is_first_incomplete` where it ends inside the first.
     """
 
     fetch_offset: int
     records: RecordsSlice
     aborted_transactions: list[AbortedTxn] | None = None
+    is_first_incomplete: bool = False

@@ -69,7 +69,7 @@ def read(
         if found is not None:
             if aborted is not None:
                 aborted = _aborted(log, index, offset, bound)
-            return FetchDataInfo(offset, found.records, aborted)
+            return FetchDataInfo(offset, found.records, aborted, found.is_first_incomplete)
         index += 1  # compaction left a hole at the end of the segment
     return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
 

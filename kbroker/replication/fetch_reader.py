@@ -3,8 +3,9 @@ partition's error code.
 
 Law: owned by the event loop; no record is copied, an answer holds slices of segment files. Every
 partition that was asked for has one entry in the outcome, in the same order. The first batch found
-is returned whole whatever the limits say, so that a consumer always gets on (KIP-74); fetchers of
-versions before that are held to their limit. Conversion is in `down_conversion`.
+is returned whole whatever the limits say, so that a consumer always gets on (KIP-74); of a later
+partition nothing is returned when not even one batch fits. Fetchers of versions before that are
+held to their limit, and get a part of a batch. Conversion is in `down_conversion`.
 """
 
 from __future__ import annotations
@@ -95,13 +96,14 @@ class FetchReader:
                 )
                 for transaction in data.aborted_transactions or ()
             ]
+        cut = data.is_first_incomplete  # old fetchers take it for "too large", new ones for damage
         return PartitionData(
             partition_index=asked.topic_partition.partition,
             high_watermark=high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
             aborted_transactions=aborted,
-            records=data.records,
+            records=b"" if cut and not params.is_hard_limit else data.records,
         )
 
     def _absent(self, asked: FetchPartition) -> Partition:
