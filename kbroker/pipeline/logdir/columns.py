@@ -54,6 +54,7 @@ _LOG: Final = (
     Column("magic", "INT", pa.int32()),
     Column("segment", "BIGINT", pa.int64()),  # base offset, which names the file
     Column("position", "BIGINT", pa.int64()),  # of the batch in the file
+    Column("directory", "STRING", pa.string()),  # of the partition
 )
 _HEADER: Final = (
     Column("topic", "STRING", pa.string()),
@@ -79,6 +80,7 @@ _HEADER: Final = (
     Column("hasDeleteHorizon", "BOOLEAN", pa.bool_()),
     Column("attributes", "INT", pa.int32()),
     Column("crc", "BIGINT", pa.int64()),
+    Column("directory", "STRING", pa.string()),  # of the partition
     Column("crcValid", "BOOLEAN", pa.bool_()),  # the only one that reads more than headers
 )
 

@@ -61,11 +61,12 @@ class DecodedRecords:
             return pa.array(direct[name]) if name == "offset" else direct[name]
         if name == "timestamp":
             return timestamps(self.timestamp_ms)
-        if name in ("topic", "partition", "segment"):
+        if name in ("topic", "partition", "segment", "directory"):
             constant = {
                 "topic": task.topic,
                 "partition": task.partition,
                 "segment": task.segment_base_offset,
+                "directory": task.directory,
             }[name]
             return pa.repeat(pa.scalar(constant, column.arrow_type), len(self.batch))
         if name == "sequence":

@@ -68,11 +68,12 @@ def crcs_match(headers: BatchHeaders, piece: Piece) -> Bools:
 
 def _array(column: Column, task: SegmentTask, headers: BatchHeaders, piece: Piece) -> pa.Array:
     name = column.name
-    if name in ("topic", "partition", "segment"):
+    if name in ("topic", "partition", "segment", "directory"):
         constant = {
             "topic": task.topic,
             "partition": task.partition,
             "segment": task.segment_base_offset,
+            "directory": task.directory,
         }[name]
         return pa.repeat(pa.scalar(constant, column.arrow_type), len(headers))
     if name == "baseOffset":
