@@ -15,6 +15,7 @@ locks do not reach (some network file systems) one of two writers ends with a se
 from __future__ import annotations
 
 import errno
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -96,7 +97,7 @@ class ArchiveWriter:
         now_ms: Callable[[], int] = system_ms,
     ) -> None:
         self.job = job
-        self._path = path
+        self.path = self._path = os.path.abspath(path)
         self._disk = disk or RealArchiveDisk()
         self._now_ms = now_ms
         with disk_sentences(path):

@@ -33,7 +33,7 @@ FileKind = Literal["data", "rejected"]
 TRANSACTION_MARKER: Final = "transaction marker"
 ABORTED: Final = "aborted transaction"
 COMPACTION: Final = "compaction"
-RETENTION: Final = "retention"  # deleted at the source before they were archived
+RETENTION: Final = "retention"  # deleted at the source before they were archived, as far as it says
 EXPIRED: Final = "expired"  # deleted from the archive by its own retention
 UNEXPLAINED: Final = "unexplained"
 

@@ -25,9 +25,8 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.pipeline.archive.hours import NO_HOUR_INDEX, hour_indexes, hour_name
 from kbroker.pipeline.archive.manifest import FileEntry, FileKind, file_name, file_path
+from kbroker.pipeline.archive.task_facts import Fact, FileFact, PartFact, TroubleFact
 from kbroker.pipeline.envelope import RECORD_COLUMNS
-
-FACT_SCHEMA: Final = "fact STRING, gaps BINARY"
 
 ROW_GROUP_BYTES: Final = 32 * 1024 * 1024  # of records in memory, before encoding
 BUFFERED_BYTES: Final = 96 * 1024 * 1024  # of all open files of a task
@@ -38,33 +37,6 @@ _REJECTED_COLUMNS = (*RECORD_COLUMNS, "reason")
 # Which columns repeat: keys often do. A dictionary of values would cost time and save nothing.
 _DICTIONARY = ["key", "topic", "partition", "timestampType", "headers.list.element.key", "reason"]
 _STATISTICS = ["topic", "partition", "offset", "timestamp"]
-
-
-class FileFact(msgspec.Struct, frozen=True, tag="file"):
-    """A file is on the disk."""
-
-    staged_path: str
-    entry: FileEntry
-
-
-class PartFact(msgspec.Struct, frozen=True, tag="part"):
-    """What a task saw of a partition; the gaps travel beside it, as pairs of int64: start, end."""
-
-    topic: str
-    partition: int
-    first_offset: int
-    last_offset: int
-    rows: int
-
-
-class TroubleFact(msgspec.Struct, frozen=True, tag="trouble"):
-    """Why the task gave up."""
-
-    sentence: str
-
-
-Fact = FileFact | PartFact | TroubleFact
-_FACTS: Final[msgspec.json.Decoder[Fact]] = msgspec.json.Decoder(Fact)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +87,6 @@ def facts_batch(facts: list[tuple[Fact, bytes]]) -> pa.RecordBatch:
         [pa.array(texts, pa.string()), pa.array([gaps for _, gaps in facts], pa.binary())],
         names=["fact", "gaps"],
     )
-
-
-def decode_fact(text: str) -> Fact:
-    """A fact from its row."""
-    return _FACTS.decode(text)
 
 
 def file_checksum(path: str) -> str:

@@ -1,0 +1,171 @@
+"""The work of the archive job on one batch: write, explain what is missing, publish.
+
+Spark runs a batch again after a crash, with the same number and ranges. A batch whose manifest is
+there is done and not read again; one whose manifest is not there is written anew, over nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.archive_state import missing_by_reason
+from kbroker.pipeline.archive.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archive.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archive.covered_ranges import bounded_holes
+from kbroker.pipeline.archive.hole_reasons import HoleWitness, holes_with_reasons
+from kbroker.pipeline.archive.json_columns import JsonSchemas, with_json
+from kbroker.pipeline.archive.manifest import RETENTION, UNEXPLAINED, HoleEntry, RangeEntry
+from kbroker.pipeline.archive.record_files import TaskOptions, write_task
+from kbroker.pipeline.archive.task_facts import FACT_SCHEMA, Fact, decode_fact
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.batch import Batch, BatchResult
+from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.frame.stream_failure import sentence_of_failure
+
+_HOLES_PER_BATCH = 256  # of a partition, that are noted with their places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveOptions:
+    """What a person chose."""
+
+    allows_loss: bool = False  # what retention took at the source is noted, and the job goes on
+    json_schemas: JsonSchemas = field(default_factory=JsonSchemas)
+
+
+class ArchiveJob:
+    """Work for a StreamJob. Owned by the thread of the batches; `close` ends it."""
+
+    def __init__(
+        self,
+        open_writer: Callable[[str], ArchiveWriter],
+        witness: HoleWitness,
+        options: ArchiveOptions,
+    ) -> None:
+        self.missing: Counter[str] = Counter()  # offsets by reason, of this run
+        self.files = 0
+        self.rejected = 0
+        self._open_writer = open_writer
+        self._witness = witness
+        self._options = options
+        self._writer: ArchiveWriter | None = None
+
+    def close(self) -> None:
+        """Let another run have the archive."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def work(self, batch: Batch) -> BatchResult:
+        """Archive one batch."""
+        writer = self._writer or self._open_writer(batch.job_id)
+        self._writer = writer
+        ranges = tuple(_range_entry(*each) for each in sorted(batch.ranges.items()))
+        if writer.is_done(batch.number, ranges):
+            return BatchResult(rows=0, notes=(f"batch {batch.number} was archived before",))
+        self._check_continues(writer, batch)
+        schemas = self._options.json_schemas.checked(
+            {entry.topic for entry in ranges}, writer.state.json_schemas
+        )
+        staging = writer.staging_directory(batch.number)
+        facts = assemble(_run_tasks(batch.frame, staging, schemas), batch.ranges)
+        holes = self._explained(facts)
+        writer.publish(
+            Step(
+                kind="batch",
+                batch=batch.number,
+                ranges=ranges,
+                holes=holes,
+                files=tuple(facts.files),
+                json_schemas=schemas,
+            )
+        )
+        self.missing += missing_by_reason(holes)
+        self.files += len(facts.files)
+        return self._result(facts, holes)
+
+    def _check_continues(self, writer: ArchiveWriter, batch: Batch) -> None:
+        """Each range begins where the archive ends: what lies between would be lost unnoticed."""
+        if batch.number and batch.job_id not in writer.state.jobs:
+            raise PipelineError(
+                f"the checkpoint is at batch {batch.number}, and the archive {writer.path} has "
+                "nothing of this job: give the archive that belongs to the checkpoint, or a new "
+                "checkpoint"
+            )
+        for partition, within in sorted(batch.ranges.items()):
+            end_offset = writer.state.end_offset(partition)
+            if end_offset is not None and end_offset < within.start:
+                raise PipelineError(
+                    f"the archive {writer.path} ends at offset {end_offset} of {partition}, and "
+                    f"this batch begins at {within.start}: begin with a new --checkpoint, which "
+                    "goes on where the archive ends"
+                )
+
+    def _explained(self, facts: BatchFacts) -> tuple[HoleEntry, ...]:
+        found: list[HoleEntry] = []
+        for partition, part in sorted(facts.partitions.items()):
+            if not part.missing:
+                continue
+            seen = self._witness.surroundings(partition, part.missing)
+            holes = holes_with_reasons(partition, part.missing, seen)
+            self._refuse_loss(partition, holes)
+            found += bounded_holes(holes, _HOLES_PER_BATCH)
+        return tuple(found)
+
+    def _refuse_loss(self, partition: TopicPartition, holes: Iterable[HoleEntry]) -> None:
+        lost = [hole for hole in holes if hole.reason == RETENTION]
+        if lost and not self._options.allows_loss:
+            raise PipelineError(
+                loss_sentence(partition, lost[0].first_offset, lost[-1].last_offset)
+            )
+
+    def _result(self, facts: BatchFacts, holes: Iterable[HoleEntry]) -> BatchResult:
+        rejected = sum(f.entry.rows for f in facts.files if f.entry.kind == "rejected")
+        self.rejected += rejected
+        notes = [hole_note(hole) for hole in holes if hole.reason in (RETENTION, UNEXPLAINED)]
+        if rejected:
+            notes.append(f"{rejected} values did not parse; see the files below rejected/")
+        return BatchResult(
+            rows=sum(part.rows for part in facts.partitions.values()),
+            size_bytes=sum(file.entry.size_bytes for file in facts.files),
+            rows_by_partition={tp: part.rows for tp, part in facts.partitions.items()},
+            notes=tuple(notes),
+        )
+
+
+def loss_sentence(partition: TopicPartition, first_offset: int, last_offset: int) -> str:
+    """What is said where retention was faster than the archive."""
+    return (
+        f"offsets {first_offset} to {last_offset} of {partition} were deleted at the source before "
+        "they were archived: --allow-loss notes them as lost and goes on"
+    )
+
+
+def hole_note(hole: HoleEntry) -> str:
+    """A hole in words."""
+    return (
+        f"{hole.topic_partition}: {hole.missing} of the offsets {hole.first_offset} to "
+        f"{hole.last_offset} are missing: {hole.reason}"
+    )
+
+
+def _range_entry(partition: TopicPartition, within: OffsetRange) -> RangeEntry:
+    return RangeEntry(
+        topic=partition.topic,
+        partition=partition.partition,
+        start_offset=within.start,
+        end_offset=within.end,
+    )
+
+
+def _run_tasks(frame: Any, staging: str, schemas: Mapping[str, str]) -> list[tuple[Fact, bytes]]:
+    prepared, columns = with_json(frame, schemas)
+    options = TaskOptions(staging=staging, json_columns=columns)
+    try:
+        rows = prepared.mapInArrow(write_task(options), FACT_SCHEMA).collect()
+    except Exception as error:  # whatever Spark says, a person is told in one sentence
+        raise sentence_of_failure(error) from error
+    return [(decode_fact(row["fact"]), bytes(row["gaps"])) for row in rows]

@@ -1,0 +1,102 @@
+"""Values parsed as JSON into a struct column, for topics that have a schema.
+
+A value that does not parse is null in the column `json`, with the reason in `rejected`; the record
+itself stays whole. Empty and missing values (tombstones) are null and not rejected. A topic keeps
+the schema it was first archived with: files of one topic that differ in their columns would be read
+wrongly later, and nobody would be told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.errors import ExitCode, PipelineError
+
+_CORRUPT: Final = "_kbroker_corrupt_record"
+_NOT_JSON = "is no JSON that fits the schema"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchemas:
+    """Schemas as Spark writes them in JSON: by topic, and one for all others (None: no column)."""
+
+    by_topic: Mapping[str, str] = field(default_factory=dict)
+    default: str | None = None
+
+    def of(self, topic: str) -> str | None:
+        """The schema of a topic."""
+        return self.by_topic.get(topic, self.default)
+
+    def checked(self, topics: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+        """Schemas of these topics; PipelineError where the archive has another one."""
+        found = {topic: schema for topic in topics if (schema := self.of(topic)) is not None}
+        for topic in topics:
+            if topic in known and known[topic] != found.get(topic):
+                raise PipelineError(
+                    f"topic {topic} is archived with the JSON schema {known[topic]}, and now it "
+                    f"is {found.get(topic, 'none')}: keep the schema, or use another archive",
+                    ExitCode.USAGE,
+                )
+        return found
+
+
+def parse_schema(text: str) -> str:
+    """A schema in Spark's JSON from a person's text: DDL (`id BIGINT, name STRING`), or the JSON
+    of a StructType. Needs a running session for DDL. Raises PipelineError.
+    """
+    from pyspark.sql.types import StructType
+
+    try:
+        schema: Any
+        if text.lstrip().startswith("{"):
+            schema = StructType.fromJson(json.loads(text))
+        else:
+            schema = StructType.fromDDL(text)
+    except Exception as error:  # Spark's parsers raise half a dozen kinds
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise PipelineError(
+            f"'{text}' is no schema: {first} (give DDL such as 'id BIGINT, name STRING', or the "
+            "JSON of a Spark StructType)",
+            ExitCode.USAGE,
+        ) from error
+    return str(schema.json())
+
+
+def with_json(frame: Any, schemas: Mapping[str, str]) -> tuple[Any, dict[str, str]]:
+    """The frame with one column for each schema, and which column is for which topic."""
+    if not schemas:
+        return frame, {}
+    from pyspark.sql import functions as f
+
+    names: dict[str, str] = {}
+    rejected = f.lit(None).cast("string")
+    parsed: list[Any] = []
+    for number, schema in enumerate(sorted(set(schemas.values()))):
+        topics = sorted(topic for topic, theirs in schemas.items() if theirs == schema)
+        names |= dict.fromkeys(topics, f"json_{number}")
+        is_ours = f.col("topic").isin(topics)
+        value, is_corrupt = _parsed(schema)
+        parsed.append(f.when(is_ours & ~is_corrupt, value).alias(f"json_{number}"))
+        rejected = f.when(is_ours & is_corrupt, f.lit(_NOT_JSON)).otherwise(rejected)
+    return frame.select(*RECORD_COLUMNS, *parsed, rejected.alias("rejected")), names
+
+
+def _parsed(schema: str) -> tuple[Any, Any]:
+    """The struct of a value, and whether there was a value that is none."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructType
+
+    wanted = StructType.fromJson(json.loads(schema))
+    watched = StructType([*wanted.fields]).add(_CORRUPT, StringType())
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    has_value = f.coalesce(f.length("value") > 0, f.lit(False))
+    found = f.from_json(f.col("value").cast("string"), watched, options)
+    is_corrupt = has_value & (found.isNull() | found.getField(_CORRUPT).isNotNull())
+    value = f.when(
+        has_value, f.struct(*[found.getField(name).alias(name) for name in wanted.names])
+    )
+    return value, is_corrupt
