@@ -7,7 +7,9 @@ from __future__ import annotations
 import sys
 import time
 
-_INTERVAL_S = 0.2
+from kbroker.terminal_line import TerminalLine
+
+_FIRST_S = 0.2
 _MEBIBYTE = 1024 * 1024
 
 
@@ -16,9 +18,8 @@ class Progress:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._is_shown = sys.stderr.isatty()
         self._begun_s = time.monotonic()
-        self._next_s = self._begun_s + _INTERVAL_S
+        self._line = TerminalLine(sys.stderr, self._begun_s + _FIRST_S, plain_interval_s=None)
         self._item = ""
         self.size_bytes = 0
 
@@ -31,17 +32,13 @@ class Progress:
         """So many bytes more."""
         self.size_bytes += size_bytes
         now_s = time.monotonic()
-        if self._is_shown and now_s >= self._next_s:
-            self._next_s = now_s + _INTERVAL_S
+        if self._line.is_due(now_s):
             text = f"{self._what} {self._item}: {self.size_bytes / _MEBIBYTE:.0f} MiB"
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
+            self._line.show(text, now_s)
 
     def end(self) -> None:
         """Take the line away."""
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._line.end()
 
     def rate(self) -> str:
         """Seconds and MB/s so far."""
@@ -54,19 +51,15 @@ class CountedProgress:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._is_shown = sys.stderr.isatty()
-        self._next_s = time.monotonic() + _INTERVAL_S
+        first_s = time.monotonic() + _FIRST_S
+        self._line = TerminalLine(sys.stderr, first_s, plain_interval_s=None)
 
     def show(self, done: int, of: int) -> None:
         """So many are done."""
         now_s = time.monotonic()
-        if self._is_shown and now_s >= self._next_s:
-            self._next_s = now_s + _INTERVAL_S
-            sys.stderr.write(f"\r\x1b[K{self._what}: {done} of {of}")
-            sys.stderr.flush()
+        if self._line.is_due(now_s):
+            self._line.show(f"{self._what}: {done} of {of}", now_s)
 
     def end(self) -> None:
         """Take the line away."""
-        if self._is_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self._line.end()

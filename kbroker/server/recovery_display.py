@@ -12,9 +12,10 @@ from collections.abc import Callable
 from typing import Final, TextIO, TypeVar
 
 from kbroker.log.recovery.load_progress import DirectoryProgress, LoadCancelledError, LoadProgress
+from kbroker.terminal_line import TerminalLine
 
 _FIRST_S: Final = 1.0
-_TERMINAL_INTERVAL_S: Final = 0.2
+_WATCH_S: Final = 0.2
 _PLAIN_INTERVAL_S: Final = 5.0
 _MEBIBYTE: Final = 1024 * 1024
 
@@ -29,7 +30,7 @@ async def load_with_progress(load: Callable[[LoadProgress], _T], stream: TextIO)
     loading = asyncio.ensure_future(asyncio.to_thread(load, progress))
     try:
         while not loading.done():
-            await asyncio.wait({loading}, timeout=_TERMINAL_INTERVAL_S)
+            await asyncio.wait({loading}, timeout=_WATCH_S)
             display.update(time.monotonic())
     except asyncio.CancelledError:
         progress.cancel()
@@ -48,32 +49,24 @@ class RecoveryDisplay:
 
     def __init__(self, progress: LoadProgress, stream: TextIO, begun_s: float) -> None:
         self._progress = progress
-        self._stream = stream
-        self._is_terminal = stream.isatty()
+        self._line = TerminalLine(stream, begun_s + _FIRST_S, _PLAIN_INTERVAL_S)
         self._begun_s = begun_s
-        self._next_s = begun_s + _FIRST_S
-        self._is_shown = False
 
     def update(self, now_s: float) -> None:
         """Show where things are, if it is time to."""
-        if now_s < self._next_s:
+        if not self._line.is_due(now_s):
             return
-        self._next_s = now_s + (_TERMINAL_INTERVAL_S if self._is_terminal else _PLAIN_INTERVAL_S)
         elapsed_s = now_s - self._begun_s
         directories = list(self._progress.directories.values())
         unfinished = [d for d in directories if d.logs_done < d.logs_total]
         if not unfinished:
             return
         text = "; ".join(describe(directory, elapsed_s) for directory in unfinished)
-        self._stream.write(f"\r\x1b[K{text}" if self._is_terminal else f"{text}\n")
-        self._stream.flush()
-        self._is_shown = True
+        self._line.show(text, now_s)
 
     def end(self) -> None:
         """Take the line away."""
-        if self._is_shown and self._is_terminal:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+        self._line.end()
 
 
 def describe(directory: DirectoryProgress, elapsed_s: float) -> str:

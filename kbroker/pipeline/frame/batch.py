@@ -38,13 +38,15 @@ class Ending(Enum):
     """Why a run is over."""
 
     REACHED = "reached the end"
-    STOPPED = "stopped"
+    STOPPED = "stopped after a batch"
+    CUT = "stopped within a batch"  # which is run again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReport:
-    """A finished batch, as `--metrics` writes it."""
+    """A finished batch."""
 
+    job_id: str
     number: int
     rows: int
     size_bytes: int

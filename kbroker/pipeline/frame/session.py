@@ -31,6 +31,7 @@ from kbroker.pipeline.frame.kafka_connector import (
 NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
 JAVA_OUTPUT = "java-output.txt"
 _SHOWN_LINES = 3
+_temporary: list[Path] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +62,18 @@ def open_session(settings: SessionSettings) -> Any:
         return running
     check_java(pyspark.__version__)
     folder = Path(tempfile.mkdtemp(prefix="kbroker-spark-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _temporary.append(folder)
     spark = _start(spark_conf(settings, pyspark.__version__, folder), settings, folder)
     spark.sparkContext.setLogLevel("WARN" if settings.verbose else "ERROR")
     _check_connector(spark, settings)
     return spark
+
+
+@atexit.register
+def remove_temporary_files() -> None:
+    """What sessions of this process had on disk."""
+    while _temporary:
+        shutil.rmtree(_temporary.pop(), ignore_errors=True)
 
 
 @contextmanager
@@ -82,6 +90,7 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
         yield spark
     finally:
         spark.stop()
+        remove_temporary_files()
 
 
 def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) -> dict[str, str]:

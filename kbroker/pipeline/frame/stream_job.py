@@ -33,6 +33,7 @@ from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges
 from kbroker.pipeline.frame.stream_failure import sentence_of_failure
 from kbroker.pipeline.sources.source import Source
 
+DEFAULT_BATCH_RECORDS = 500_000
 _WATCH_S = 0.2
 _LOOK_UP_S = 5.0  # how often the end of the source is looked up for the backlog
 
@@ -44,7 +45,7 @@ class JobSettings:
     kind: str  # of job: archive, ...
     target: str = ""  # what it writes to, as the checkpoint remembers it
     every_s: float | None = None
-    batch_records: int | None = 500_000  # offsets per batch, all partitions together
+    batch_records: int = DEFAULT_BATCH_RECORDS  # offsets per batch, all partitions together
 
 
 class StreamJob:
@@ -59,6 +60,7 @@ class StreamJob:
         self.settings = settings
         self._work = work
         self._stopping = threading.Event()
+        self._cutting = threading.Event()
 
     @property
     def identity(self) -> JobIdentity:
@@ -74,15 +76,27 @@ class StreamJob:
         """End the run after the batch that runs now."""
         self._stopping.set()
 
+    def cut(self) -> None:
+        """End the run now. The query is left as it is: Spark would wait for the work that runs, so
+        the process has to end.
+        """
+        self._stopping.set()
+        self._cutting.set()
+
+    def prepare(self) -> JobRecord:
+        """Claim the checkpoint and look at the source, without Spark; raises PipelineError."""
+        return self.checkpoint.claim(self.identity, self.source.earliest)
+
     def run(self, spark: Any, events: JobEvents | None = None) -> JobReport:
         """Run to the end, or until stopped. Raises PipelineError, or what the work raised."""
-        record = self.checkpoint.claim(self.identity, self.source.earliest)
+        record = self.prepare()
         run = _Run(self, record, events or NoEvents())
         query = self._start(spark, record, run)
         try:
             ending = self._watch(query, run)
         finally:
-            query.stop()
+            if not self._cutting.is_set():
+                query.stop()
         return run.report(ending)
 
     def _start(self, spark: Any, record: JobRecord, run: _Run) -> Any:
@@ -107,6 +121,8 @@ class StreamJob:
     def _watch(self, query: Any, run: _Run) -> Ending:
         """Until the query ends, the end is reached, or it is to stop."""
         while query.isActive:
+            if self._cutting.is_set():
+                return Ending.CUT
             run.tell()
             if run.is_idle and (self._stopping.is_set() or run.reached_end()):
                 break
@@ -177,6 +193,7 @@ class _Run:
                 known = self._rows_by_partition.get(partition, 0)
                 self._rows_by_partition[partition] = known + rows
             report = BatchReport(
+                job_id=self._record.job_id,
                 number=number,
                 rows=result.rows,
                 size_bytes=result.size_bytes,

@@ -14,8 +14,15 @@ from kbroker.pipeline.frame.offsets import Offsets, Ranges
 class Source(Protocol):
     """Topics somewhere. A `DataFrame` is named Any here, so that no job waits for pyspark."""
 
-    needs_connector: bool  # Spark's Kafka connector has to be there
-    bounds_itself: bool  # Trigger.AvailableNow goes in batches of `max_records` to a fixed end
+    @property
+    def needs_connector(self) -> bool:
+        """Whether Spark's Kafka connector has to be there."""
+        ...
+
+    @property
+    def bounds_itself(self) -> bool:
+        """Whether Trigger.AvailableNow goes to an end that is fixed, in batches of `max_records`."""
+        ...
 
     def describe(self) -> str:
         """The identity, as a checkpoint remembers it: the same text for the same source."""

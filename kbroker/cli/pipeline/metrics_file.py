@@ -1,0 +1,55 @@
+"""`--metrics FILE`: a line of JSON per batch, appended.
+
+name, job_id      of the job
+batch             its number, which grows by one from 0 on over all runs
+finished_ms       Unix time in ms at which its work was done
+seconds           of its work
+rows, size_bytes  as the job counts them
+backlog           offsets still to be read after it
+ranges            {"topic": {"0": [start, end]}}, end exclusive
+notes             sentences of the job
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.batch import BatchReport
+
+
+class MetricsFile:
+    """Opened for each line, so that it may be moved away while the job runs."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
+        self._name = name
+
+    def write(self, report: BatchReport) -> None:
+        """One line; raises PipelineError where it cannot be written."""
+        line = json.dumps(metrics_of(self._name, report))
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        except OSError as error:
+            raise PipelineError(f"cannot write --metrics {self._path}: {error.strerror}") from error
+
+
+def metrics_of(name: str, report: BatchReport) -> dict[str, object]:
+    """The fields of a line."""
+    ranges: dict[str, dict[str, list[int]]] = {}
+    for (topic, partition), each in sorted(report.ranges.items()):
+        ranges.setdefault(topic, {})[str(partition)] = [each.start, each.end]
+    return {
+        "name": name,
+        "job_id": report.job_id,
+        "batch": report.number,
+        "finished_ms": report.finished_ms,
+        "seconds": round(report.seconds, 3),
+        "rows": report.rows,
+        "size_bytes": report.size_bytes,
+        "backlog": report.backlog,
+        "ranges": ranges,
+        "notes": list(report.notes),
+    }

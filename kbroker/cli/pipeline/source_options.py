@@ -1,0 +1,103 @@
+"""Options that say where records come from: a cluster (`--bootstrap`) or directories (`--data`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from kbroker.cli.pipeline.parameters import NAMES, PAIR
+from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED, KafkaSource
+from kbroker.pipeline.sources.source import Source
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+SOURCE_OPTION_NAMES = ("bootstrap", "data", "topics", "pattern", "isolation", "kafka_option")
+
+
+def source_options(command: CommandT) -> CommandT:
+    """Adds the options; see `source_of` for what they make."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def source_of(ctx: click.Context) -> Source:
+    """The source that the options of this call name."""
+    values = ctx.params
+    topics, pattern = values["topics"] or (), values["pattern"]
+    if bool(topics) == bool(pattern):
+        raise click.UsageError("give --topics A,B or --pattern REGEX, and not both")
+    if pattern is not None:
+        _check_pattern(pattern)
+    bootstrap = values["bootstrap"]
+    given = ctx.get_parameter_source("bootstrap")
+    if values["data"] and given is ParameterSource.ENVIRONMENT:
+        bootstrap = None  # an address for all commands of a shell is no wish of this one
+    if bool(values["data"]) == bool(bootstrap):
+        raise click.UsageError(
+            "give one source: --bootstrap HOST:PORT, or --data DIR (more than once for several)"
+        )
+    if bootstrap:
+        return KafkaSource(
+            bootstrap=bootstrap,
+            topics=topics,
+            pattern=pattern,
+            isolation_level=values["isolation"],
+            options=dict(values["kafka_option"]),
+        )
+    if values["kafka_option"]:
+        raise click.UsageError("--kafka-option is for --bootstrap, not for --data")
+    from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+
+    return LogDirectorySource(
+        directories=values["data"],
+        topics=topics,
+        pattern=pattern,
+        isolation_level=values["isolation"],
+    )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise click.UsageError(
+            f"--pattern '{pattern}' is no regular expression: {error}"
+        ) from error
+
+
+_OPTIONS = (
+    click.option(
+        "--bootstrap",
+        envvar="KBROKER_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="Read from this cluster, through Spark's Kafka connector (or KBROKER_BOOTSTRAP).",
+    ),
+    click.option(
+        "--data",
+        multiple=True,
+        type=click.Path(),
+        metavar="DIR",
+        help="Read this data directory of a broker, live or dead. May be repeated.",
+    ),
+    click.option("--topics", type=NAMES, metavar="A,B", help="These topics."),
+    click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches."),
+    click.option(
+        "--isolation",
+        type=click.Choice((READ_COMMITTED, READ_UNCOMMITTED)),
+        default=READ_COMMITTED,
+        show_default=True,
+        help="Leave out records of aborted and open transactions, or not.",
+    ),
+    click.option(
+        "--kafka-option",
+        type=PAIR,
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="An option of Spark's Kafka source, such as kafka.max.poll.records=50000. "
+        "May be repeated.",
+    ),
+)

@@ -1,0 +1,114 @@
+"""Options of jobs that follow a source batch by batch, and the run of such a job: plan, progress,
+report, exit code.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import click
+from click.core import ParameterSource
+
+from kbroker.cli.output import output_option
+from kbroker.cli.pipeline.config_file import config_option
+from kbroker.cli.pipeline.parameters import DURATION
+from kbroker.cli.pipeline.session_options import SessionOptions, session_options
+from kbroker.cli.pipeline.source_options import SOURCE_OPTION_NAMES, source_of, source_options
+from kbroker.pipeline.frame.stream_job import DEFAULT_BATCH_RECORDS
+from kbroker.pipeline.sources.source import Source
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+_NAMES = ("checkpoint", "name", "once", "every", "batch_records", "metrics", "dry_run", "output")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """What was given, for `run_stream_job`."""
+
+    source: Source
+    session: SessionOptions
+    checkpoint: Path
+    name: str
+    every_s: float | None  # None: once
+    batch_records: int
+    metrics: Path | None
+    is_dry_run: bool
+    output: str
+
+
+def stream_job_options(command: CommandT) -> CommandT:
+    """Adds `--config` and all options of source, session and run; the command gets them as
+    `options: StreamOptions`, beside its own.
+    """
+
+    @functools.wraps(command)
+    def call(*args: Any, session: SessionOptions, **values: Any) -> Any:
+        ctx = click.get_current_context()
+        source = source_of(ctx)
+        given = {name: values.pop(name) for name in (*_NAMES, *SOURCE_OPTION_NAMES)}
+        options = StreamOptions(
+            source=source,
+            session=session,
+            checkpoint=Path(given["checkpoint"]),
+            name=given["name"] or str(ctx.info_name),
+            every_s=_every_s(ctx),
+            batch_records=given["batch_records"],
+            metrics=Path(given["metrics"]) if given["metrics"] else None,
+            is_dry_run=given["dry_run"],
+            output=given["output"],
+        )
+        return command(*args, options=options, **values)
+
+    decorated: Any = session_options(call)
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return cast(CommandT, config_option(source_options(decorated)))
+
+
+def _every_s(ctx: click.Context) -> float | None:
+    """None for `--once`. What the command line says wins over a configuration file."""
+    once: bool = ctx.params["once"]
+    every: float | None = ctx.params["every"]
+    if once and every is not None:
+        sources = (ctx.get_parameter_source("once"), ctx.get_parameter_source("every"))
+        if sources == (ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP):
+            return None
+        if sources == (ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE):
+            return every
+    if once == (every is not None) and not ctx.params["dry_run"]:
+        raise click.UsageError("give --once, or --every DURATION such as 30s, and not both")
+    return every
+
+
+_OPTIONS = (
+    click.option(
+        "--checkpoint",
+        required=True,
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Where the job remembers how far it is: a directory of its own.",
+    ),
+    click.option("--name", metavar="NAME", help="Name of the query; the job's own otherwise."),
+    click.option("--once", is_flag=True, help="Up to what is there now."),
+    click.option("--every", type=DURATION, metavar="DURATION", help="A batch every so often."),
+    click.option(
+        "--batch-records",
+        type=click.IntRange(min=1),
+        default=DEFAULT_BATCH_RECORDS,
+        show_default=True,
+        metavar="N",
+        help="At most so many records in a batch, all partitions together.",
+    ),
+    click.option(
+        "--metrics",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Append a line of JSON per batch.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
+    output_option,
+)
