@@ -3,53 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-class Duration(click.ParamType):
-    """Seconds, from `500ms`, `30s`, `5m`, `1h` or `2d`; more than 0."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        """A number that was converted before passes."""
-        if isinstance(value, float):
-            return value
-        match = _DURATION.fullmatch(str(value).strip())
-        if match is None or float(match[1]) == 0:
-            self.fail(f"{value!r} is no duration such as 500ms, 30s, 5m or 1h", param, ctx)
-        return float(match[1]) * _UNIT_S[match[2]]
+def duration(text: str) -> float:
+    """Seconds of `500ms`, `30s`, `5m`, `1h` or `2d`; more than 0."""
+    match = _DURATION.fullmatch(str(text).strip())
+    if match is None or float(match[1]) == 0:
+        raise click.BadParameter(f"'{text}' is no duration such as 500ms, 30s, 5m or 1h")
+    return float(match[1]) * _UNIT_S[match[2]]
 
 
-class Names(click.ParamType):
-    """A tuple of names, from `a,b`."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        """A tuple that was converted before passes; a list comes from a configuration file."""
-        parts = value.split(",") if isinstance(value, str) else value
-        return tuple(part for part in (str(part).strip() for part in parts) if part)
+def names(text: str | Sequence[str]) -> tuple[str, ...]:
+    """The names in `a,b`; a configuration file may have a list."""
+    parts = text.split(",") if isinstance(text, str) else [str(part) for part in text]
+    return tuple(filter(None, map(str.strip, parts)))
 
 
-class Pair(click.ParamType):
-    """A tuple of key and value, from `KEY=VALUE`."""
-
-    name = "key=value"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
-        """The value may hold further signs `=`."""
-        if isinstance(value, tuple):
-            return (str(value[0]), str(value[1]))
-        key, sign, text = str(value).partition("=")
-        if not sign or not key.strip():
-            self.fail(f"{value!r} is no KEY=VALUE", param, ctx)
-        return (key.strip(), text)
-
-
-DURATION, NAMES, PAIR = Duration(), Names(), Pair()
+def pair(text: str) -> tuple[str, str]:
+    """Key and value of `KEY=VALUE`; the value may hold further signs `=`."""
+    key, sign, value = str(text).partition("=")
+    if not sign or not key.strip():
+        raise click.BadParameter(f"'{text}' is no KEY=VALUE")
+    return (key.strip(), value)

@@ -13,7 +13,7 @@ import click
 
 from kbroker.cli.connection import CommandError
 from kbroker.cli.output import say
-from kbroker.cli.pipeline.parameters import PAIR
+from kbroker.cli.pipeline.parameters import pair
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.session import SessionSettings
 
@@ -78,7 +78,7 @@ _OPTIONS = (
     ),
     click.option(
         "--spark-conf",
-        type=PAIR,
+        type=pair,
         multiple=True,
         metavar="KEY=VALUE",
         help="A setting of Spark, such as spark.driver.memory=4g. May be repeated.",

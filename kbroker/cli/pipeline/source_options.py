@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.pipeline.parameters import NAMES, PAIR
+from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED, KafkaSource
 from kbroker.pipeline.sources.source import Source
 
@@ -83,7 +83,7 @@ _OPTIONS = (
         metavar="DIR",
         help="Read this data directory of a broker, live or dead. May be repeated.",
     ),
-    click.option("--topics", type=NAMES, metavar="A,B", help="These topics."),
+    click.option("--topics", type=names, metavar="A,B", help="These topics."),
     click.option("--pattern", metavar="REGEX", help="Topics whose whole name matches."),
     click.option(
         "--isolation",
@@ -94,7 +94,7 @@ _OPTIONS = (
     ),
     click.option(
         "--kafka-option",
-        type=PAIR,
+        type=pair,
         multiple=True,
         metavar="KEY=VALUE",
         help="An option of Spark's Kafka source, such as kafka.max.poll.records=50000. "

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from kbroker.cli.output import output_option
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import DURATION
+from kbroker.cli.pipeline.parameters import duration
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.source_options import SOURCE_OPTION_NAMES, source_of, source_options
 from kbroker.pipeline.frame.stream_job import DEFAULT_BATCH_RECORDS
@@ -94,7 +94,7 @@ _OPTIONS = (
     ),
     click.option("--name", metavar="NAME", help="Name of the query; the job's own otherwise."),
     click.option("--once", is_flag=True, help="Up to what is there now."),
-    click.option("--every", type=DURATION, metavar="DURATION", help="A batch every so often."),
+    click.option("--every", type=duration, metavar="DURATION", help="A batch every so often."),
     click.option(
         "--batch-records",
         type=click.IntRange(min=1),

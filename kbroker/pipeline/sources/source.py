@@ -21,7 +21,7 @@ class Source(Protocol):
 
     @property
     def bounds_itself(self) -> bool:
-        """Whether Trigger.AvailableNow goes to an end that is fixed, in batches of `max_records`."""
+        """Whether Trigger.AvailableNow goes to a fixed end in batches of `max_records`."""
         ...
 
     def describe(self) -> str:
