@@ -12,7 +12,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.covered_ranges import Stretch
 from kbroker.pipeline.archive.hole_reasons import Cover, CoverKind, Surroundings
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.logdir.log_catalog import LogCatalog, Selection
+from kbroker.pipeline.logdir.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.partition_log import Disk, PartitionLog, real_disk
 from kbroker.pipeline.logdir.segment_lookup import SegmentLookup
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction
@@ -32,9 +32,7 @@ class LogWitness:
         """The batches that hold offsets of these holes."""
         catalog = self._catalogs.setdefault(
             partition.topic,
-            LogCatalog(
-                self._disk, self._directories, Selection(topics=frozenset({partition.topic}))
-            ),
+            LogCatalog(self._disk, self._directories, lambda found: found.topic == partition.topic),
         )
         found = catalog.by_partition(is_committed=True).get(partition)
         if found is None:

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from fastcrc.crc32 import iscsi as crc32c
 
+from kbroker.pipeline.archive.file_check import file_checksum
 from kbroker.pipeline.archive.hours import NO_HOUR_INDEX, hour_indexes, hour_name
 from kbroker.pipeline.archive.manifest import FileEntry, FileKind, file_name, file_path
 from kbroker.pipeline.archive.task_facts import Fact, FileFact, PartFact, TroubleFact
@@ -32,7 +32,6 @@ ROW_GROUP_BYTES: Final = 32 * 1024 * 1024  # of records in memory, before encodi
 BUFFERED_BYTES: Final = 96 * 1024 * 1024  # of all open files of a task
 OPEN_FILES: Final = 48  # of a task; with late records of more hours a file ends early
 
-_READ_BYTES = 8 * 1024 * 1024
 _REJECTED_COLUMNS = (*RECORD_COLUMNS, "reason")
 # Which columns repeat: keys often do. A dictionary of values would cost time and save nothing.
 _DICTIONARY = ["key", "topic", "partition", "timestampType", "headers.list.element.key", "reason"]
@@ -87,15 +86,6 @@ def facts_batch(facts: list[tuple[Fact, bytes]]) -> pa.RecordBatch:
         [pa.array(texts, pa.string()), pa.array([gaps for _, gaps in facts], pa.binary())],
         names=["fact", "gaps"],
     )
-
-
-def file_checksum(path: str) -> str:
-    """CRC-32C of a file's bytes, as manifests spell it."""
-    crc: int | None = None
-    with open(path, "rb") as file:
-        while piece := file.read(_READ_BYTES):
-            crc = crc32c(piece) if crc is None else crc32c(piece, crc)
-    return f"crc32c:{crc or 0:08x}"
 
 
 class _OutOfOrderError(Exception):
