@@ -11,7 +11,7 @@ from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, admin_client,
 from kbroker.cli.output import output_option, print_rows
 
 if TYPE_CHECKING:
-    from kafka.admin import KafkaAdminClient
+    from kbroker.pipeline.lag.group_offsets import GroupOffsets
 
 _LISTED = ("group", "state", "protocol_type", "type")
 _DESCRIBED = (
@@ -58,15 +58,22 @@ def list_groups(bootstrap: str, output: str) -> None:
 @bootstrap_option
 def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
     """Print each partition of a group: committed offset, end, and the lag between them."""
-    rows: list[dict[str, Any]] = []
-    missing: list[str] = []
+    from kafka.admin import OffsetSpec
+
+    from kbroker.pipeline.lag.group_offsets import read_groups
+    from kbroker.pipeline.lag.partition_offsets import leaders_of, offsets_at
+
     with admin_client(bootstrap) as client:
-        described = client.describe_groups(list(names))
-        for name in names:
-            found = _rows_of(client, name, described[name])
-            rows += found
-            if not found and described[name]["group_state"] == "Dead":
-                missing.append(name)
+        groups = read_groups(client, names)
+        topics = sorted({p.topic for group in groups.values() for p in group.committed})
+        leaders = leaders_of(client.describe_topics(topics)) if topics else {}
+        ends = offsets_at(client, leaders, OffsetSpec.LATEST)
+    rows = [
+        _row(group, partition, ends)
+        for group in groups.values()
+        for partition in sorted(group.committed)
+    ]
+    missing = [name for name, group in groups.items() if group.is_unknown]
     print_rows(rows, _DESCRIBED, output)
     if missing:
         raise CommandError(
@@ -74,56 +81,21 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
         )
 
 
-def _rows_of(
-    client: KafkaAdminClient, name: str, described: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    from kafka.admin import OffsetSpec
-    from kafka.structs import TopicPartition
+def _row(group: GroupOffsets, partition: Any, ends: Mapping[Any, Any]) -> dict[str, Any]:
+    from kbroker.pipeline.lag.group_offsets import lag
 
-    owners = {
-        TopicPartition(entry["topic"], partition): member
-        for member in described["members"]
-        for entry in (member["member_assignment"] or {}).get("assigned_partitions", [])
-        for partition in entry["partitions"]
-    }
-    committed = client.list_group_offsets([name])[name]
-    partitions = sorted(set(owners) | set(committed))
-    ends = (
-        client.list_partition_offsets(dict.fromkeys(partitions, OffsetSpec.LATEST))
-        if partitions
-        else {}
-    )
-    return [
-        _row(
-            name,
-            described["group_state"],
-            partition,
-            (committed.get(partition), ends[partition]),
-            owners,
-        )
-        for partition in partitions
-    ]
-
-
-def _row(
-    name: str,
-    state: str,
-    partition: Any,
-    offsets: tuple[Any, Any],
-    owners: Mapping[Any, Mapping[str, Any]],
-) -> dict[str, Any]:
-    committed = offsets[0].offset if offsets[0] is not None and offsets[0].offset >= 0 else None
-    end = offsets[1].offset
-    owner = owners.get(partition, {})
+    committed = group.committed[partition]
+    end = ends[partition].offset if partition in ends else None
+    owner = group.owners.get(partition)
     return {
-        "group": name,
+        "group": group.name,
         "topic": partition.topic,
         "partition": partition.partition,
         "committed_offset": committed,
         "end_offset": end,
-        "lag": None if committed is None else max(0, end - committed),
-        "member": owner.get("member_id"),
-        "client_id": owner.get("client_id"),
-        "host": owner.get("client_host"),
-        "state": state,
+        "lag": lag(committed, end),
+        "member": owner.member_id if owner else None,
+        "client_id": owner.client_id if owner else None,
+        "host": owner.host if owner else None,
+        "state": group.state,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import click
@@ -120,19 +119,16 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
     standard error.
     """
     from kafka.admin import ConfigResource, OffsetSpec
-    from kafka.structs import TopicPartition
+
+    from kbroker.pipeline.lag.partition_offsets import leaders_of, offsets_at
 
     with admin_client(bootstrap) as client:
         described = client.describe_topics(list(names) or None)
         missing = [entry["name"] for entry in described if entry["error_code"]]
         described = [entry for entry in described if not entry["error_code"]]
-        partitions = [
-            TopicPartition(entry["name"], p["partition_index"])
-            for entry in described
-            for p in entry["partitions"]
-        ]
-        starts = _offsets(client, partitions, OffsetSpec.EARLIEST)
-        ends = _offsets(client, partitions, OffsetSpec.LATEST)
+        leaders = leaders_of(described)
+        starts = offsets_at(client, leaders, OffsetSpec.EARLIEST)
+        ends = offsets_at(client, leaders, OffsetSpec.LATEST)
         resources = [ConfigResource("TOPIC", entry["name"]) for entry in described]
         configs = client.describe_configs(resources).get("topic", {}) if resources else {}
     rows = [
@@ -194,21 +190,6 @@ def alter(
             if outcome != "OK":
                 raise CommandError(f"{name}: {outcome}", EXIT_ITEM_FAILED)
             say(f"{name}: {', '.join(sorted(changes))} altered")
-
-
-def _offsets(client: Any, partitions: Sequence[Any], moment: Any) -> dict[Any, Any]:
-    """Offsets at a moment, without those of partitions that have no leader or are offline."""
-    from kafka.errors import KafkaError
-
-    found: dict[Any, Any] = {}
-    try:
-        if partitions:
-            found.update(client.list_partition_offsets(dict.fromkeys(partitions, moment)))
-    except KafkaError:  # it is raised for all where one fails
-        for partition in partitions:
-            with suppress(KafkaError):
-                found.update(client.list_partition_offsets({partition: moment}))
-    return found
 
 
 def _partition_row(

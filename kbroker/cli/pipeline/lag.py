@@ -7,7 +7,6 @@ any cluster of Kafka's protocol.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,8 @@ from kbroker.cli.connection import (
     bootstrap_option,
 )
 from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.pipeline.config_file import config_option
+from kbroker.cli.pipeline.parameters import DURATION, NAMES
 
 if TYPE_CHECKING:
     from kbroker.pipeline.lag.cluster_look import ClusterLook, Wanted
@@ -44,9 +45,8 @@ _CSV_COLUMNS = ("taken_ms", *_PARTITION_COLUMNS, *(
     name for name in _GROUP_COLUMNS if name not in _PARTITION_COLUMNS
 ))  # fmt: skip
 _NARROW_GROUP_COLUMNS = tuple(n for n in _GROUP_COLUMNS if n not in ("client_id", "host", "state"))
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_UNIT_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _LOOKS_KEPT = 1_000  # for the plot
+_COMPLAINTS_SHOWN = 3
 _PLOT_SUFFIXES = (".svg", ".png")
 
 
@@ -60,18 +60,6 @@ class Report:
     standings: Sequence[dict[str, Any]]
 
 
-def _duration(text: str) -> float:
-    """Seconds of `500ms`, `10s`, `5m`, `1h` or `2d`; more than 0."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None or float(match[1]) == 0:
-        raise click.BadParameter(f"'{text}' is no duration such as 500ms, 10s, 5m or 1h")
-    return float(match[1]) * _UNIT_S[match[2]]
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(str.strip, text.split(","))))
-
-
 def _plot_file(text: str) -> Path:
     if Path(text).suffix not in _PLOT_SUFFIXES:
         raise click.BadParameter(f"'{text}' does not end in {' or '.join(_PLOT_SUFFIXES)}")
@@ -80,19 +68,19 @@ def _plot_file(text: str) -> Path:
 
 @click.command("lag")
 @click.option(
-    "--topics", type=_names, default="", metavar="A,B",
+    "--topics", type=NAMES, default="", metavar="A,B",
     help="Only these topics. Otherwise all that are not internal.",
 )  # fmt: skip
 @click.option(
-    "--groups", type=_names, default="", metavar="A,B",
+    "--groups", type=NAMES, default="", metavar="A,B",
     help="Only these groups, and the topics they read.",
 )  # fmt: skip
 @click.option(
-    "--window", type=_duration, default="5m", show_default=True, metavar="DURATION",
+    "--window", type=DURATION, default="5m", show_default=True, metavar="DURATION",
     help="Rates are of records written this long before now.",
 )  # fmt: skip
 @click.option(
-    "--every", type=_duration, metavar="DURATION",
+    "--every", type=DURATION, metavar="DURATION",
     help="Look again and again, and tell what was consumed between, and when who catches up.",
 )  # fmt: skip
 @click.option(
@@ -106,6 +94,7 @@ def _plot_file(text: str) -> Path:
 @click.option(
     "--plot", type=_plot_file, metavar="FILE", help="Write a plot too, as .svg or .png.",
 )  # fmt: skip
+@config_option
 @output_option
 @bootstrap_option
 def lag(
@@ -136,7 +125,8 @@ def lag(
     for look in _looks(bootstrap, wanted, every, looks):
         report = _report(look, history[-1] if history else None)
         history.append(look)
-        _print(report, output)
+        if report.partitions or not (look.unknown_topics or look.unknown_groups):
+            _print(report, output)
         if draw is not None:
             draw(history)
         del history[:-_LOOKS_KEPT]
@@ -268,11 +258,14 @@ def _check(report: Report, max_lag: int | None) -> None:
     complaints = [f"no such topic: {name}" for name in look.unknown_topics]
     complaints += [f"no such group: {name}" for name in look.unknown_groups]
     if max_lag is not None:
+        beyond = [row for row in report.groups if row["lag"] is not None and row["lag"] > max_lag]
+        beyond.sort(key=lambda row: -int(row["lag"]))
         complaints += [
             f"{row['group']} lags {row['lag']} records in {row['topic']}-{row['partition']}, "
             f"more than {max_lag}"
-            for row in report.groups
-            if row["lag"] is not None and row["lag"] > max_lag
+            for row in beyond[:_COMPLAINTS_SHOWN]
         ]
+        if len(beyond) > _COMPLAINTS_SHOWN:
+            complaints.append(f"and {len(beyond) - _COMPLAINTS_SHOWN} more rows")
     if complaints:
         raise CommandError("; ".join(complaints), EXIT_ITEM_FAILED)

@@ -1,0 +1,89 @@
+"""What groups have committed, and who reads each partition: one question per coordinator.
+
+The one home of this for `kbroker group describe` and `kbroker pipeline lag`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka.structs import TopicPartition
+
+UNKNOWN_GROUP_STATE = "Dead"  # what a coordinator says of a group it has never heard of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A member of a group, as its coordinator names it."""
+
+    member_id: str
+    client_id: str
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffsets:
+    """A group: its state, its members, and the partitions it reads or has offsets of.
+
+    The offset is that of the next record to read; None where nothing is committed. A group of
+    KIP-848 has no owners here: its members are not told by the request for classic groups.
+    """
+
+    name: str
+    state: str
+    member_count: int
+    committed: Mapping[TopicPartition, int | None]
+    owners: Mapping[TopicPartition, Member]
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the cluster knows neither members nor offsets of it."""
+        return self.state == UNKNOWN_GROUP_STATE and not self.committed
+
+
+def read_groups(admin: Any, names: Sequence[str]) -> dict[str, GroupOffsets]:
+    """The groups of these names; one that does not exist is there too, and unknown."""
+    if not names:
+        return {}
+    described = admin.describe_groups(list(names))
+    committed = admin.list_group_offsets(list(names))
+    return {name: _group(name, described[name], committed.get(name, {})) for name in names}
+
+
+def lag(committed: int | None, end: int | None) -> int | None:
+    """Records between what is committed and the end, as Kafka's own tools count them: by offset."""
+    return None if committed is None or end is None else max(0, end - committed)
+
+
+def _group(
+    name: str, described: Mapping[str, Any], answered: Mapping[TopicPartition, Any]
+) -> GroupOffsets:
+    owners = {
+        TopicPartition(entry["topic"], partition): Member(
+            member_id=member["member_id"],
+            client_id=member["client_id"],
+            host=member["client_host"],
+        )
+        for member in described["members"]
+        for entry in _assigned(member)
+        for partition in entry["partitions"]
+    }
+    offsets = {
+        partition: committed.offset if committed.offset >= 0 else None
+        for partition, committed in answered.items()
+    }
+    return GroupOffsets(
+        name=name,
+        state=described["group_state"],
+        member_count=len(described["members"]),
+        committed=dict.fromkeys(owners) | offsets,
+        owners=owners,
+    )
+
+
+def _assigned(member: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    assignment = member["member_assignment"]
+    # A member that waits for its assignment has empty bytes, and other protocols have their own.
+    return assignment.get("assigned_partitions", []) if isinstance(assignment, Mapping) else []

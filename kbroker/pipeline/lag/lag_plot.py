@@ -1,0 +1,61 @@
+"""The plot of lags: bars of the last look, and with several looks how lags went."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from kbroker.pipeline.lag.cluster_look import ClusterLook
+from kbroker.pipeline.lag.lag_figures import Standing, group_figures, standings
+
+_BARS = 15
+_LEAST_BARS = 4  # room for so many, or a single one would be a wall
+_LINES = 8
+
+
+def write_plot(path: Path, looks: Sequence[ClusterLook]) -> None:
+    """Write an .svg or .png whole or not at all; `looks` in the order of time, at least one."""
+    rankings = [standings(group_figures(look, None), look) for look in looks]
+    layout = [["records", "seconds"], ["course", "course"]][: min(2, len(looks))]
+    figure = Figure(figsize=(11, 4.5 * len(layout)), layout="constrained")
+    axes = figure.subplot_mosaic(layout)
+    shown = rankings[-1][:_BARS][::-1]
+    _bars(axes["records"], shown, [row.lag for row in shown], "lag, records")
+    _bars(axes["seconds"], shown, [row.lag_s or 0 for row in shown], "lag, seconds")
+    if "course" in axes:
+        _course(axes["course"], looks, rankings)
+    taken = datetime.fromtimestamp(looks[-1].taken_ms / 1_000, UTC)
+    figure.suptitle(f"Groups behind, {taken:%Y-%m-%d %H:%M:%S} UTC")
+    partial = path.with_name(f".{path.name}.partial")
+    figure.savefig(partial, format=path.suffix.removeprefix("."))
+    os.replace(partial, path)
+
+
+def _bars(axes: Axes, shown: Sequence[Standing], lengths: Sequence[float], title: str) -> None:
+    bars = axes.barh([f"{row.group}\n{row.topic}" for row in shown], lengths, color="#4878a8")
+    axes.bar_label(bars, labels=[f"{length:,.6g}" for length in lengths], padding=3)
+    axes.margins(x=0.15)
+    axes.set_ylim(-0.6, max(len(shown), _LEAST_BARS) - 0.4)
+    axes.set_xlim(left=0)
+    axes.set_title(title)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _course(
+    axes: Axes, looks: Sequence[ClusterLook], rankings: Sequence[Sequence[Standing]]
+) -> None:
+    times = [(look.taken_ms - looks[0].taken_ms) / 1_000 for look in looks]
+    for name in [(row.group, row.topic) for row in rankings[-1][:_LINES]]:
+        lags = [{(row.group, row.topic): row.lag for row in rows}.get(name) for rows in rankings]
+        known = [(time, lag) for time, lag in zip(times, lags, strict=True) if lag is not None]
+        axes.plot(*zip(*known, strict=True), marker=".", label=" of ".join(name))
+    axes.set_ylim(bottom=0)
+    axes.set_title("lag, records, by seconds since the first look")
+    axes.spines[["top", "right"]].set_visible(False)
+    if rankings[-1]:
+        axes.legend(frameon=False)
