@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kbroker.model import NO_SEQUENCE
 from kbroker.pipeline.logdir.batch_headers import BatchHeaders, Int64s
-from kbroker.pipeline.logdir.columns import HEADERS, TIMESTAMP, Column
+from kbroker.pipeline.logdir.columns import TIMESTAMP, Column
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.compression import CODEC_NAMES
 
@@ -93,8 +93,3 @@ def batch_array(name: str, kind: pa.DataType, headers: BatchHeaders) -> pa.Array
     if name == "batchBaseOffset":
         return pa.array(headers.field("base_offset"), mask=headers.is_wrapper)
     return pa.array(_BATCH_VALUES[name](headers)).cast(kind)
-
-
-def no_headers(count: int) -> pa.Array:
-    """The `headers` column of records without any."""
-    return pa.nulls(count, HEADERS)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.log.file_system import FileSystem
 from kbroker.model import NO_SEQUENCE
+from kbroker.pipeline.logdir.batch_crcs import crcs_match
 from kbroker.pipeline.logdir.batch_headers import BatchHeaders, Bools, Int64s
 from kbroker.pipeline.logdir.columns import Column, arrow_schema, header_columns
 from kbroker.pipeline.logdir.decoded_records import (
@@ -24,9 +22,7 @@ from kbroker.pipeline.logdir.decoded_records import (
 )
 from kbroker.pipeline.logdir.segment_pieces import Piece, pieces
 from kbroker.pipeline.logdir.segment_task import SegmentTask
-from kbroker.record.record_batch import ATTRIBUTES_POSITION, DELETE_HORIZON_BIT
-
-_LEGACY_CRC_COVERS_FROM: Final = 16
+from kbroker.record.record_batch import DELETE_HORIZON_BIT
 
 
 def header_batches(
@@ -47,23 +43,6 @@ def header_batches(
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         if piece.damage is not None:
             raise piece.damage
-
-
-def crcs_match(headers: BatchHeaders, piece: Piece) -> Bools:
-    """Whether each batch's checksum is right."""
-    view = memoryview(piece.buffer)
-    bounds = piece.bounds
-    if piece.is_old:
-        found = [
-            zlib.crc32(view[start + _LEGACY_CRC_COVERS_FROM : end])
-            if is_old
-            else crc32c(view[start + ATTRIBUTES_POSITION : end])
-            for start, end, is_old in zip(bounds, bounds[1:], headers.is_old, strict=False)
-        ]
-    else:
-        found = [crc32c(view[start + ATTRIBUTES_POSITION : end]) for start, end in pairwise(bounds)]
-    right: Bools = np.array(found, np.int64) == headers.field("crc")
-    return right
 
 
 def _array(column: Column, task: SegmentTask, headers: BatchHeaders, piece: Piece) -> pa.Array:
