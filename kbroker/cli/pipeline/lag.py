@@ -25,7 +25,7 @@ from kbroker.cli.connection import (
 )
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
-from kbroker.cli.pipeline.parameters import DURATION, NAMES
+from kbroker.cli.pipeline.parameters import duration, names
 
 if TYPE_CHECKING:
     from kbroker.pipeline.lag.cluster_look import ClusterLook, Wanted
@@ -68,19 +68,19 @@ def _plot_file(text: str) -> Path:
 
 @click.command("lag")
 @click.option(
-    "--topics", type=NAMES, default="", metavar="A,B",
+    "--topics", type=names, default="", metavar="A,B",
     help="Only these topics. Otherwise all that are not internal.",
 )  # fmt: skip
 @click.option(
-    "--groups", type=NAMES, default="", metavar="A,B",
+    "--groups", type=names, default="", metavar="A,B",
     help="Only these groups, and the topics they read.",
 )  # fmt: skip
 @click.option(
-    "--window", type=DURATION, default="5m", show_default=True, metavar="DURATION",
+    "--window", type=duration, default="5m", show_default=True, metavar="DURATION",
     help="Rates are of records written this long before now.",
 )  # fmt: skip
 @click.option(
-    "--every", type=DURATION, metavar="DURATION",
+    "--every", type=duration, metavar="DURATION",
     help="Look again and again, and tell what was consumed between, and when who catches up.",
 )  # fmt: skip
 @click.option(
