@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from errno import ENOENT
 
@@ -43,7 +43,7 @@ class Selection:
     """Which partitions are wanted. Topics given by name may be internal ones."""
 
     topics: frozenset[str] | None = None
-    pattern: str | None = None  # found anywhere in the name, as Spark's Kafka source does
+    pattern: str | None = None  # a regular expression for the whole name
     partitions: frozenset[int] | None = None
     includes_internal: bool = False
 
@@ -56,7 +56,7 @@ class Selection:
             return topic in self.topics
         if topic in _HIDDEN_TOPICS and not self.includes_internal:
             return False
-        return self.pattern is None or re.search(self.pattern, topic) is not None
+        return self.pattern is None or re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +85,12 @@ class _Place:
 class LogCatalog:
     """Looks at the same paths again and again; owned by one thread."""
 
-    def __init__(self, disk: Disk, paths: Iterable[str], selection: Selection) -> None:
+    def __init__(
+        self, disk: Disk, paths: Iterable[str], wants: Callable[[TopicPartition], bool]
+    ) -> None:
         self._disk = disk
         self._paths = tuple(dict.fromkeys(absolute(path) for path in paths))
-        self._selection = selection
+        self._wants = wants
         self._seen: dict[str, tuple[_Place, PartitionLog]] = {}
         self._states: dict[str, TransactionState] = {}
 
@@ -134,7 +136,7 @@ class LogCatalog:
             raise PipelineError(f"cannot {error}") from error
         is_live = self._disk.is_locked(view.path)
         for directory in directories:
-            if self._selection.wants(directory.topic_partition):
+            if self._wants(directory.topic_partition):
                 yield _Place(directory, view.of(directory.topic_partition), is_live)
 
     def _around(self, path: str) -> LogDirectoryView:

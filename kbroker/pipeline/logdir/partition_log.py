@@ -138,6 +138,19 @@ def _listed(
     return files, segments
 
 
+def written_end(file_system: FileSystem, log: PartitionLog) -> int:
+    """Where the last file ends, agreed upon by the replicas or not. Raises StorageError."""
+    if not log.is_live or not log.segments:
+        return log.end_offset
+    base_offset = log.segments[-1].base_offset
+    lookup = SegmentLookup(file_system, log.directory, base_offset)
+    end_offset = base_offset
+    scan = SegmentScan(file_system, lookup.path, checks_crc=False, start=lookup.last())
+    for batch in scan.batches():
+        end_offset = batch.header.next_offset
+    return max(end_offset, log.end_offset)
+
+
 def _bounded(
     disk: Disk,
     directory: PartitionDirectory,

@@ -1,0 +1,145 @@
+"""Reads what was planned for one Spark partition, in the process of a worker.
+
+Law: a segment that is not what it was when it was planned is not read by its old positions: what
+its offsets have become is looked for, whether the cleaner replaced it or retention removed it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from errno import ENOENT
+
+import pyarrow as pa
+
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import parse_directory_name
+from kbroker.log.inspection.log_directory_view import view_log_directory
+from kbroker.log.inspection.log_paths import PartitionDirectory
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.logdir.damage import DamagedBatchError
+from kbroker.pipeline.logdir.header_columns import header_batches
+from kbroker.pipeline.logdir.log_catalog import ReadableLog
+from kbroker.pipeline.logdir.partition_log import Disk, find_log
+from kbroker.pipeline.logdir.planning import PlannedTask, SplitOptions, Stretch, planned_tasks
+from kbroker.pipeline.logdir.read_ranges import available
+from kbroker.pipeline.logdir.record_columns import record_batches
+from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
+
+_LAST_OFFSET = "lastOffset"
+_ATTEMPTS = 5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitReading:
+    """How a split is read. Values that can be pickled."""
+
+    read: ReadOptions
+    is_batch_detail: bool
+    skips_damage: bool
+    fails_on_data_loss: bool
+
+
+def read_split(
+    disk: Disk, tasks: Sequence[PlannedTask], reading: SplitReading
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the tasks, one after the other. Raises PipelineError."""
+    for planned in tasks:
+        for task in _current(disk, planned, reading):
+            yield from _read(disk.file_system, task, reading)
+
+
+def _current(disk: Disk, planned: PlannedTask, reading: SplitReading) -> Iterator[SegmentTask]:
+    """The task, or what has become of it."""
+    waiting = [planned]
+    replanned = 0
+    while waiting:
+        planned = waiting.pop(0)
+        try:
+            is_current = planned.is_current(disk.file_system)
+        except StorageError as error:
+            if error.errno != ENOENT:
+                raise PipelineError(f"cannot {error}") from error
+            is_current = False
+        if is_current:
+            yield planned.task
+            continue
+        replanned += 1
+        if replanned > _ATTEMPTS:
+            raise PipelineError(
+                f"{planned.task.directory} does not come to rest: its segments are replaced all "
+                "the time; try again"
+            )
+        waiting = [*_planned_anew(disk, planned, reading), *waiting]
+
+
+def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> list[PlannedTask]:
+    task = planned.task
+    data_directory, _, name = task.directory.rpartition("/")
+    topic_partition = parse_directory_name(name)
+    assert topic_partition is not None, task.directory
+    wanted = OffsetRange(task.start_offset, task.end_offset)
+    try:
+        view = view_log_directory(disk.file_system, data_directory or "/").of(topic_partition)
+        directory = PartitionDirectory(task.directory, topic_partition)
+        is_live = disk.is_locked(data_directory)
+        log = find_log(disk, directory, view, is_live=is_live)
+        if log is None:
+            if reading.fails_on_data_loss:
+                raise PipelineError(
+                    f"{task.directory} is gone, and offsets from {wanted.start} to {wanted.end} "
+                    "were to be read from it; to go on without, set failOnDataLoss=false"
+                )
+            return []
+        readable = ReadableLog(log, None)
+        offsets = available(readable, wanted, fails_on_data_loss=reading.fails_on_data_loss)
+        stretch = Stretch(log, offsets, task.aborted)
+        return list(planned_tasks(disk.file_system, stretch, SplitOptions()))
+    except StorageError as error:
+        raise PipelineError(f"cannot {error}") from error
+
+
+def _read(
+    file_system: FileSystem, task: SegmentTask, reading: SplitReading
+) -> Iterator[pa.RecordBatch]:
+    rows = _headers if reading.is_batch_detail else record_batches
+    left_out = 0
+    while True:
+        try:
+            yield from rows(file_system, task, reading.read)
+        except StorageError as error:
+            raise PipelineError(f"cannot {error}") from error
+        except DamagedBatchError as error:
+            if not reading.skips_damage:
+                raise PipelineError(_sentence(error, task)) from error
+            left_out += 1
+            _log.warning("Left out: %s", error)
+            if error.end_position is not None:
+                task = replace(task, start_position=error.end_position)
+                continue
+        if left_out:
+            _log.warning("Left out %d places of %s", left_out, task.directory)
+        return
+
+
+def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:
+    return (
+        f"{error}; `kbroker log verify {task.directory}` tells all that is wrong, "
+        "onDamage=skip reads what is sound"
+    )
+
+
+def _headers(
+    file_system: FileSystem, task: SegmentTask, options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
+    """The batches whose last offset is in the task's range: so each is in one range only."""
+    columns = tuple(dict.fromkeys((*options.columns, _LAST_OFFSET)))
+    for rows in header_batches(file_system, task, columns):
+        last = rows.column(columns.index(_LAST_OFFSET)).to_numpy()
+        wanted = rows.filter(pa.array((last >= task.start_offset) & (last < task.end_offset)))
+        if wanted.num_rows:
+            yield wanted.select(list(options.columns))
