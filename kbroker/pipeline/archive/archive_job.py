@@ -17,7 +17,7 @@ from kbroker.pipeline.archive.archive_writer import ArchiveWriter, Step
 from kbroker.pipeline.archive.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.covered_ranges import bounded_holes
 from kbroker.pipeline.archive.hole_reasons import HoleWitness, holes_with_reasons
-from kbroker.pipeline.archive.json_columns import JsonSchemas, with_json
+from kbroker.pipeline.archive.json_columns import JsonSchemas, parse_schemas, with_json
 from kbroker.pipeline.archive.manifest import RETENTION, UNEXPLAINED, HoleEntry, RangeEntry
 from kbroker.pipeline.archive.record_files import TaskOptions, write_task
 from kbroker.pipeline.archive.task_facts import FACT_SCHEMA, Fact, decode_fact
@@ -34,7 +34,8 @@ class ArchiveOptions:
     """What a person chose."""
 
     allows_loss: bool = False  # what retention took at the source is noted, and the job goes on
-    json_schemas: JsonSchemas = field(default_factory=JsonSchemas)
+    # Topic (None: all others) -> schema of its values, as DDL or Spark's JSON.
+    schema_texts: Mapping[str | None, str] = field(default_factory=dict)
 
 
 class ArchiveJob:
@@ -53,6 +54,7 @@ class ArchiveJob:
         self._witness = witness
         self._options = options
         self._writer: ArchiveWriter | None = None
+        self._schemas: JsonSchemas | None = None
 
     def close(self) -> None:
         """Let another run have the archive."""
@@ -67,9 +69,10 @@ class ArchiveJob:
         if writer.is_done(batch.number, ranges):
             return BatchResult(rows=0, notes=(f"batch {batch.number} was archived before",))
         self._check_continues(writer, batch)
-        schemas = self._options.json_schemas.checked(
-            {entry.topic for entry in ranges}, writer.state.json_schemas
-        )
+        if self._schemas is None:
+            self._schemas = parse_schemas(self._options.schema_texts)
+        topics = sorted({entry.topic for entry in ranges})
+        schemas = self._schemas.checked(topics, writer.state.json_schemas)
         staging = writer.staging_directory(batch.number)
         facts = assemble(_run_tasks(batch.frame, staging, schemas), batch.ranges)
         holes = self._explained(facts)

@@ -44,6 +44,13 @@ class JsonSchemas:
         return found
 
 
+def parse_schemas(texts: Mapping[str | None, str]) -> JsonSchemas:
+    """Schemas from a person's texts by topic, None for all others. Raises PipelineError."""
+    parsed = {topic: parse_schema(text) for topic, text in texts.items()}
+    by_topic = {topic: schema for topic, schema in parsed.items() if topic is not None}
+    return JsonSchemas(by_topic, parsed.get(None))
+
+
 def parse_schema(text: str) -> str:
     """A schema in Spark's JSON from a person's text: DDL (`id BIGINT, name STRING`), or the JSON
     of a StructType. Needs a running session for DDL. Raises PipelineError.

@@ -1,0 +1,126 @@
+"""`kbroker pipeline archive`: topics as Parquet files, every record once; and the archive's upkeep.
+
+    kbroker pipeline archive --bootstrap HOST:PORT --topics a,b --to DIR --checkpoint DIR --once
+    kbroker pipeline archive list|merge|expire --to DIR
+
+Exit codes: 0 fine; 1 the job could not go on, or with --strict offsets are missing that nothing
+explains; 2 usage; 3 cannot connect.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kbroker.cli.output import counted, say
+from kbroker.cli.pipeline.archive_upkeep import UPKEEP, merge_archive
+from kbroker.cli.pipeline.stream_command import run_stream_job
+from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
+from kbroker.pipeline.archive.archive_job import ArchiveJob
+from kbroker.pipeline.archive.archive_run import archive_run
+from kbroker.pipeline.archive.manifest import UNEXPLAINED
+
+
+class ArchiveCommand(click.Command):
+    """The job itself, and commands of upkeep by their names: `archive merge` needs no checkpoint,
+    so it is a command of its own behind the job's name.
+    """
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context of the command that the first argument names, or of the job."""
+        upkeep = UPKEEP.get(args[0]) if args else None
+        if upkeep is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return upkeep.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands of upkeep."""
+        with formatter.section("Upkeep"):
+            formatter.write_dl(
+                [(f"archive {name}", each.get_short_help_str()) for name, each in UPKEEP.items()]
+            )
+
+
+@click.command(cls=ArchiveCommand)
+@click.option(
+    "--to", "target", required=True, type=click.Path(), metavar="DIR", help="The archive."
+)
+@click.option(
+    "--allow-loss",
+    is_flag=True,
+    help="Go on where the source deleted records before they were archived, and note them as lost.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="End with exit code 1 where offsets are missing and nothing explains it.",
+)
+@click.option(
+    "--json-schema",
+    "json_schemas",
+    multiple=True,
+    metavar="[TOPIC=]SCHEMA",
+    help="Parse values as JSON into a column `json`: DDL such as 'id BIGINT, name STRING', or the "
+    "name of a file with DDL or a Spark schema. May be repeated, with TOPIC= for one topic.",
+)
+@click.option("--merge", is_flag=True, help="Merge small files of past hours afterwards.")
+@stream_job_options
+def archive(
+    options: StreamOptions,
+    target: str,
+    allow_loss: bool,
+    strict: bool,
+    json_schemas: tuple[str, ...],
+    merge: bool,
+) -> int:
+    """Keep topics as Parquet files, every record exactly once.
+
+    A run that was killed goes on where it was. Files of an hour are below DIR/data/TOPIC/DATE/HOUR,
+    by the records' own times in UTC; what belongs to the archive is said by DIR/manifests.
+    """
+    path = os.path.abspath(target)
+    run = archive_run(
+        options.source,
+        path,
+        allows_loss=allow_loss,
+        schema_texts=dict(_schema_text(text) for text in json_schemas),
+    )
+    run.source.check()
+    try:
+        code = run_stream_job(replace(options, source=run.source), "archive", path, run.job.work)
+    finally:
+        run.job.close()
+    if options.is_dry_run:
+        return code
+    _say_result(run.job)
+    if merge:
+        merge_archive(path)
+    return 1 if code == 0 and strict and run.job.missing[UNEXPLAINED] else code
+
+
+def _schema_text(text: str) -> tuple[str | None, str]:
+    """Topic (None: all) and schema; the schema may be the name of a file."""
+    topic, equals, schema = text.partition("=")
+    if not equals:
+        topic, schema = "", text
+    if Path(schema).is_file():
+        schema = Path(schema).read_text(encoding="utf-8")
+    return topic.strip() or None, schema.strip()
+
+
+def _say_result(job: ArchiveJob) -> None:
+    parts = [counted(job.files, "file")]
+    parts += [f"{count:,} offsets without record: {why}" for why, count in job.missing.items()]
+    if job.rejected:
+        parts.append(f"{job.rejected:,} values that did not parse")
+    say("; ".join(parts))

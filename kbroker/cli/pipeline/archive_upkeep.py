@@ -1,0 +1,162 @@
+"""`kbroker pipeline archive list|merge|expire`: what is in an archive, and keeping it in shape.
+
+None of them needs Java. They may run while a job archives; two of them at a time may not.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from typing import Any, Final
+
+import click
+
+from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.pipeline.parameters import duration, names
+from kbroker.cli.pipeline.session_options import pipeline_errors
+from kbroker.pipeline.archive.archive_state import ArchiveState, missing_by_reason, read_archive
+from kbroker.pipeline.archive.manifest import NO_HOUR
+
+_COLUMNS = (
+    "topic", "partition", "start_offset", "end_offset", "rows", "missing", "files", "size_bytes",
+    "first_hour", "last_hour",
+)  # fmt: skip
+_HOUR_MS: Final = 3_600_000
+_MB: Final = 1024 * 1024
+
+
+def _size(text: str) -> int:
+    """Bytes of `256MB`, `64kB` or `1GB`."""
+    matched = re.fullmatch(r"(\d+)\s*(k|M|G)B", str(text).strip())
+    if matched is None or int(matched[1]) == 0:
+        raise click.BadParameter(f"'{text}' is no size such as 64kB, 256MB or 1GB")
+    return int(matched[1]) * 1024 ** (1 + "kMG".index(matched[2]))
+
+
+def _archive_option(command: Any) -> Any:
+    return click.option(
+        "--to", "target", required=True, type=click.Path(), metavar="DIR", help="The archive."
+    )(command)
+
+
+def _topics_option(command: Any) -> Any:
+    return click.option("--topics", type=names, metavar="A,B", help="Only these topics.")(command)
+
+
+@click.command("list")
+@_archive_option
+@output_option
+def list_archive(target: str, output: str) -> None:
+    """List partitions with offsets, rows, files, bytes and hours."""
+    with pipeline_errors():
+        state = read_archive(os.path.abspath(target))
+    rows = [_row(state, topic_partition) for topic_partition in state.partitions()]
+    print_rows(rows, _COLUMNS, output)
+    for topic_partition in state.partitions():
+        holes = missing_by_reason(state.holes.get(topic_partition, ()))
+        if holes and output == "table":
+            told = ", ".join(f"{count:,} {reason}" for reason, count in sorted(holes.items()))
+            say(f"{topic_partition}: offsets without record: {told}")
+    say(
+        f"archive {state.archive_id}: {counted(len(state.files), 'file')}, "
+        f"{counted(state.number + 1, 'manifest')}"
+    )
+
+
+@click.command("merge")
+@_archive_option
+@_topics_option
+@click.option(
+    "--older-than",
+    type=duration,
+    default="1h",
+    show_default=True,
+    metavar="DURATION",
+    help="Only hours that ended so long ago: younger ones still grow.",
+)
+@click.option(
+    "--target-size",
+    type=_size,
+    default="256MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Of merged files.",
+)
+def merge(target: str, topics: Collection[str] | None, older_than: float, target_size: int) -> None:
+    """Merge small files of past hours. Merged files replace them for readers at once; the small
+    ones are deleted by a later run, an hour afterwards.
+    """
+    with pipeline_errors():
+        merge_archive(os.path.abspath(target), topics or (), int(older_than * 1_000), target_size)
+
+
+@click.command("expire")
+@_archive_option
+@_topics_option
+@click.option(
+    "--keep",
+    required=True,
+    type=duration,
+    metavar="DURATION",
+    help="Files whose records are all older go, such as 30d.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would go, and do nothing.")
+@output_option
+def expire(
+    target: str, topics: Collection[str] | None, keep: float, dry_run: bool, output: str
+) -> None:
+    """Let old files go from an archive. What they held stays known as expired: it is not archived
+    again. Records without a time do not expire.
+    """
+    from kbroker.pipeline.archive.upkeep import expire_files
+
+    with pipeline_errors():
+        gone = expire_files(
+            os.path.abspath(target), int(keep * 1_000), topics or (), is_dry_run=dry_run
+        )
+    columns = ("path", "rows", "size_bytes")
+    print_rows(
+        [{"path": e.path, "rows": e.rows, "size_bytes": e.size_bytes} for e in gone],
+        columns,
+        output,
+    )
+    verb = "would expire" if dry_run else "expired"
+    say(f"{counted(len(gone), 'file')} {verb}, {sum(entry.rows for entry in gone):,} rows")
+
+
+def merge_archive(
+    path: str,
+    topics: Collection[str] = (),
+    older_than_ms: int = _HOUR_MS,
+    target_bytes: int = 256 * _MB,
+) -> None:
+    """Merge, and say what was merged; raises PipelineError."""
+    from kbroker.pipeline.archive.upkeep import merge_small_files  # brings pyarrow
+
+    report = merge_small_files(path, topics, older_than_ms, target_bytes)
+    say(
+        f"{counted(report.files_before, 'file')} merged into {report.files_after}; "
+        f"{counted(report.deleted, 'file')} of earlier runs deleted"
+    )
+
+
+def _row(state: ArchiveState, topic_partition: Any) -> dict[str, Any]:
+    entries = state.entries(topic_partition)
+    hours = sorted(entry.hour for entry in entries if entry.hour != NO_HOUR)
+    stretches = state.ranges[topic_partition]
+    return {
+        "topic": topic_partition.topic,
+        "partition": topic_partition.partition,
+        "start_offset": stretches[0].start_offset,
+        "end_offset": stretches[-1].end_offset,
+        "rows": sum(entry.rows for entry in entries),
+        "missing": sum(hole.missing for hole in state.holes.get(topic_partition, ())),
+        "files": len(entries),
+        "size_bytes": sum(entry.size_bytes for entry in entries),
+        "first_hour": hours[0] if hours else None,
+        "last_hour": hours[-1] if hours else None,
+    }
+
+
+UPKEEP: Final = {"list": list_archive, "merge": merge, "expire": expire}

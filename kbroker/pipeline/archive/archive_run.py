@@ -1,0 +1,55 @@
+"""What an archive job is made of, from what a person chose: source, witness, writer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kbroker.log.file_system import RealFileSystem
+from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
+from kbroker.pipeline.archive.archive_mark import check_target
+from kbroker.pipeline.archive.archive_source import ContinuedSource
+from kbroker.pipeline.archive.archive_state import read_archive
+from kbroker.pipeline.archive.archive_writer import ArchiveWriter
+from kbroker.pipeline.archive.cluster_witness import ClusterWitness
+from kbroker.pipeline.archive.hole_reasons import HoleWitness
+from kbroker.pipeline.archive.log_witness import LogWitness
+from kbroker.pipeline.sources.kafka_source import KafkaSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchiveRun:
+    """A source, and the work for a StreamJob that archives it; close the job afterwards."""
+
+    source: ContinuedSource
+    job: ArchiveJob
+
+
+def archive_run(
+    source: Any,
+    path: str,
+    *,
+    allows_loss: bool = False,
+    schema_texts: Mapping[str | None, str] | None = None,
+) -> ArchiveRun:
+    """Prepare a run into the archive in `path`, an absolute path; nothing is written yet.
+
+    `source` is a KafkaSource or a LogDirectorySource. Raises PipelineError where the directory is
+    no archive and cannot become one, or where source and archive do not fit together.
+    """
+    disk = RealFileSystem()
+    state = read_archive(path, disk) if check_target(path, disk) is not None else None
+    if allows_loss:
+        source = replace(source, fails_on_data_loss=False)
+    options = ArchiveOptions(allows_loss=allows_loss, schema_texts=dict(schema_texts or {}))
+    return ArchiveRun(
+        source=ContinuedSource(source, state, allows_loss=allows_loss),
+        job=ArchiveJob(lambda job: ArchiveWriter(path, job), _witness(source), options),
+    )
+
+
+def _witness(source: Any) -> HoleWitness:
+    if isinstance(source, KafkaSource):
+        return ClusterWitness(source.bootstrap)
+    return LogWitness(source.directories)
