@@ -91,10 +91,15 @@ class AdmittingStreamReader(LogStreamReader):
 
 def stream_reader(wanted: SourceOptions) -> LogStreamReader:
     """The reader that this version of pyspark can use best."""
-    if find_spec(_ADMISSION) is None:
+    if not is_admitted():
         return LogStreamReader(wanted)
     import_module(_ADMISSION).SupportsTriggerAvailableNow.register(AdmittingStreamReader)
     return AdmittingStreamReader(wanted)
+
+
+def is_admitted() -> bool:
+    """True where pyspark says where a stream stands and how much it wants, 4.2 and later."""
+    return find_spec(_ADMISSION) is not None
 
 
 def _offsets(json_object: dict[str, Any]) -> Offsets:

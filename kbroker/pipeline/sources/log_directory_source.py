@@ -1,0 +1,101 @@
+"""Topics as they lie in log directories: no broker has to run, and none is asked.
+
+Ends and starts are looked up in the files, on the driver; rows come through the data source
+"kbroker-log", so that every worker has to see the directories under the same paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kbroker.pipeline import register
+from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.frame.offsets import Offsets, Ranges, format_offsets
+from kbroker.pipeline.logdir.log_catalog import LogCatalog, absolute
+from kbroker.pipeline.logdir.partition_log import real_disk
+from kbroker.pipeline.logdir.read_ranges import check_topics
+from kbroker.pipeline.logdir.source_options import parse_options
+
+_FORMAT = "kbroker-log"
+
+
+class LogDirectorySource:
+    """All topics but internal ones, `topics` by name, or those whose name a `pattern` matches."""
+
+    def __init__(
+        self,
+        directories: Iterable[str],
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        *,
+        options: Mapping[str, str] | None = None,  # of the data source
+    ) -> None:
+        self._chosen = {}
+        self._names = sorted(set(topics))
+        if self._names:
+            self._chosen["topics"] = ",".join(self._names)
+        if pattern is not None:
+            self._chosen["topicsPattern"] = pattern
+        self._options = {
+            "path": ",".join(dict.fromkeys(absolute(path) for path in directories)),
+            **(options or {}),
+        }
+        self._wanted = parse_options({**self._options, **self._chosen})
+        self._catalog = LogCatalog(real_disk(), self._wanted.paths, self._wanted.selection.wants)
+
+    @property
+    def needs_connector(self) -> bool:
+        """Nothing of Spark's Kafka connector is used."""
+        return False
+
+    @property
+    def bounds_itself(self) -> bool:
+        """From pyspark 4.2 on."""
+        from kbroker.pipeline.logdir.stream_reader import is_admitted
+
+        return is_admitted()
+
+    def describe(self) -> str:
+        """Directories and topics."""
+        paths = " ".join(self._wanted.paths)
+        selection = self._wanted.selection
+        if selection.pattern is not None:
+            return f"log directories {paths} pattern {selection.pattern}"
+        return f"log directories {paths} topics {','.join(self._names) or 'all'}"
+
+    def earliest(self) -> Offsets:
+        """The first offset of every partition that is there."""
+        return {each: log.log.start_offset for each, log in self._logs().items()}
+
+    def latest(self) -> Offsets:
+        """Last stable offsets where only committed records are read, else the ends."""
+        return {each: log.end_offset for each, log in self._logs().items()}
+
+    def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
+        """Partitions that come later are read from their first record."""
+        register(spark)
+        reader = spark.readStream.format(_FORMAT).options(**self._options, **self._chosen)
+        reader = reader.option("startingOffsets", format_offsets(start))
+        if max_records is not None:
+            reader = reader.option("maxRecordsPerTrigger", str(max_records))
+        return reader.load().select(*RECORD_COLUMNS)
+
+    def batch(self, spark: Any, ranges: Ranges) -> Any:
+        """Exactly these partitions and offsets."""
+        register(spark)
+        starts = {partition: each.start for partition, each in ranges.items()}
+        ends = {partition: each.end for partition, each in ranges.items()}
+        return (
+            spark.read.format(_FORMAT)
+            .options(**self._options, **self._chosen)
+            .option("startingOffsets", format_offsets(starts))
+            .option("endingOffsets", format_offsets(ends))
+            .load()
+            .select(*RECORD_COLUMNS)
+        )
+
+    def _logs(self) -> Mapping[Any, Any]:
+        logs = self._catalog.by_partition(is_committed=self._wanted.is_committed)
+        check_topics(self._wanted.selection, {topic for topic, _ in logs}, self._wanted.paths)
+        return logs
