@@ -11,7 +11,7 @@ from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, admin_client,
 from kbroker.cli.output import output_option, print_rows
 
 if TYPE_CHECKING:
-    from kbroker.pipeline.lag.group_offsets import GroupOffsets
+    from kbroker.client.group_offsets import GroupOffsets
 
 _LISTED = ("group", "state", "protocol_type", "type")
 _DESCRIBED = (
@@ -60,8 +60,8 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
     """Print each partition of a group: committed offset, end, and the lag between them."""
     from kafka.admin import OffsetSpec
 
-    from kbroker.pipeline.lag.group_offsets import read_groups
-    from kbroker.pipeline.lag.partition_offsets import leaders_of, offsets_at
+    from kbroker.client.group_offsets import read_groups
+    from kbroker.client.partition_offsets import leaders_of, offsets_at
 
     with admin_client(bootstrap) as client:
         groups = read_groups(client, names)
@@ -82,7 +82,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
 
 
 def _row(group: GroupOffsets, partition: Any, ends: Mapping[Any, Any]) -> dict[str, Any]:
-    from kbroker.pipeline.lag.group_offsets import lag
+    from kbroker.client.group_offsets import lag
 
     committed = group.committed[partition]
     end = ends[partition].offset if partition in ends else None

@@ -120,7 +120,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
     """
     from kafka.admin import ConfigResource, OffsetSpec
 
-    from kbroker.pipeline.lag.partition_offsets import leaders_of, offsets_at
+    from kbroker.client.partition_offsets import leaders_of, offsets_at
 
     with admin_client(bootstrap) as client:
         described = client.describe_topics(list(names) or None)

@@ -52,7 +52,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     """Turn the client library's exceptions into one sentence and an exit code."""
     import logging
 
-    _check_reachable(bootstrap)
+    check_reachable(bootstrap)
     from kafka import errors
 
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are no news for a person
@@ -83,7 +83,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         ) from error
 
 
-def _check_reachable(bootstrap: str) -> None:
+def check_reachable(bootstrap: str) -> None:
     """Fail at once where nobody listens: the client library would try again for seconds."""
     for address in bootstrap.split(","):
         host, separator, port = address.strip().rpartition(":")

@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbroker.pipeline.lag.commit_progress import commit_progress
+
+__all__ = ["commit_progress", "register"]
+
 
 def register(spark: Any) -> None:
     """Make `spark.read.format("kbroker-log")` known to a session that did not find it by itself."""

@@ -19,8 +19,8 @@ from kafka.admin import OffsetSpec
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from kbroker.pipeline.lag.group_offsets import GroupOffsets, read_groups
-from kbroker.pipeline.lag.partition_offsets import leaders_of, offsets_at
+from kbroker.client.group_offsets import GroupOffsets, read_groups
+from kbroker.client.partition_offsets import leaders_of, offsets_at
 from kbroker.pipeline.lag.record_times import Times, record_times
 
 # Groups of Connect and others have offsets of their own kind; a simple group has no protocol.

@@ -25,8 +25,8 @@ from itertools import groupby
 
 from kafka.structs import TopicPartition
 
+from kbroker.client.group_offsets import GroupOffsets, lag
 from kbroker.pipeline.lag.cluster_look import ClusterLook, PartitionLook, next_offset
-from kbroker.pipeline.lag.group_offsets import GroupOffsets, lag
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,14 +21,14 @@ _LINES = 8
 def write_plot(path: Path, looks: Sequence[ClusterLook]) -> None:
     """Write an .svg or .png whole or not at all; `looks` in the order of time, at least one."""
     rankings = [standings(group_figures(look, None), look) for look in looks]
-    layout = [["records", "seconds"], ["course", "course"]][: min(2, len(looks))]
-    figure = Figure(figsize=(11, 4.5 * len(layout)), layout="constrained")
-    axes = figure.subplot_mosaic(layout)
+    has_course = len(looks) > 1
+    figure = Figure(figsize=(11, 9 if has_course else 4.5), layout="constrained")
+    axes = figure.subplot_mosaic("AB;CC" if has_course else "AB")
     shown = rankings[-1][:_BARS][::-1]
-    _bars(axes["records"], shown, [row.lag for row in shown], "lag, records")
-    _bars(axes["seconds"], shown, [row.lag_s or 0 for row in shown], "lag, seconds")
-    if "course" in axes:
-        _course(axes["course"], looks, rankings)
+    _bars(axes["A"], shown, [row.lag for row in shown], "lag, records")
+    _bars(axes["B"], shown, [row.lag_s or 0 for row in shown], "lag, seconds")
+    if has_course:
+        _course(axes["C"], looks, rankings)
     taken = datetime.fromtimestamp(looks[-1].taken_ms / 1_000, UTC)
     figure.suptitle(f"Groups behind, {taken:%Y-%m-%d %H:%M:%S} UTC")
     partial = path.with_name(f".{path.name}.partial")

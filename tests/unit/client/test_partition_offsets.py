@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from kafka.errors import KafkaConnectionError, KafkaStorageError
 from kafka.structs import TopicPartition
 
-from kbroker.pipeline.lag.partition_offsets import leaders_of, offsets_at
+from kbroker.client.partition_offsets import leaders_of, offsets_at
 
 
 class Cluster:
