@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -90,8 +91,12 @@ class PushingLogReader(LogReader):
 
 
 def register(spark: Any) -> None:
-    """Make `format("kbroker-log")` known to a session."""
-    spark.dataSource.register(KbrokerLogDataSource)
+    """Make `format("kbroker-log")` known to a session, if it did not find it by itself."""
+    try:
+        spark.dataSource.register(KbrokerLogDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def _reader_type() -> type[LogReader]:

@@ -44,9 +44,13 @@ def wanted_range(
     last = ending[partition] if isinstance(ending, Mapping) else ending
     start, end = edge_offset(log, first), edge_offset(log, last)
     if start > end:
-        if isinstance(first, str) or isinstance(last, str):
-            return OffsetRange(start, start)
-        raise PipelineError(f"{partition} is to be read from {start} to {end}: the end comes first")
+        is_told = first == start or last == end
+        if is_told and fails_on_data_loss:
+            raise PipelineError(
+                f"{partition} is to be read from offset {start} to {end}, and {log.log.directory} "
+                f"has {log.log.start_offset} to {log.end_offset}; {GO_ON}"
+            )
+        return OffsetRange(start, start)
     return available(log, OffsetRange(start, end), fails_on_data_loss=fails_on_data_loss)
 
 
