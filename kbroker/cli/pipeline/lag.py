@@ -228,7 +228,7 @@ def _print_tables(report: Report) -> None:
 
 def _say_what_is_missing(report: Report) -> None:
     look = report.look
-    if not look.groups and not look.unknown_groups:
+    if not report.groups and not look.unknown_groups:
         say("no group has committed offsets here")
     untold = sum(row["lag"] is not None and row["lag_s"] is None for row in report.groups)
     if untold:
