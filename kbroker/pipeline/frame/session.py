@@ -27,6 +27,12 @@ from kbroker.pipeline.frame.kafka_connector import (
     connector_settings,
     sentence_of_ivy,
 )
+from kbroker.pipeline.frame.lost_java import (
+    has_ended,
+    java_process,
+    java_sentence,
+    quiet_python_side,
+)
 
 NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
 JAVA_OUTPUT = "java-output.txt"
@@ -85,12 +91,16 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
         if SparkSession.getActiveSession() is not None:
             yield open_session(settings)
             return
-    spark = open_session(settings)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-        remove_temporary_files()
+    with java_sentence():
+        spark = open_session(settings)
+        if not settings.verbose:
+            quiet_python_side(spark)
+        try:
+            yield spark
+        finally:
+            if not has_ended(java_process()):
+                spark.stop()
+            remove_temporary_files()
 
 
 def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) -> dict[str, str]:

@@ -1,0 +1,61 @@
+"""The Java process that ends under a running job: killed, or out of memory.
+
+Every call into Spark then fails in a way of its own, and py4j and pyspark print tracebacks from
+threads of theirs. A person is told one sentence.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kbroker.pipeline.errors import PipelineError
+
+JAVA_ENDED = (
+    "the Java process of Spark has ended, killed or out of memory: run the job again, "
+    "it goes on where it was (more memory: spark.driver.memory)"
+)
+_GRACE_S = 0.5  # its connections end a little before it does
+
+
+@contextmanager
+def java_sentence() -> Iterator[None]:
+    """Turns whatever is raised while the Java process is gone into one sentence."""
+    try:
+        yield
+    except Exception as error:
+        if has_ended(java_process(), _GRACE_S):
+            raise PipelineError(JAVA_ENDED) from error
+        raise
+
+
+def java_process() -> Any:
+    """The process that pyspark started, as a Popen; None where it started none."""
+    from pyspark import SparkContext
+
+    return getattr(SparkContext._gateway, "proc", None)
+
+
+def has_ended(process: Any, grace_s: float = 0) -> bool:
+    """Whether there was a process, and it is gone within that time."""
+    if process is None:
+        return False
+    try:
+        process.wait(grace_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def quiet_python_side(spark: Any) -> None:
+    """Keep what py4j and pyspark print about a lost connection off the terminal."""
+    # With a handler of its own the root logger is not given one that prints.
+    logging.getLogger().addHandler(logging.NullHandler())
+    spark.sparkContext._accumulatorServer.handle_error = _say_nothing
+
+
+def _say_nothing(*_: object) -> None:
+    """In place of socketserver's traceback."""
