@@ -25,7 +25,7 @@ from kbroker.log.inspection.log_directory_view import (
     view_log_directory,
 )
 from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals, check_until_settled
-from kbroker.log.inspection.partition_check import PartitionCheck
+from kbroker.log.inspection.partition_check import CheckedLog, PartitionCheck
 
 _KNOWN_FILES = frozenset(
     {
@@ -57,10 +57,10 @@ def check_data_directory(
         assert topic_partition is not None, name
         begin(name)
         partition = CheckedPartition(path, name, view.of(topic_partition))
-        checked, topic_id = check_partition(file_system, partition, options, findings)
-        totals.add(checked)
-        if topic_id is not None:
-            topic_ids.setdefault(topic_partition.topic, {}).setdefault(topic_id, name)
+        checked = check_partition(file_system, partition, options, findings)
+        totals.add(checked.totals)
+        if checked.topic_id is not None:
+            topic_ids.setdefault(topic_partition.topic, {}).setdefault(checked.topic_id, name)
     check_topic_ids(path, topic_ids, findings)
     return totals
 
@@ -75,26 +75,24 @@ class CheckedPartition(NamedTuple):
 
 def check_partition(
     file_system: FileSystem, partition: CheckedPartition, options: CheckOptions, findings: Findings
-) -> tuple[CheckTotals, UUID | None]:
-    """Check one partition, again where a running broker may have changed it under the check; the
-    topic id comes along. A disk that refuses to read is a finding.
+) -> CheckedLog:
+    """Check one partition, again where a running broker may have changed it under the check. A disk
+    that refuses to read is a finding.
     """
     path = f"{partition.data_directory}/{partition.name}"
     views = chain([partition.view], repeat(None))
 
-    def attempt(found: Findings) -> tuple[CheckTotals, UUID | None]:
+    def attempt(found: Findings) -> CheckedLog:
         view = next(views) or _view_of(file_system, path)
         if options.watcher is not None:
             options.watcher.begin()
-        check = PartitionCheck(file_system, path, view, options, found)
-        totals = CheckTotals()
         try:
-            totals = check.run()
+            return PartitionCheck(file_system, path, view, options, found).run()
         except StorageError as error:
             what = f"cannot be read: {error}"
             advice = "a broker takes the whole data directory offline when it meets this"
             found.add(Finding(Severity.ERROR, "file-unreadable", path, what, advice))
-        return totals, check.topic_id
+            return CheckedLog(CheckTotals())
 
     pause = None if partition.view.was_clean or not options.waits else options.pause
     return check_until_settled(attempt, pause, findings)
@@ -106,7 +104,7 @@ def check_partition_directory(
     """Check one partition, with what the data directory around it says. Raises StorageError."""
     parent, _, name = path.rpartition("/")
     partition = CheckedPartition(parent or ".", name, _view_of(file_system, path))
-    return check_partition(file_system, partition, options, findings)[0]
+    return check_partition(file_system, partition, options, findings).totals
 
 
 def _view_of(file_system: FileSystem, path: str) -> PartitionView:

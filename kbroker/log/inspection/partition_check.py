@@ -4,6 +4,7 @@ directory says of it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from errno import ENOENT
 from uuid import UUID
 
@@ -35,6 +36,17 @@ _GOING = "a running broker removes what retention lets go"
 _REPLAYED = "it is deleted at the next start and the log is replayed instead"
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedLog:
+    """What a check of a partition directory saw. Offsets are None where there is no segment."""
+
+    totals: CheckTotals
+    topic_id: UUID | None = None
+    start_offset: int | None = None  # of the first segment, or where DeleteRecords came to
+    end_offset: int | None = None
+    is_compacted: bool = False
+
+
 class PartitionCheck:
     """One partition directory; used once."""
 
@@ -51,9 +63,9 @@ class PartitionCheck:
         self._view = view
         self._options = options
         self._findings = findings
-        self.topic_id: UUID | None = None
+        self._topic_id: UUID | None = None
 
-    def run(self) -> CheckTotals:
+    def run(self) -> CheckedLog:
         """Check everything. Raises StorageError where the directory cannot be read."""
         files = sort_files(self._file_system.list(self._directory))
         self._names(files)
@@ -79,7 +91,14 @@ class PartitionCheck:
         self._checkpoints(walk, files)
         for problem in walk.epochs.end(walk.end_offset):
             self._epoch_finding(walk, problem.code, problem.what)
-        return walk.totals
+        has_segments = files.has_segments
+        return CheckedLog(
+            walk.totals,
+            self._topic_id,
+            max(files.base_offsets[0], self._view.log_start_offset or 0) if has_segments else None,
+            walk.end_offset if has_segments else None,
+            is_compacted=self._is_cleaned() or walk.was_compacted,
+        )
 
     def _is_of_coordinator(self) -> bool:
         topic_partition = parse_directory_name(self._directory.rpartition("/")[2])
@@ -133,7 +152,7 @@ class PartitionCheck:
 
     def _metadata(self) -> None:
         try:
-            self.topic_id = read_partition_metadata(self._file_system, self._directory)
+            self._topic_id = read_partition_metadata(self._file_system, self._directory)
         except (CheckpointError, StorageError) as error:
             self._say(
                 Severity.ERROR,

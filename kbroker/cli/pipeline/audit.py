@@ -1,0 +1,255 @@
+"""`kbroker pipeline audit`: directories, archive and cluster held against each other.
+
+Up to 1 GiB is checked in this process, without Java: Spark would take longer to start. More, or a
+`--master` that was given, goes over Spark, and so does reading a cluster with `--deep`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from kbroker.cli.connection import EXIT_ITEM_FAILED
+from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.pipeline.config_file import config_option
+from kbroker.cli.pipeline.parameters import names
+from kbroker.cli.pipeline.session_options import SessionOptions, session_options
+from kbroker.cli.progress import CountedProgress
+from kbroker.log.inspection.finding import Severity
+
+if TYPE_CHECKING:
+    from kbroker.pipeline.audit.audit_job import Means
+    from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest
+
+IN_PROCESS_BYTES = 1024 * 1024 * 1024
+
+
+@click.command("audit")
+@click.option(
+    "--data", multiple=True, type=click.Path(), metavar="DIR",
+    help="A data directory, kbroker's or Apache Kafka's, or one partition of it; the broker may "
+    "be running or dead. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--archive", type=click.Path(), metavar="DIR",
+    help="An archive of `kbroker pipeline archive`.",
+)  # fmt: skip
+@click.option(
+    "--bootstrap", envvar="KBROKER_BOOTSTRAP", metavar="HOST:PORT",
+    help="A cluster (or KBROKER_BOOTSTRAP).",
+)  # fmt: skip
+@click.option("--topics", type=names, default="", metavar="A,B", help="Only these topics.")
+@click.option("--deep", is_flag=True, help="Open every batch, and compare records.")
+@click.option(
+    "--window", type=click.Choice(("hour", "day")), default="hour", show_default=True,
+    help="What records are counted by.",
+)  # fmt: skip
+@click.option(
+    "--report", type=click.Path(dir_okay=False), metavar="FILE.html",
+    help="Write the report as a page.",
+)  # fmt: skip
+@click.option(
+    "--findings", type=click.Path(file_okay=False), metavar="DIR",
+    help="Write findings and counts as Parquet tables.",
+)  # fmt: skip
+@click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")
+@click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be looked at, and stop.")
+@output_option
+@config_option
+@session_options
+@click.pass_context
+def audit(
+    ctx: click.Context,
+    session: SessionOptions,
+    data: tuple[str, ...],
+    archive: str | None,
+    bootstrap: str | None,
+    topics: tuple[str, ...],
+    deep: bool,
+    window: str,
+    report: str | None,
+    findings: str | None,
+    strict: bool,
+    quiet: bool,
+    dry_run: bool,
+    output: str,
+) -> None:
+    """Check data directories, an archive and a cluster, each by itself and against each other.
+
+    Any of the three may be left out. Nothing is written but the report. Exit code 0: nothing is
+    wrong; 1: data is at risk (severity error); 2: usage; 3: the cluster cannot be reached.
+    """
+    from kbroker.pipeline.audit.audit_job import run_audit
+    from kbroker.pipeline.audit.audit_report import AuditRequest
+    from kbroker.pipeline.audit.window_counts import WINDOWS
+
+    from_environment = ctx.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
+    if from_environment and (data or archive):
+        bootstrap = None  # an address for all commands of a shell is no wish of this one
+    if not (data or archive or bootstrap):
+        raise click.UsageError("give --data DIR, --archive DIR or --bootstrap HOST:PORT")
+    request = AuditRequest(
+        directories=tuple(path.rstrip("/") or "/" for path in data),
+        archive=archive.rstrip("/") if archive else None,
+        bootstrap=bootstrap,
+        topics=topics,
+        is_deep=deep,
+        window_ms=WINDOWS[window],
+        now_ms=time.time_ns() // 1_000_000,
+    )
+    size_bytes = _size_bytes(request)
+    is_chosen = ctx.get_parameter_source("master") not in (ParameterSource.DEFAULT, None)
+    over_spark = is_chosen or size_bytes > IN_PROCESS_BYTES or bool(deep and bootstrap)
+    if dry_run:
+        _print_plan(request, size_bytes, session.master if over_spark else None, output)
+        return
+    begun_s = time.monotonic()
+    with _means(request, session if over_spark else None) as means:
+        result = run_audit(request, means)
+    _write(result, report, findings)
+    _print(result, output, quiet=quiet, has_page=report is not None)
+    _summary(result, time.monotonic() - begun_s)
+    _leave(result, strict=strict)
+
+
+@contextmanager
+def _means(request: AuditRequest, session: SessionOptions | None) -> Iterator[Means]:
+    from kbroker.pipeline.audit.audit_job import Means
+    from kbroker.pipeline.audit.spread import InProcess, OverSpark
+
+    if session is None:
+        progress = CountedProgress("auditing")
+        yield Means(spread=InProcess(progress.show))
+        progress.end()
+        return
+    from kbroker.pipeline.frame.session import running_session
+
+    counts_cluster = bool(request.is_deep and request.bootstrap)
+    say(f"auditing with Spark, master {session.master}")
+    with running_session(session.settings("kbroker audit", counts_cluster)) as spark:
+        source = _source(request) if counts_cluster else None
+        yield Means(spread=OverSpark(spark), spark=spark, source=source)
+
+
+def _source(request: AuditRequest) -> Any:
+    from kbroker.pipeline.sources.kafka_source import READ_UNCOMMITTED, KafkaSource
+
+    return KafkaSource(
+        bootstrap=str(request.bootstrap),
+        topics=request.topics,
+        isolation_level=READ_UNCOMMITTED,
+        fails_on_data_loss=False,
+    )
+
+
+def _size_bytes(request: AuditRequest) -> int:
+    """What there is to read, in directories and archive."""
+    from kbroker.log.inspection.finding import Findings
+    from kbroker.pipeline.audit.archive_history import read_history
+    from kbroker.pipeline.audit.log_side import plan_logs
+
+    tasks, _ = plan_logs(request)
+    size = sum(task.size_bytes for task in tasks)
+    if request.archive:
+        state = read_history(request.archive, Findings())
+        size += sum(entry.size_bytes for entry in state.files.values())
+    return size
+
+
+def _print_plan(request: AuditRequest, size_bytes: int, master: str | None, output: str) -> None:
+    from kbroker.pipeline.audit.log_side import plan_logs
+
+    tasks, _ = plan_logs(request)
+    rows = [
+        {"topic": task.topic_partition.topic, "partition": task.topic_partition.partition,
+         "segments": len(task.base_offsets), "bytes": task.size_bytes, "path": task.path}
+        for task in sorted(tasks, key=lambda each: (each.topic_partition, each.path))
+    ]  # fmt: skip
+    print_rows(rows, ("topic", "partition", "segments", "bytes", "path"), output)
+    where = f"over Spark, master {master}" if master else "in this process"
+    sides = [f"archive {request.archive}"] if request.archive else []
+    sides += [f"cluster {request.bootstrap}"] if request.bootstrap else []
+    say(f"{counted(len(rows), 'partition')}, {counted(size_bytes, 'byte')}, {where}"
+        + "".join(f", {side}" for side in sides))  # fmt: skip
+
+
+def _write(result: AuditReport, report: str | None, findings: str | None) -> None:
+    if findings is not None:
+        from kbroker.pipeline.audit.tables import write_tables
+
+        for path in write_tables(result, findings.rstrip("/")):
+            say(f"wrote {path}")
+    if report is not None:
+        from kbroker.pipeline.audit.report_page import write_page
+
+        write_page(result, report)
+        say(f"wrote {report}")
+
+
+def _print(result: AuditReport, output: str, *, quiet: bool, has_page: bool) -> None:
+    from kbroker.pipeline.audit.audit_finding import FINDING_COLUMNS
+    from kbroker.pipeline.audit.audit_report import PARTITION_COLUMNS, partition_rows, window_rows
+
+    least = Severity.WARNING if quiet else Severity.INFO
+    rows = [each.row() for each in result.findings if each.finding.severity >= least]
+    if output == "json":
+        document = {
+            "findings": rows,
+            "partitions": partition_rows(result),
+            "windows": window_rows(result),
+        }
+        click.echo(json.dumps(document, indent=2))
+    elif output in ("jsonl", "csv"):
+        print_rows(rows, FINDING_COLUMNS, output)
+    else:
+        for row in rows:
+            click.echo(_sentence(row))
+        if not has_page:
+            shown = partition_rows(result)
+            print_rows(shown, _filled(shown, PARTITION_COLUMNS), output)
+
+
+def _filled(rows: list[dict[str, object]], columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that say something."""
+    return tuple(name for name in columns if any(row[name] is not None for row in rows))
+
+
+def _sentence(row: dict[str, object]) -> str:
+    places = [f"{name} {row[name]}" for name in ("position", "offset") if row[name] is not None]
+    where = f" ({', '.join(places)})" if places else ""
+    return f"{row['severity']}: {row['path']}{where}: {row['what']}; {row['advice']}"
+
+
+def _summary(result: AuditReport, elapsed_s: float) -> None:
+    totals = result.totals
+    parts = [
+        counted(len(result.partitions), "partition"),
+        f"{counted(totals.segments, 'segment')}, {counted(totals.size_bytes, 'byte')}, "
+        f"{counted(totals.records, 'record')}",
+    ]
+    if result.request.archive:
+        parts.append(f"archive: {counted(result.archive_files, 'file')}, "
+                     f"{counted(result.archive_bytes, 'byte')}")  # fmt: skip
+    if result.compared_records:
+        parts.append(f"{counted(result.compared_records, 'record')} compared")
+    say(f"{'; '.join(parts)}; in {elapsed_s:.1f} s, {result.cpu_s:.1f} s of CPU")
+    counts = {severity: result.count(severity) for severity in Severity}
+    say(
+        f"{counted(counts[Severity.ERROR], 'error')}, "
+        f"{counted(counts[Severity.WARNING], 'warning')}, {counted(counts[Severity.INFO], 'note')}"
+    )
+
+
+def _leave(result: AuditReport, *, strict: bool) -> None:
+    limit = Severity.WARNING if strict else Severity.ERROR
+    if any(each.finding.severity >= limit for each in result.findings):
+        sys.stdout.flush()
+        raise click.exceptions.Exit(EXIT_ITEM_FAILED)

@@ -1,0 +1,77 @@
+"""A finding of an audit: which side, which partition, and the finding itself. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from kbroker.log.inspection.finding import Finding, Severity
+from kbroker.model import TopicPartition
+
+
+class Side(IntEnum):
+    """Where something is wrong, in the order of the report."""
+
+    LOG = 0
+    ARCHIVE = 1
+    CLUSTER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """No partition: it concerns a whole directory."""
+
+    side: Side
+    finding: Finding
+    topic_partition: TopicPartition | None = None
+
+    def row(self) -> dict[str, object]:
+        """As a row of tables."""
+        place, finding = self.topic_partition, self.finding
+        return {
+            "severity": finding.severity.name.lower(),
+            "code": finding.code,
+            "side": self.side.name.lower(),
+            "topic": place.topic if place else None,
+            "partition": place.partition if place else None,
+            "path": finding.path,
+            "position": finding.position,
+            "offset": finding.offset,
+            "what": finding.what,
+            "advice": finding.advice,
+        }
+
+
+FINDING_COLUMNS = (
+    "severity", "code", "side", "topic", "partition", "path", "position", "offset", "what",
+    "advice",
+)  # fmt: skip
+
+
+def placed(
+    side: Side, place: TopicPartition | None, findings: Iterable[Finding]
+) -> list[AuditFinding]:
+    """Findings of one partition, or of none."""
+    return [AuditFinding(side, finding, place) for finding in findings]
+
+
+def in_order(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
+    """The worst first, then by place: however the work was spread, the order is the same."""
+    return sorted(findings, key=_key)
+
+
+def worst(findings: Iterable[AuditFinding]) -> Severity | None:
+    """The worst severity; None where nothing was found."""
+    return max((each.finding.severity for each in findings), default=None)
+
+
+def _key(each: AuditFinding) -> tuple[object, ...]:
+    finding = each.finding
+    place = each.topic_partition or TopicPartition("", -1)
+    position = -1 if finding.position is None else finding.position
+    offset = -1 if finding.offset is None else finding.offset
+    return (
+        -finding.severity, each.side, place, finding.path, position, offset, finding.code,
+        finding.what,
+    )  # fmt: skip

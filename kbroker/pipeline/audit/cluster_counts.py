@@ -1,0 +1,64 @@
+"""How many records a cluster serves in each window, counted by reading all of them through Spark's
+Kafka source; and whether its logs hold as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kbroker.log.inspection.finding import Finding, Severity
+from kbroker.model import TopicPartition
+from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
+from kbroker.pipeline.audit.audit_report import PartitionSides
+from kbroker.pipeline.audit.window_counts import WindowCount, Windows
+from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.sources.source import Source
+
+
+def count_cluster(
+    spark: Any, source: Source, ranges: Mapping[TopicPartition, OffsetRange], window_ms: int
+) -> dict[TopicPartition, Windows]:
+    """Records of these offsets by partition and window, aborted ones too."""
+    from pyspark.sql import functions as f
+
+    found: dict[TopicPartition, Windows] = {place: {} for place in ranges}
+    if not ranges:
+        return found
+    time_ms = f.unix_millis(f.col("timestamp"))
+    start = f.when(time_ms >= 0, time_ms - time_ms % window_ms).otherwise(f.lit(-1))
+    rows = (
+        source.batch(spark, ranges)
+        .select("topic", "partition", time_ms.alias("ms"), start.alias("start"))
+        .groupBy("topic", "partition", "start")
+        .agg(f.count("*").alias("records"), f.min("ms").alias("low"), f.max("ms").alias("high"))
+        .collect()
+    )
+    for row in rows:
+        place = TopicPartition(row["topic"], row["partition"])
+        is_timed = row["start"] >= 0
+        found[place][row["start"]] = WindowCount(
+            records=row["records"],
+            min_timestamp_ms=row["low"] if is_timed else -1,
+            max_timestamp_ms=row["high"] if is_timed else -1,
+        )
+    return {place: dict(sorted(windows.items())) for place, windows in found.items()}
+
+
+def check_counts(sides: PartitionSides) -> Iterator[AuditFinding]:
+    """Hold the counts of a cluster against those of a log that has exactly its offsets."""
+    if sides.cluster_windows is None:
+        return
+    for log in sides.logs:
+        if log.range != sides.cluster:
+            continue
+        for start in sorted(log.windows.keys() | sides.cluster_windows.keys()):
+            ours = log.windows.get(start, WindowCount()).records
+            served = sides.cluster_windows.get(start, WindowCount()).records
+            if ours != served:
+                what = f"in the window from {start} the cluster serves {served} records, and "
+                what += f"{log.path} has {ours}"
+                place = sides.topic_partition
+                advice = "see the other findings of this partition"
+                finding = Finding(Severity.ERROR, "cluster-count", str(place), what, advice)
+                yield AuditFinding(Side.CLUSTER, finding, place)

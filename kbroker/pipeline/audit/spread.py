@@ -1,0 +1,69 @@
+"""Where the tasks of an audit run: one after the other in this process, or spread over Spark.
+
+Functions and tasks are values of modules, so that they can be sent anywhere. The results come in
+the order of the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from kbroker.pipeline.errors import PipelineError
+
+TaskT = TypeVar("TaskT")
+ResultT = TypeVar("ResultT")
+
+
+class Spread(Protocol):
+    """Runs a function over tasks."""
+
+    def __call__(
+        self, function: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]
+    ) -> list[ResultT]:
+        """The results, in the order of the tasks."""
+        ...
+
+
+class InProcess:
+    """One after the other; `progress` is told how many of how many are done."""
+
+    def __init__(self, progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:
+        self._progress = progress
+
+    def __call__(
+        self, function: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]
+    ) -> list[ResultT]:
+        """The results."""
+        results = []
+        for done, task in enumerate(tasks):
+            self._progress(done, len(tasks))
+            results.append(function(task))
+        return results
+
+
+class OverSpark:
+    """One Spark task for each; `spark` is a SparkSession. Raises PipelineError where one fails."""
+
+    def __init__(self, spark: Any) -> None:
+        self._spark = spark
+
+    def __call__(
+        self, function: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]
+    ) -> list[ResultT]:
+        """The results."""
+        if not tasks:
+            return []
+        from py4j.protocol import Py4JJavaError
+
+        rows = self._spark.sparkContext.parallelize(list(tasks), len(tasks))
+        try:
+            results: list[ResultT] = rows.map(function).collect()
+        except Py4JJavaError as error:
+            lines = str(error.java_exception).splitlines()
+            causes = [line for line in lines if "Error" in line or "Exception" in line]
+            raise PipelineError(
+                f"a Spark task of the audit failed: {' '.join(causes[-1:])[:300]} "
+                "(every worker needs kbroker[spark], and sees the directories by the same paths)"
+            ) from error
+        return results
