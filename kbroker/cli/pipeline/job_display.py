@@ -21,8 +21,15 @@ class JobDisplay:
     def __init__(self, stream: TextIO, name: str, metrics: MetricsFile | None) -> None:
         self._name = name
         self._metrics = metrics
-        self._line = TerminalLine(stream, time.monotonic(), _PLAIN_INTERVAL_S)
+        self._is_terminal = stream.isatty()
+        first_s = time.monotonic() + (0 if self._is_terminal else _PLAIN_INTERVAL_S)
+        self._line = TerminalLine(stream, first_s, _PLAIN_INTERVAL_S)
         self._recent: deque[tuple[float, int]] = deque()  # moment in the run, rows until then
+
+    def starting(self) -> None:
+        """Spark takes its seconds; a terminal is told so."""
+        if self._is_terminal:
+            self._line.show(f"{self._name}: starting Spark", time.monotonic())
 
     def began(self, batch: int, ranges: Ranges) -> None:
         """Seen in the progress."""

@@ -56,7 +56,7 @@ def source_of(ctx: click.Context) -> Source:
         directories=values["data"],
         topics=topics,
         pattern=pattern,
-        isolation_level=values["isolation"],
+        options={"isolation.level": values["isolation"]},
     )
 
 

@@ -47,6 +47,7 @@ def run_stream_job(options: StreamOptions, kind: str, target: str, work: Work) -
     metrics = MetricsFile(options.metrics, options.name) if options.metrics else None
     display = JobDisplay(sys.stderr, options.name, metrics)
     session = options.session.settings(f"kbroker {kind}", options.source.needs_connector)
+    display.starting()
     with running_session(session) as spark, _signals(job) as stopped_by:
         try:
             report = job.run(spark, display)

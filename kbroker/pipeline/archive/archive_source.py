@@ -6,6 +6,7 @@ nothing and doubles nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kbroker.pipeline.archive.archive_job import loss_sentence
@@ -26,12 +27,17 @@ class ContinuedSource:
         self.inner = inner
         self.needs_connector = inner.needs_connector
         self.bounds_itself = inner.bounds_itself
+        self.fails_on_data_loss = False  # `check` compares with the archive, not the checkpoint
         self._state = state
         self._allows_loss = allows_loss
 
     def describe(self) -> str:
         """As the source itself: the archive is the job's target."""
         return self.inner.describe()
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """As the source itself."""
+        return self.inner.topic_ids()
 
     def earliest(self) -> Offsets:
         """The ends of the archive, and the log starts of what is not in it."""

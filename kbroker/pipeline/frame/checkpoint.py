@@ -7,12 +7,14 @@ counted from rows, they are what Spark wrote down before the batch began.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Protocol
 from uuid import uuid4
 
 from kbroker.model import TopicPartition
@@ -27,6 +29,7 @@ from kbroker.pipeline.frame.offsets import (
 
 JOB_FILE = "kbroker-job.json"
 LAYOUT_VERSION = 1
+_LOCK_FILE = ".kbroker-lock"
 _OFFSETS_LOG, _COMMITS_LOG = "offsets", "commits"
 _LOG_VERSION = "v1"  # first line of every file of Spark's logs
 
@@ -48,6 +51,19 @@ class JobRecord:
     identity: JobIdentity
     job_id: str  # a UUID, made once
     start: Offsets  # where the first batch begins
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # of topics that were seen, if known
+
+
+class Look(Protocol):
+    """What a checkpoint asks a source."""
+
+    def earliest(self) -> Offsets:
+        """Where its partitions begin."""
+        ...
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Ids of topics by name, where they have any."""
+        ...
 
 
 class Checkpoint:
@@ -70,24 +86,45 @@ class Checkpoint:
         _check_same(record.identity, identity, self.directory)
         return record
 
-    def claim(self, identity: JobIdentity, earliest: Callable[[], Offsets]) -> JobRecord:
-        """The job's record, written now if it is new.
+    def claim(self, identity: JobIdentity, source: Look) -> JobRecord:
+        """The job's record, written now if it is new or a topic is.
 
-        `earliest` is asked for the start as long as no batch has begun: until then nothing depends
-        on it, and partitions may come and go.
+        The source is asked for the start as long as no batch has begun: until then nothing depends
+        on it, and partitions may come and go. A topic that is not the one that was seen before is
+        refused.
         """
         record = self.read(identity)
-        if record is not None and self.last_batch() is not None:
-            return record
-        job_id = record.job_id if record is not None else str(uuid4())
-        record = JobRecord(identity=identity, job_id=job_id, start=earliest())
+        topic_ids = dict(source.topic_ids())
+        if record is None or self.last_batch() is None:
+            job_id = record.job_id if record is not None else str(uuid4())
+            start = source.earliest()
+            new = JobRecord(identity=identity, job_id=job_id, start=start, topic_ids=topic_ids)
+        else:
+            self._check_topics(record, topic_ids)
+            new = replace(record, topic_ids={**topic_ids, **record.topic_ids})
+        if new != record:
+            self._store(new)
+        return new
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from running here; raises PipelineError if one does."""
+        with self._lock_file() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise PipelineError(
+                    f"another process runs on the checkpoint {self.directory}: wait until it has "
+                    "ended, or give this job its own --checkpoint"
+                ) from error
+            yield
+
+    def _lock_file(self) -> IO[str]:
         try:
-            self._write(record)
+            self.directory.mkdir(parents=True, exist_ok=True)
+            return (self.directory / _LOCK_FILE).open("w")
         except OSError as error:
-            raise PipelineError(
-                f"cannot write the checkpoint {self.directory}: {error.strerror or error}"
-            ) from error
-        return record
+            raise self._not_written(error) from error
 
     def last_batch(self) -> int | None:
         """Number of the newest batch that was begun."""
@@ -150,6 +187,26 @@ class Checkpoint:
             ) from error
         return [int(name) for name in names if name.isdecimal()]
 
+    def _check_topics(self, record: JobRecord, topic_ids: Mapping[str, str]) -> None:
+        for topic, topic_id in sorted(topic_ids.items()):
+            known = record.topic_ids.get(topic, topic_id)
+            if known != topic_id:
+                raise PipelineError(
+                    f"topic {topic} was deleted and made anew: it has the id {topic_id}, the "
+                    f"checkpoint {self.directory} is of {known}; begin with a new --checkpoint"
+                )
+
+    def _store(self, record: JobRecord) -> None:
+        try:
+            self._write(record)
+        except OSError as error:
+            raise self._not_written(error) from error
+
+    def _not_written(self, error: OSError) -> PipelineError:
+        return PipelineError(
+            f"cannot write the checkpoint {self.directory}: {error.strerror or error}"
+        )
+
     def _refuse_foreign_files(self) -> None:
         try:
             names = sorted(name for name in os.listdir(self.directory) if name[0] != ".")
@@ -188,6 +245,7 @@ def _format(record: JobRecord) -> str:
         "name": record.identity.name,
         "source": record.identity.source,
         "target": record.identity.target,
+        "topic_ids": dict(sorted(record.topic_ids.items())),
         "start": json.loads(format_offsets(record.start)),
     }
     return json.dumps(content, indent=2) + "\n"
@@ -207,13 +265,15 @@ def _parse(text: str, path: Path) -> JobRecord:
             raise ValueError("a field is no text")
         job_id = words.pop("job_id")
         start = parse_offsets(json.dumps(content["start"]))
-    except (ValueError, KeyError, TypeError) as error:
+        topic_ids = {str(topic): str(known) for topic, known in content["topic_ids"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise PipelineError(
             f"{path} is damaged ({reason}): restore it from a copy, or begin with a new "
             "--checkpoint"
         ) from error
-    return JobRecord(identity=JobIdentity(**words), job_id=job_id, start=start)
+    identity = JobIdentity(**words)
+    return JobRecord(identity=identity, job_id=job_id, start=start, topic_ids=topic_ids)
 
 
 def _check_same(found: JobIdentity, wanted: JobIdentity, directory: Path) -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +31,14 @@ from kbroker.pipeline.frame.batch import (
     Work,
 )
 from kbroker.pipeline.frame.checkpoint import Checkpoint, JobIdentity, JobRecord
+from kbroker.pipeline.frame.continuity import check_continuity
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges
-from kbroker.pipeline.frame.stream_failure import sentence_of_failure
+from kbroker.pipeline.frame.stream_failure import is_of_spark, sentence_of_failure
 from kbroker.pipeline.sources.source import Source
 
 DEFAULT_BATCH_RECORDS = 500_000
 _WATCH_S = 0.2
+_NOTES_KEPT = 1_000
 _LOOK_UP_S = 5.0  # how often the end of the source is looked up for the backlog
 
 
@@ -84,20 +88,32 @@ class StreamJob:
         self._cutting.set()
 
     def prepare(self) -> JobRecord:
-        """Claim the checkpoint and look at the source, without Spark; raises PipelineError."""
-        return self.checkpoint.claim(self.identity, self.source.earliest)
+        """Claim the checkpoint, and see that the source still has what comes next; without Spark.
+
+        Raises PipelineError.
+        """
+        record = self.checkpoint.claim(self.identity, self.source)
+        check_continuity(
+            self.checkpoint.position(record),
+            self.source.earliest(),
+            self.source.latest(),
+            fails_on_data_loss=self.source.fails_on_data_loss,
+        )
+        return record
 
     def run(self, spark: Any, events: JobEvents | None = None) -> JobReport:
         """Run to the end, or until stopped. Raises PipelineError, or what the work raised."""
-        record = self.prepare()
-        run = _Run(self, record, events or NoEvents())
-        query = self._start(spark, record, run)
-        try:
-            ending = self._watch(query, run)
-        finally:
-            if not self._cutting.is_set():
-                query.stop()
-        return run.report(ending)
+        self.checkpoint.read(self.identity)  # nothing is left behind in another's directory
+        with self.checkpoint.held():
+            record = self.prepare()
+            run = _Run(self, record, events or NoEvents())
+            query = self._start(spark, record, run)
+            try:
+                ending = self._watch(query, run)
+            finally:
+                if not self._cutting.is_set():
+                    query.stop()
+            return run.report(ending)
 
     def _start(self, spark: Any, record: JobRecord, run: _Run) -> Any:
         start = self.checkpoint.planned(record)
@@ -128,6 +144,8 @@ class StreamJob:
                 break
             run.wait(_WATCH_S)
         if run.failure is not None:
+            if is_of_spark(run.failure):
+                raise sentence_of_failure(run.failure) from run.failure
             raise run.failure
         if not self._stopping.is_set():
             error = query.exception()
@@ -160,8 +178,8 @@ class _Run:
         self._end = self._latest  # fixed: what `--once` goes up to
         self._next_look_s = self._begun_s + _LOOK_UP_S
         self._working: int | None = None
-        self._done: list[BatchReport] = []
-        self._rows_by_partition: dict[TopicPartition, int] = {}
+        self._last: int | None = None  # batch whose work is done
+        self._totals = _Totals()
         self.failure: Exception | None = None
 
     def on_batch(self, frame: Any, number: int) -> None:
@@ -189,9 +207,8 @@ class _Run:
         )
         with self._changed:
             self._position |= {partition: each.end for partition, each in ranges.items()}
-            for partition, rows in result.rows_by_partition.items():
-                known = self._rows_by_partition.get(partition, 0)
-                self._rows_by_partition[partition] = known + rows
+            self._totals.add(result)
+            self._last = number
             report = BatchReport(
                 job_id=self._record.job_id,
                 number=number,
@@ -203,7 +220,6 @@ class _Run:
                 backlog=self._backlog(),
                 notes=result.notes,
             )
-            self._done.append(report)
         self._events.finished(report)
 
     @property
@@ -211,10 +227,10 @@ class _Run:
         """Whether no batch runs, and the last one is written down as done."""
         if self._working is not None:
             return False
-        if not self._done:
+        if self._last is None:
             return True
         committed = self._job.checkpoint.last_commit()
-        return committed is not None and committed >= self._done[-1].number
+        return committed is not None and committed >= self._last
 
     def reached_end(self) -> bool:
         """Whether all that was there at the beginning is done, where Spark does not see to it."""
@@ -232,11 +248,12 @@ class _Run:
         now_s = time.monotonic()
         if self._job.settings.every_s is not None and now_s >= self._next_look_s:
             self._next_look_s = now_s + _LOOK_UP_S
-            self._latest = self._job.source.latest()
+            with suppress(PipelineError):  # a broker restarts: Spark decides how long to wait
+                self._latest = self._job.source.latest()
         with self._changed:
             progress = JobProgress(
-                batches=len(self._done),
-                rows=sum(each.rows for each in self._done),
+                batches=self._totals.batches,
+                rows=self._totals.rows,
                 seconds=now_s - self._begun_s,
                 backlog=self._backlog(),
                 is_working=self._working is not None,
@@ -248,19 +265,40 @@ class _Run:
 
     def report(self, ending: Ending) -> JobReport:
         """What the run did."""
-        return JobReport(
-            name=self._job.name,
-            job_id=self._record.job_id,
-            ending=ending,
-            batches=len(self._done),
-            rows=sum(each.rows for each in self._done),
-            size_bytes=sum(each.size_bytes for each in self._done),
-            seconds=time.monotonic() - self._begun_s,
-            ranges=_spanned(self._begin, self._position),
-            rows_by_partition=self._rows_by_partition,
-            backlog=self._backlog(),
-            notes=tuple(note for each in self._done for note in each.notes),
-        )
+        with self._changed:
+            return JobReport(
+                name=self._job.name,
+                job_id=self._record.job_id,
+                ending=ending,
+                batches=self._totals.batches,
+                rows=self._totals.rows,
+                size_bytes=self._totals.size_bytes,
+                seconds=time.monotonic() - self._begun_s,
+                ranges=_spanned(self._begin, self._position),
+                rows_by_partition=self._totals.rows_by_partition,
+                backlog=self._backlog(),
+                notes=tuple(self._totals.notes),
+            )
+
+
+class _Totals:
+    """Sums over the batches of a run. A run of weeks must not grow: only the last notes stay."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.rows = 0
+        self.size_bytes = 0
+        self.rows_by_partition: dict[TopicPartition, int] = {}
+        self.notes: deque[str] = deque(maxlen=_NOTES_KEPT)
+
+    def add(self, result: BatchResult) -> None:
+        """One batch more."""
+        self.batches += 1
+        self.rows += result.rows
+        self.size_bytes += result.size_bytes
+        self.notes.extend(result.notes)
+        for partition, rows in result.rows_by_partition.items():
+            self.rows_by_partition[partition] = self.rows_by_partition.get(partition, 0) + rows
 
 
 class _StoppedError(Exception):

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbroker.client.connection import ClientError, admin_client
-from kbroker.model import TopicPartition
+from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges, format_offsets
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
+_NO_ID = str(ZERO_UUID)
 _CLIENT_OPTIONS = {
     "kafka.max.poll.records": "20000",  # two ListOffsets per poll: 500, the default, asks 40 x more
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
@@ -56,6 +57,13 @@ class KafkaSource:
         """
         chosen = f"pattern {self.pattern}" if self.pattern else f"topics {','.join(self._names())}"
         return f"kafka {self.bootstrap} {chosen}"
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """None from brokers before Kafka 2.8."""
+        with _as_pipeline_error(), admin_client(self.bootstrap) as client:
+            entries = self._chosen(client.describe_topics())
+        ids = {str(entry["name"]): str(entry.get("topic_id") or _NO_ID) for entry in entries}
+        return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
 
     def earliest(self) -> Offsets:
         """Log start offsets."""
@@ -125,6 +133,13 @@ class KafkaSource:
         }
 
     def _partitions(self, described: Iterable[Mapping[str, Any]]) -> list[TopicPartition]:
+        return [
+            TopicPartition(str(entry["name"]), partition["partition_index"])
+            for entry in self._chosen(described)
+            for partition in entry["partitions"]
+        ]
+
+    def _chosen(self, described: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         by_name = {str(entry["name"]): entry for entry in described}
         if self.pattern is not None:
             pattern = re.compile(self.pattern)
@@ -140,13 +155,10 @@ class KafkaSource:
             missing = [name for name in names if name not in by_name]
             if missing:
                 raise PipelineError(
-                    f"{self.bootstrap} has no topic {', '.join(missing)}: see `kbroker topic list`"
+                    f"{self.bootstrap} has no topic {', '.join(missing)}: was it deleted? "
+                    "`kbroker topic list` shows what is there"
                 )
-        return [
-            TopicPartition(name, partition["partition_index"])
-            for name in sorted(names)
-            for partition in by_name[name]["partitions"]
-        ]
+        return [by_name[name] for name in sorted(names)]
 
 
 @contextmanager

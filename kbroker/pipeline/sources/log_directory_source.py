@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.pipeline import register
 from kbroker.pipeline.envelope import RECORD_COLUMNS
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets, Ranges, format_offsets
 from kbroker.pipeline.logdir.log_catalog import LogCatalog, absolute
 from kbroker.pipeline.logdir.partition_log import real_disk
@@ -63,6 +65,23 @@ class LogDirectorySource:
         if selection.pattern is not None:
             return f"log directories {paths} pattern {selection.pattern}"
         return f"log directories {paths} topics {','.join(self._names) or 'all'}"
+
+    @property
+    def fails_on_data_loss(self) -> bool:
+        """Option `failOnDataLoss`."""
+        return self._wanted.fails_on_data_loss
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Of `partition.metadata`; logs from before Kafka 2.8 have none."""
+        found: dict[str, str] = {}
+        for (topic, _), log in self._logs().items():
+            try:
+                topic_id = read_partition_metadata(real_disk().file_system, log.log.directory)
+            except CheckpointError as error:
+                raise PipelineError(f"{error}") from error
+            if topic_id is not None:
+                found[topic] = str(topic_id)
+        return found
 
     def earliest(self) -> Offsets:
         """The first offset of every partition that is there."""

@@ -6,6 +6,7 @@ Law: `earliest` and `latest` are plain look-ups on the driver, made before Spark
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from kbroker.pipeline.frame.offsets import Offsets, Ranges
@@ -24,8 +25,17 @@ class Source(Protocol):
         """Whether Trigger.AvailableNow goes to a fixed end in batches of `max_records`."""
         ...
 
+    @property
+    def fails_on_data_loss(self) -> bool:
+        """Whether a job ends where records were removed before it had read them."""
+        ...
+
     def describe(self) -> str:
         """The identity, as a checkpoint remembers it: the same text for the same source."""
+        ...
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Ids of the topics by name, without those that have none; raises PipelineError."""
         ...
 
     def earliest(self) -> Offsets:

@@ -1,0 +1,55 @@
+"""Whether a source still has what a job reads next. Values only."""
+
+from __future__ import annotations
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.offsets import Offsets
+
+_ANEW = "begin with a new --checkpoint"
+
+
+def check_continuity(
+    position: Offsets, earliest: Offsets, latest: Offsets, *, fails_on_data_loss: bool
+) -> None:
+    """Raises PipelineError for the first partition that cannot go on from `position`.
+
+    A partition that `position` does not know begins at 0. One that ends before its position is not
+    what the job has read so far, which is refused in any case.
+    """
+    gone = sorted(partition for partition in position if partition not in latest)
+    if gone and fails_on_data_loss:
+        raise PipelineError(_gone(gone))
+    for partition, end in sorted(latest.items()):
+        offset = position.get(partition, 0)
+        if end < offset:
+            raise PipelineError(went_back(str(partition), offset, end))
+        first = earliest.get(partition, 0)
+        if first > offset and fails_on_data_loss:
+            raise PipelineError(removed(str(partition), offset, first))
+
+
+def _gone(partitions: list[TopicPartition]) -> str:
+    names = ", ".join(str(partition) for partition in partitions[:5])
+    more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
+    return (
+        f"{names}{more}: gone, though the checkpoint goes on there; if the topic was deleted for "
+        f"good, {_ANEW}"
+    )
+
+
+def went_back(partition: str, offset: int, end_offset: int) -> str:
+    """The sentence for a log that is shorter than it was."""
+    return (
+        f"{partition} ends at offset {end_offset}, and the checkpoint is at {offset}: the topic "
+        f"was deleted and made anew, or its log was cut; {_ANEW}"
+    )
+
+
+def removed(partition: str, offset: int, first: int) -> str:
+    """The sentence for what retention took."""
+    return (
+        f"offsets {offset} to {first - 1} of {partition} were removed before they were read "
+        "(retention, or DeleteRecords): give the topic a longer retention or run the job more "
+        f"often; to go on without them, {_ANEW}"
+    )
