@@ -22,6 +22,9 @@ NO_CONNECTOR = (
     "(spark.jars.packages), or an Ivy cache and a registry that answers for it"
 )
 
+_HELPER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"
+_FIRST = "4.0.0"
+
 
 def spark_settings(folder: Path) -> dict[str, str]:
     """Small and quick: two tasks at a time, one gigabyte, no optimising compiler, nothing served."""
@@ -44,6 +47,22 @@ def spark_settings(folder: Path) -> dict[str, str]:
     }
 
 
+def connector_settings() -> dict[str, str]:
+    """Where Spark fetches its Kafka connector from: the version is pyspark's own.
+
+    The helper jar of later versions is missing in some registries. That of the first version does
+    as well where an Ivy cache holds it: a run with pyspark 4.0.0 leaves it there.
+    """
+    import pyspark
+
+    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+    settings = {"spark.jars.packages": connector}
+    helper = Path.home() / ".ivy2.5.2" / "jars" / f"{_HELPER.replace(':', '_')}-{_FIRST}.jar"
+    if pyspark.__version__ != _FIRST and helper.exists():
+        settings |= {"spark.jars.excludes": _HELPER, "spark.jars": str(helper)}
+    return settings
+
+
 def _open(settings: dict[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
@@ -60,13 +79,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The session; skips where Spark cannot run."""
     if shutil.which("java") is None:
         pytest.skip(NO_JAVA)
-    pyspark = pytest.importorskip("pyspark", reason="pip install 'kbroker[spark]'")
+    pytest.importorskip("pyspark", reason="pip install 'kbroker[spark]'")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
     settings = spark_settings(folder)
-    connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
     try:
-        session = _open({**settings, "spark.jars.packages": connector})
+        session = _open({**settings, **connector_settings()})
     except Exception:  # the JVM ends where Ivy cannot resolve; pyspark says so in several ways
         session = _open(settings)
     yield session
