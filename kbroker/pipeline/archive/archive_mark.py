@@ -9,6 +9,7 @@ from uuid import uuid4
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.pipeline.archive.archive_disk import ArchiveDisk
 from kbroker.pipeline.archive.archive_state import (
+    LOCK_NAME,
     MANIFESTS,
     MARK_NAME,
     STAGING,
@@ -32,7 +33,7 @@ def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
         return mark
     for name in disk.list(path):
         # What a run leaves that was killed before the archive was made.
-        if name == STAGING or (name == MANIFESTS and not disk.list(f"{path}/{name}")):
+        if name in (STAGING, LOCK_NAME) or (name == MANIFESTS and not disk.list(f"{path}/{name}")):
             continue
         raise PipelineError(
             f"{path} is no archive and not empty (it has {name}): give an empty or a new directory",
@@ -42,16 +43,16 @@ def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
 
 
 def claim_directory(path: str, disk: ArchiveDisk, now_ms: int) -> None:
-    """Make a directory an archive, unless it is one."""
+    """Make a directory an archive, unless it is one. The archive's lock is held."""
+    disk.make_directory(f"{path}/{STAGING}")
+    temporary = f"{path}/{STAGING}/{MARK_NAME}"
     if check_target(path, disk) is not None:
+        disk.unlink(temporary)  # of a run that was killed
         return
-    staging = f"{path}/{STAGING}"
-    disk.make_directory(staging)
     disk.make_directory(f"{path}/{MANIFESTS}")
     mark = ArchiveMark(
         archive_id=str(uuid4()), kbroker_version=metadata.version("kbroker"), created_ms=now_ms
     )
-    temporary = f"{staging}/{mark.archive_id}.mark"
     disk.write_bytes(temporary, seal(mark), sync=True)
     try:
         disk.rename_new(temporary, f"{path}/{MARK_NAME}")

@@ -34,6 +34,7 @@ from kbroker.pipeline.archive.manifest import (
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 MARK_NAME: Final = "kbroker-archive.json"  # what makes a directory an archive
+LOCK_NAME: Final = "kbroker-archive.lock"
 MANIFESTS: Final = "manifests"
 STAGING: Final = "staging"
 SNAPSHOT_EVERY: Final = 100

@@ -22,12 +22,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Final, Self
+from typing import Self
 
 from kbroker.log.file_system import FileLock, StorageError
 from kbroker.pipeline.archive.archive_disk import ArchiveDisk, RealArchiveDisk, disk_sentences
-from kbroker.pipeline.archive.archive_mark import claim_directory
+from kbroker.pipeline.archive.archive_mark import check_target, claim_directory
 from kbroker.pipeline.archive.archive_state import (
+    LOCK_NAME,
     MANIFESTS,
     SNAPSHOT_EVERY,
     STAGING,
@@ -50,8 +51,6 @@ from kbroker.pipeline.archive.manifest import (
     unbalanced_partition,
 )
 from kbroker.pipeline.errors import PipelineError
-
-LOCK_NAME: Final = "kbroker-archive.lock"
 
 _TARGETS = "targets"
 _BATCH_DIRECTORY = re.compile(r"(.+)-(\d+)")
@@ -97,11 +96,14 @@ class ArchiveWriter:
         now_ms: Callable[[], int] = system_ms,
     ) -> None:
         self.job = job
-        self.path = self._path = os.path.abspath(path)
+        self.path = self._path = path = os.path.abspath(path)
         self._disk = disk or RealArchiveDisk()
         self._now_ms = now_ms
         with disk_sentences(path):
-            self._claim_directory()
+            check_target(path, self._disk)
+            self._disk.make_directory(path)
+            with self._locked():
+                claim_directory(path, self._disk, self._now_ms())
             self._job_lock = self._lock_of(job)
             if self._job_lock is None:
                 raise PipelineError(
@@ -192,9 +194,6 @@ class ArchiveWriter:
         return self.state.number + 1
 
     # Before a step
-
-    def _claim_directory(self) -> None:
-        claim_directory(self._path, self._disk, self._now_ms())
 
     def _manifest(self, step: Step) -> Manifest:
         return Manifest(

@@ -73,7 +73,8 @@ def write_records(
             writer.add(batch)
         return writer.finish()
     except OSError as error:
-        reason = error.strerror or str(error)
+        # pyarrow puts a sentence of its own where Python has the system's.
+        reason = os.strerror(error.errno) if error.errno else str(error)
         return [(TroubleFact(f"{options.staging} cannot be written: {reason}"), b"")]
     except _OutOfOrderError as error:
         return [(TroubleFact(str(error)), b"")]
