@@ -38,6 +38,7 @@ from kbroker.record.record_batch import HEADER_SIZE
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024  # of one batch
 _GROUP_BYTES: Final = 8 * 1024 * 1024
+_GROUP_ROWS: Final = 64 * 1024  # more than rows are given at once: it spreads numpy's cost per call
 _MOST_DERIVED: Final = 1024 * 1024  # records of a batch that are believed unseen
 
 
@@ -54,6 +55,7 @@ class RecordDecoder:
     def __init__(self, task: SegmentTask, options: ReadOptions) -> None:
         self._task = task
         self._options = options
+        self._group_rows = max(_GROUP_ROWS, options.rows_per_batch)
         wanted = set(options.columns)
         self._key = "key" in wanted
         self._value = "value" in wanted
@@ -129,8 +131,8 @@ class RecordDecoder:
         return self._select(b"", headers, batch, fields)
 
     def _cut(self, chosen: Int64s, counts: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
-        """Batches and their counts, in parts of as many records as a row batch has."""
-        part = np.cumsum(counts) // self._options.rows_per_batch
+        """Batches and their counts, in parts of some number of records."""
+        part = np.cumsum(counts) // self._group_rows
         cuts = np.flatnonzero(np.diff(part)) + 1
         yield from zip(np.split(chosen, cuts), np.split(counts, cuts), strict=True)
 
@@ -162,7 +164,7 @@ class RecordDecoder:
             payloads.append(payload)
             rows += count
             size += len(payload)
-            if rows >= self._options.rows_per_batch or size >= _GROUP_BYTES:
+            if rows >= self._group_rows or size >= _GROUP_BYTES:
                 yield _joined(payloads, chosen[first : at + 1], counts[first : at + 1])
                 payloads = []
                 rows = size = 0
