@@ -21,8 +21,9 @@ from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.pipeline.frame.batch import Ending, JobReport, Work
 from kbroker.pipeline.frame.checkpoint import Checkpoint
-from kbroker.pipeline.frame.session import remove_temporary_files, running_session
+from kbroker.pipeline.frame.session import running_session
 from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
+from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders
 
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
@@ -116,5 +117,5 @@ def _leave(code: int) -> None:
     """End the process while Spark still works: it ends when its driver has gone."""
     sys.stdout.flush()
     sys.stderr.flush()
-    remove_temporary_files()
+    remove_temporary_folders()
     os._exit(code)

@@ -81,7 +81,7 @@ class Checkpoint:
             self._refuse_foreign_files()
             return None
         except OSError as error:
-            raise PipelineError(f"cannot read {path}: {error.strerror}") from error
+            raise self._not_usable(error) from error
         record = _parse(text, path)
         _check_same(record.identity, identity, self.directory)
         return record
@@ -124,7 +124,7 @@ class Checkpoint:
             self.directory.mkdir(parents=True, exist_ok=True)
             return (self.directory / _LOCK_FILE).open("w")
         except OSError as error:
-            raise self._not_written(error) from error
+            raise self._not_usable(error) from error
 
     def last_batch(self) -> int | None:
         """Number of the newest batch that was begun."""
@@ -182,9 +182,7 @@ class Checkpoint:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise PipelineError(
-                f"cannot read the checkpoint {self.directory}: {error.strerror}"
-            ) from error
+            raise self._not_usable(error) from error
         return [int(name) for name in names if name.isdecimal()]
 
     def _check_topics(self, record: JobRecord, topic_ids: Mapping[str, str]) -> None:
@@ -200,11 +198,11 @@ class Checkpoint:
         try:
             self._write(record)
         except OSError as error:
-            raise self._not_written(error) from error
+            raise self._not_usable(error) from error
 
-    def _not_written(self, error: OSError) -> PipelineError:
+    def _not_usable(self, error: OSError) -> PipelineError:
         return PipelineError(
-            f"cannot write the checkpoint {self.directory}: {error.strerror or error}"
+            f"cannot use {self.directory} as checkpoint: {error.strerror or error}"
         )
 
     def _refuse_foreign_files(self) -> None:
@@ -213,9 +211,7 @@ class Checkpoint:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise PipelineError(
-                f"cannot use {self.directory} as checkpoint: {error.strerror}"
-            ) from error
+            raise self._not_usable(error) from error
         if names:
             raise PipelineError(
                 f"{self.directory} is no checkpoint of kbroker and not empty (it has {names[0]}): "

@@ -8,11 +8,8 @@ on its standard input.
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,11 +30,11 @@ from kbroker.pipeline.frame.lost_java import (
     java_sentence,
     quiet_python_side,
 )
+from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders, temporary_folder
 
 NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
 JAVA_OUTPUT = "java-output.txt"
 _SHOWN_LINES = 3
-_temporary: list[Path] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +64,11 @@ def open_session(settings: SessionSettings) -> Any:
         _check_connector(running, settings)
         return running
     check_java(pyspark.__version__)
-    folder = Path(tempfile.mkdtemp(prefix="kbroker-spark-"))
-    _temporary.append(folder)
+    folder = temporary_folder()
     spark = _start(spark_conf(settings, pyspark.__version__, folder), settings, folder)
     spark.sparkContext.setLogLevel("WARN" if settings.verbose else "ERROR")
     _check_connector(spark, settings)
     return spark
-
-
-@atexit.register
-def remove_temporary_files() -> None:
-    """What sessions of this process had on disk."""
-    while _temporary:
-        shutil.rmtree(_temporary.pop(), ignore_errors=True)
 
 
 @contextmanager
@@ -100,7 +89,7 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
         finally:
             if not has_ended(java_process()):
                 spark.stop()
-            remove_temporary_files()
+            remove_temporary_folders()
 
 
 def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) -> dict[str, str]:

@@ -1,0 +1,76 @@
+"""What the connector is given, and which topics are meant."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.sources.kafka_source import KafkaSource
+
+
+def described(*names: str, internal: str = "__consumer_offsets") -> list[dict[str, object]]:
+    return [
+        {
+            "name": name,
+            "is_internal": name == internal,
+            "partitions": [{"partition_index": 0}, {"partition_index": 1}],
+        }
+        for name in names
+    ]
+
+
+def test_options_of_a_person_win_over_ours() -> None:
+    source = KafkaSource(
+        bootstrap="h:1",
+        topics=("a",),
+        options={"kafka.max.poll.records": "7", "minPartitions": "8"},
+    )
+
+    options = source.connector_options()
+
+    assert options["kafka.bootstrap.servers"] == "h:1"
+    assert options["kafka.isolation.level"] == "read_committed"
+    assert options["failOnDataLoss"] == "true"
+    assert options["includeHeaders"] == "true"
+    assert (options["kafka.max.poll.records"], options["minPartitions"]) == ("7", "8")
+
+
+def test_the_identity_does_not_depend_on_the_order_of_topics() -> None:
+    one = KafkaSource(bootstrap="h:1", topics=("b", "a", "b"))
+    other = KafkaSource(bootstrap="h:1", topics=("a", "b"))
+
+    assert one.describe() == other.describe() == "kafka h:1 topics a,b"
+
+
+def test_a_pattern_is_of_whole_names_and_leaves_out_internal_topics() -> None:
+    source = KafkaSource(bootstrap="h:1", pattern="a|.*offsets")
+
+    found = source._partitions(described("banana", "a", "__consumer_offsets"))
+
+    assert found == [TopicPartition("a", 0), TopicPartition("a", 1)]
+
+
+def test_a_topic_that_is_not_there_is_named() -> None:
+    source = KafkaSource(bootstrap="h:1", topics=("a", "gone"))
+
+    with pytest.raises(PipelineError, match="h:1 has no topic gone: was it deleted"):
+        source._partitions(described("a"))
+
+
+def test_a_pattern_that_nothing_matches_is_told() -> None:
+    with pytest.raises(PipelineError, match="no topic at h:1 matches x"):
+        KafkaSource(bootstrap="h:1", pattern="x.*")._partitions(described("a"))
+
+
+def test_an_address_where_nobody_listens_has_its_exit_code() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+
+        with pytest.raises(PipelineError, match=f"cannot connect to {address}") as refused:
+            KafkaSource(bootstrap=address, topics=("a",)).latest()
+
+    assert refused.value.code == ExitCode.CANNOT_CONNECT
