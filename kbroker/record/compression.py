@@ -95,6 +95,19 @@ def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> B
     raise unsupported(codec)
 
 
+def decompress_into(codec: int, data: Bytes, room: bytearray | memoryview) -> int | None:
+    """Unpack to the front of `room`, for readers of many batches: how many bytes it were.
+
+    None where they do not fit, or the codec knows no such way: `decompress` is for those.
+    KafkaError(INVALID_RECORD) for a broken payload.
+    """
+    if codec == LZ4:
+        return _unpack_frame(_cramjam().lz4, data, room)
+    if codec == ZSTD:
+        return _unpack_frame(_cramjam().zstd, data, room)
+    return None
+
+
 def unsupported(codec: int) -> KafkaError:
     """The refusal of a codec id that names no codec."""
     return KafkaError(
@@ -152,20 +165,26 @@ def _decompress_gzip(data: Bytes, max_bytes: int) -> Bytes:
 
 def _decompress_frame(codec: ModuleType, data: Bytes, max_bytes: int) -> Bytes:
     """Unpack into a buffer that grows up to the cap; frames need not say how much they hold."""
-    error_type = _cramjam().DecompressionError
     size = min(max_bytes, max(_FIRST_GUESS_BYTES, 4 * len(data)))
     while True:
         room = bytearray(size)
-        try:
-            written: int = codec.decompress_into(data, room)
-        except error_type as error:
-            if "whole buffer" not in str(error):  # every other text is about the payload
-                raise _broken(error) from error
-            if size >= max_bytes:
-                raise _too_large(max_bytes) from error
-            size = min(max_bytes, 8 * size)
-        else:
+        written = _unpack_frame(codec, data, room)
+        if written is not None:
             return memoryview(room)[:written]
+        if size >= max_bytes:
+            raise _too_large(max_bytes)
+        size = min(max_bytes, 8 * size)
+
+
+def _unpack_frame(codec: ModuleType, data: Bytes, room: bytearray | memoryview) -> int | None:
+    """How many bytes were written to the front of `room`; None where they do not fit."""
+    try:
+        written: int = codec.decompress_into(data, room)
+    except _cramjam().DecompressionError as error:
+        if "whole buffer" not in str(error):  # every other text is about the payload
+            raise _broken(error) from error
+        return None
+    return written
 
 
 def _compress_lz4(data: Bytes, level: int) -> bytes:

@@ -1,25 +1,28 @@
 """Decodes the chosen batches of a piece, many at a time.
 
 What a batch's header tells is not looked up in its records: offsets where none is missing, times
-that the broker set. Else batches are opened, all of a piece or none. Those of one group lie in one
-buffer, the compressed ones unpacked into it; groups are cut by rows and by bytes.
+that the broker set. Else batches are opened, all of a piece or none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from kbroker.errors import KafkaError
+from kbroker.pipeline.logdir.batch_groups import (
+    MAX_DECOMPRESSED_BYTES,
+    BatchGroup,
+    BatchGroups,
+)
 from kbroker.pipeline.logdir.batch_headers import BatchHeaders, Bools, Int64s
 from kbroker.pipeline.logdir.decoded_records import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
     DecodedRecords,
 )
-from kbroker.pipeline.logdir.record_chain import MIN_RECORD_BYTES, Regions, record_starts
+from kbroker.pipeline.logdir.record_chain import MIN_RECORD_BYTES, record_starts
 from kbroker.pipeline.logdir.record_fields import (
     RecordFields,
     read_contents,
@@ -30,23 +33,12 @@ from kbroker.pipeline.logdir.record_fields import (
 from kbroker.pipeline.logdir.segment_pieces import Piece
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 from kbroker.pipeline.logdir.span_arrays import binary_array, headers_array
-from kbroker.pipeline.logdir.tuple_decoder import TupleDecoder, UnreadableBatchError
+from kbroker.pipeline.logdir.tuple_decoder import TupleDecoder
 from kbroker.pipeline.logdir.varint_arrays import UnprovenError
-from kbroker.record.compression import decompress
 from kbroker.record.default_record import Bytes
 from kbroker.record.record_batch import HEADER_SIZE
 
-MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024  # of one batch
-_GROUP_BYTES: Final = 8 * 1024 * 1024
-_GROUP_ROWS: Final = 64 * 1024  # more than rows are given at once: it spreads numpy's cost per call
 _MOST_DERIVED: Final = 1024 * 1024  # records of a batch that are believed unseen
-
-
-class _Group(NamedTuple):
-    """Batches whose uncompressed records lie in one buffer."""
-
-    chosen: Int64s  # indexes of the batches in the piece
-    regions: Regions
 
 
 class RecordDecoder:
@@ -55,7 +47,7 @@ class RecordDecoder:
     def __init__(self, task: SegmentTask, options: ReadOptions) -> None:
         self._task = task
         self._options = options
-        self._group_rows = max(_GROUP_ROWS, options.rows_per_batch)
+        self._groups = BatchGroups(options.rows_per_batch)
         wanted = set(options.columns)
         self._key = "key" in wanted
         self._value = "value" in wanted
@@ -90,9 +82,9 @@ class RecordDecoder:
         if not len(chosen):
             return
         if self._must_open(headers.take(chosen)):
-            groups, decode = self._groups(piece, headers, chosen), self._decode_group
+            groups, decode = self._groups.opened(piece, headers, chosen), self._decode_group
         else:
-            groups, decode = self._unopened(headers, chosen), self._derive
+            groups, decode = self._groups.unopened(headers, chosen), self._derive
         for group in groups:
             try:
                 decoded = decode(group, headers.take(group.chosen))
@@ -118,11 +110,7 @@ class RecordDecoder:
         is_dense = count == headers.field("last_offset_delta") + 1
         return not (is_dense if self._offset else is_dense | is_inside).all()
 
-    def _unopened(self, headers: BatchHeaders, chosen: Int64s) -> Iterator[_Group]:
-        for part, count in self._cut(chosen, headers.field("record_count")[chosen]):
-            yield _Group(part, Regions(b"", np.zeros_like(part), np.zeros_like(part), count))
-
-    def _derive(self, group: _Group, headers: BatchHeaders) -> DecodedRecords:
+    def _derive(self, group: BatchGroup, headers: BatchHeaders) -> DecodedRecords:
         """Records by what the headers say of them."""
         count = group.regions.counts
         batch = np.repeat(np.arange(len(count)), count)
@@ -130,49 +118,7 @@ class RecordDecoder:
         fields = RecordFields(np.zeros_like(delta), delta, None, None, None)
         return self._select(b"", headers, batch, fields)
 
-    def _cut(self, chosen: Int64s, counts: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
-        """Batches and their counts, in parts of some number of records."""
-        part = np.cumsum(counts) // self._group_rows
-        cuts = np.flatnonzero(np.diff(part)) + 1
-        yield from zip(np.split(chosen, cuts), np.split(counts, cuts), strict=True)
-
-    def _groups(self, piece: Piece, headers: BatchHeaders, chosen: Int64s) -> Iterator[_Group]:
-        bounds = np.array(piece.bounds)
-        counts = headers.field("record_count")[chosen]
-        compression = headers.compression
-        if compression[chosen].any():
-            yield from self._unpacked(piece, compression, chosen, counts)
-            return
-        for part, count in self._cut(chosen, counts):
-            regions = Regions(piece.buffer, bounds[part] + HEADER_SIZE, bounds[part + 1], count)
-            yield _Group(part, regions)
-
-    def _unpacked(
-        self, piece: Piece, compression: Int64s, chosen: Int64s, counts: Int64s
-    ) -> Iterator[_Group]:
-        view = memoryview(piece.buffer)
-        payloads: list[Bytes] = []
-        rows = size = first = 0
-        for at, (index, count) in enumerate(zip(chosen.tolist(), counts.tolist(), strict=True)):
-            packed = view[piece.bounds[index] + HEADER_SIZE : piece.bounds[index + 1]]
-            try:
-                payload = decompress(int(compression[index]), packed, MAX_DECOMPRESSED_BYTES)
-            except KafkaError as error:
-                if payloads:
-                    yield _joined(payloads, chosen[first:at], counts[first:at])
-                raise UnreadableBatchError(index, str(error)) from error
-            payloads.append(payload)
-            rows += count
-            size += len(payload)
-            if rows >= self._group_rows or size >= _GROUP_BYTES:
-                yield _joined(payloads, chosen[first : at + 1], counts[first : at + 1])
-                payloads = []
-                rows = size = 0
-                first = at + 1
-        if payloads:
-            yield _joined(payloads, chosen[first:], counts[first:])
-
-    def _decode_group(self, group: _Group, headers: BatchHeaders) -> DecodedRecords:
+    def _decode_group(self, group: BatchGroup, headers: BatchHeaders) -> DecodedRecords:
         regions = group.regions
         data = np.frombuffer(regions.buffer, np.uint8)
         starts = record_starts(regions, data)
@@ -228,13 +174,6 @@ class RecordDecoder:
         if time is not None and options.max_timestamp_ms is not None:
             inside &= time <= options.max_timestamp_ms
         return None if inside.all() else inside
-
-
-def _joined(payloads: list[Bytes], chosen: Int64s, counts: Int64s) -> _Group:
-    sizes = np.array([len(payload) for payload in payloads], np.int64)
-    ends = np.cumsum(sizes)
-    buffer = payloads[0] if len(payloads) == 1 else b"".join(payloads)
-    return _Group(chosen, Regions(buffer, ends - sizes, ends, counts))
 
 
 def _some_fields(fields: RecordFields, chosen: Bools) -> RecordFields:

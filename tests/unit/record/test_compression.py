@@ -7,7 +7,15 @@ import cramjam
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.record.compression import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
+from kbroker.record.compression import (
+    GZIP,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    compress,
+    decompress,
+    decompress_into,
+)
 
 CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
 MIXED = bytes(range(256)) * 1000
@@ -120,3 +128,31 @@ def test_any_buffer_is_compressed(codec: int, level: int | None, kind: type) -> 
 @pytest.mark.parametrize(("codec", "level"), [(GZIP, -1), (LZ4, 9), (ZSTD, 3)])
 def test_the_default_level_is_kafkas(codec: int, level: int) -> None:
     assert compress(codec, TEXT) == compress(codec, TEXT, level)
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_a_frame_is_unpacked_to_the_front_of_a_room(codec: int) -> None:
+    data = b"records " * 1000
+    room = bytearray(len(data) + 10)
+
+    written = decompress_into(codec, compress(codec, data), memoryview(room))
+
+    assert written == len(data)
+    assert room == data + bytes(10)
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_a_frame_that_does_not_fit_into_a_room_is_none(codec: int) -> None:
+    data = b"records " * 1000
+
+    assert decompress_into(codec, compress(codec, data), bytearray(len(data) - 1)) is None
+
+
+@pytest.mark.parametrize("codec", [LZ4, ZSTD])
+def test_a_broken_frame_is_refused_whatever_the_room(codec: int) -> None:
+    with pytest.raises(KafkaError, match="cannot be read"):
+        decompress_into(codec, b"no frame at all", bytearray(100))
+
+
+def test_other_codecs_want_their_own_buffer() -> None:
+    assert decompress_into(GZIP, compress(GZIP, b"records"), bytearray(100)) is None

@@ -89,7 +89,7 @@ def headers(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
 def _is_aborted(header: BatchHeader, task: SegmentTask) -> bool:
     return header.is_transactional and any(
         header.producer_id == aborted.producer_id
-        and aborted.first_offset <= header.base_offset <= aborted.last_offset
+        and aborted.first_offset <= header.last_offset <= aborted.last_offset
         for aborted in task.aborted
     )
 

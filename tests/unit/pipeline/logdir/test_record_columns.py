@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from kbroker.log.file_system import StorageError
-from kbroker.pipeline.logdir import record_decoder, segment_pieces
+from kbroker.pipeline.logdir import batch_groups, segment_pieces
 from kbroker.pipeline.logdir.columns import RECORD_COLUMNS, arrow_schema, record_columns
 from kbroker.pipeline.logdir.damage import DamagedBatchError
 from kbroker.pipeline.logdir.record_columns import readable_record_batches, record_batches
@@ -246,11 +246,17 @@ def test_pieces_of_any_size_give_the_same_rows(
     assert read(data) == expected(data)
 
 
-def test_groups_are_cut_by_bytes_and_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_decoder, "_GROUP_BYTES", 500)
-    monkeypatch.setattr(record_decoder, "_GROUP_ROWS", 4)
+@pytest.mark.parametrize("room_bytes", [1, 80, 500, 10_000])
+@pytest.mark.parametrize("rows", [4, 1000])
+@pytest.mark.parametrize("codecs", [(ZSTD,), (NONE, ZSTD), (GZIP, LZ4, SNAPPY)])
+def test_groups_are_cut_by_bytes_and_by_rows(
+    room_bytes: int, rows: int, codecs: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_groups, "ROOM_BYTES", room_bytes)
+    monkeypatch.setattr(batch_groups, "GROUP_ROWS", rows)
     data = b"".join(
-        batch_of(at * 10, at + 1, BatchOptions(compression=at % 2 * ZSTD)) for at in range(10)
+        batch_of(at * 10, at + 1, BatchOptions(compression=codecs[at % len(codecs)]))
+        for at in range(10)
     )
     options = replace(ALL, rows_per_batch=4)
 
@@ -387,7 +393,8 @@ def test_a_count_that_is_not_true_is_told() -> None:
 
 
 def test_a_bomb_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_decoder, "MAX_DECOMPRESSED_BYTES", 10_000)
+    monkeypatch.setattr(batch_groups, "ROOM_BYTES", 5_000)
+    monkeypatch.setattr(batch_groups, "MAX_DECOMPRESSED_BYTES", 10_000)
     bomb = build([Record(3, NOW_MS, None, bytes(20_000))], base_offset=3,
                  options=BatchOptions(compression=ZSTD))  # fmt: skip
 
