@@ -20,8 +20,6 @@ from kbroker.cli.output import counted, say
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP, merge_archive
 from kbroker.cli.pipeline.stream_command import run_stream_job
 from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
-from kbroker.pipeline.archive.archive_job import ArchiveJob
-from kbroker.pipeline.archive.archive_run import archive_run
 from kbroker.pipeline.archive.manifest import UNEXPLAINED
 
 
@@ -88,6 +86,8 @@ def archive(
     A run that was killed goes on where it was. Files of an hour are below DIR/data/TOPIC/DATE/HOUR,
     by the records' own times in UTC; what belongs to the archive is said by DIR/manifests.
     """
+    from kbroker.pipeline.archive.archive_run import archive_run  # Arrow: 0.3 s, and the extra
+
     path = os.path.abspath(target)
     run = archive_run(
         options.source,
@@ -118,7 +118,7 @@ def _schema_text(text: str) -> tuple[str | None, str]:
     return topic.strip() or None, schema.strip()
 
 
-def _say_result(job: ArchiveJob) -> None:
+def _say_result(job: Any) -> None:
     parts = [counted(job.files, "file")]
     parts += [f"{count:,} offsets without record: {why}" for why, count in job.missing.items()]
     if job.rejected:

@@ -18,6 +18,7 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.session import SessionSettings
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+_EXTRA = ("jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark")
 _NAMES = ("master", "spark_conf", "jars", "verbose")
 
 
@@ -59,9 +60,17 @@ def session_options(command: CommandT) -> CommandT:
 
 @contextmanager
 def pipeline_errors(verbose: bool = False) -> Iterator[None]:
-    """A PipelineError as one sentence with its exit code; with `verbose` all that led to it."""
+    """A PipelineError as one sentence with its exit code; with `verbose` all that led to it.
+
+    So is a package of the extra that is not installed.
+    """
     try:
         yield
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package not in _EXTRA:
+            raise
+        raise CommandError(f"{package} is not installed: pip install 'kbroker[spark]'") from error
     except PipelineError as error:
         if verbose:
             say("".join(traceback.format_exception(error)).rstrip())

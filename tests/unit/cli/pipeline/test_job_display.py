@@ -1,0 +1,108 @@
+"""What a person sees of a job while it runs, and what is kept of it per batch."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from kbroker.cli.pipeline.job_display import JobDisplay, duration_text, progress_text
+from kbroker.cli.pipeline.metrics_file import MetricsFile
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.batch import BatchReport, JobProgress
+from kbroker.pipeline.frame.offsets import OffsetRange
+
+REPORT = BatchReport(
+    job_id="1b4e",
+    number=3,
+    rows=12,
+    size_bytes=3_400,
+    ranges={
+        TopicPartition("b", 0): OffsetRange(0, 5),
+        TopicPartition("a", 1): OffsetRange(7, 14),
+    },
+    seconds=1.23456,
+    finished_ms=1_795_000_000_000,
+    backlog=44,
+    notes=("3 offsets were aborted",),
+)
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def progress(rows: int, backlog: int | None, seconds: float = 10.0) -> JobProgress:
+    return JobProgress(batches=2, rows=rows, seconds=seconds, backlog=backlog, is_working=False)
+
+
+def test_the_line_has_rows_rate_backlog_and_time_left() -> None:
+    assert progress_text("nightly", progress(1_200_000, 40_000), 80_000.0) == (
+        "nightly: 1,200,000 rows in 2 batches, 80,000 rows/s, 40,000 to go, 0 s left"
+    )
+
+
+def test_a_job_that_waits_says_that_there_is_nothing_to_do() -> None:
+    assert progress_text("nightly", progress(7, 0), 0.0) == (
+        "nightly: 7 rows in 2 batches, nothing to do"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(12.4, "12 s"), (99.0, "99 s"), (300, "5 min"), (9_000, "2.5 h")]
+)
+def test_long_times_are_in_larger_units(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+def test_a_terminal_sees_the_start_of_spark_and_then_the_run() -> None:
+    stream = Terminal()
+    display = JobDisplay(stream, "nightly", None)
+
+    display.starting()
+    display.end()
+
+    assert stream.getvalue() == "\r\x1b[Knightly: starting Spark\r\x1b[K"
+
+
+def test_a_file_sees_nothing_at_the_start() -> None:
+    stream = StringIO()
+    display = JobDisplay(stream, "nightly", None)
+
+    display.starting()
+    display.progress(progress(0, 5))
+    display.end()
+
+    assert stream.getvalue() == ""
+
+
+def test_every_batch_is_a_line_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"batch": 2}\n')
+
+    JobDisplay(StringIO(), "nightly", MetricsFile(path, "nightly")).finished(REPORT)
+
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"batch": 2},
+        {
+            "name": "nightly",
+            "job_id": "1b4e",
+            "batch": 3,
+            "finished_ms": 1_795_000_000_000,
+            "seconds": 1.235,
+            "rows": 12,
+            "size_bytes": 3_400,
+            "backlog": 44,
+            "ranges": {"a": {"1": [7, 14]}, "b": {"0": [0, 5]}},
+            "notes": ["3 offsets were aborted"],
+        },
+    ]
+
+
+def test_metrics_that_cannot_be_written_end_the_job_with_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="cannot write --metrics"):
+        MetricsFile(tmp_path / "missing" / "m", "nightly").write(REPORT)

@@ -1,0 +1,180 @@
+"""Options of a streaming job: what belongs together, what is refused, and what a dry run shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from kbroker.cli.pipeline import stream_options
+from kbroker.cli.pipeline.stream_command import run_stream_job
+from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.frame.batch import Batch, BatchResult
+from kbroker.pipeline.frame.offsets import Offsets, Ranges
+from kbroker.pipeline.sources.kafka_source import KafkaSource
+
+KAFKA = ("--bootstrap", "h:1", "--topics", "a,b")
+RUN = ("--checkpoint", "/checkpoint", "--once")
+
+
+class Source:
+    """Two partitions; nobody reads them here."""
+
+    needs_connector = False
+    bounds_itself = True
+    fails_on_data_loss = True
+
+    def describe(self) -> str:
+        return "memory a"
+
+    def topic_ids(self) -> Mapping[str, str]:
+        return {}
+
+    def earliest(self) -> Offsets:
+        return {TopicPartition("a", 0): 10, TopicPartition("a", 1): 0}
+
+    def latest(self) -> Offsets:
+        return {TopicPartition("a", 0): 1_500, TopicPartition("a", 1): 0}
+
+    def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
+        raise AssertionError("a dry run reads nothing")
+
+    def batch(self, spark: Any, ranges: Ranges) -> Any:
+        raise AssertionError("a dry run reads nothing")
+
+
+def work(batch: Batch) -> BatchResult:
+    raise AssertionError("a dry run works on nothing")
+
+
+@pytest.fixture
+def seen() -> list[StreamOptions]:
+    return []
+
+
+@pytest.fixture
+def call(seen: list[StreamOptions]) -> Callable[..., Result]:
+    """Calls a job that only remembers its options."""
+
+    @click.command("copy")
+    @click.option("--to", required=True)
+    @stream_job_options
+    def copy(options: StreamOptions, to: str) -> int:
+        seen.append(options)
+        return run_stream_job(options, "copy", to, work) if options.is_dry_run else 0
+
+    return lambda *arguments: CliRunner().invoke(copy, ["--to", "/to", *arguments])
+
+
+def test_a_cluster_is_read_through_kafka(
+    call: Callable[..., Result], seen: list[StreamOptions]
+) -> None:
+    result = call(
+        *KAFKA, *RUN, "--kafka-option", "kafka.max.poll.records=9", "--master", "local[3]"
+    )
+
+    assert result.exit_code == 0, result.output
+    (options,) = seen
+    assert isinstance(options.source, KafkaSource)
+    assert (options.source.bootstrap, options.source.topics) == ("h:1", ("a", "b"))
+    assert options.source.options == {"kafka.max.poll.records": "9"}
+    assert (options.name, options.every_s) == ("copy", None)
+    assert options.session.settings("app", needs_connector=True).master == "local[3]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--bootstrap", "h:1", *RUN), "give --topics A,B or --pattern REGEX, and not both"),
+        ((*KAFKA, "--pattern", "a.*", *RUN), "give --topics A,B or --pattern REGEX, and not both"),
+        (("--bootstrap", "h:1", "--pattern", "a(", *RUN), "is no regular expression"),
+        (("--topics", "a", *RUN), "give one source: --bootstrap HOST:PORT, or --data DIR"),
+        ((*KAFKA, "--data", "/d", *RUN), "give one source"),
+        (("--data", "/d", "--topics", "a", "--kafka-option", "a=b", *RUN), "--kafka-option is for"),
+        ((*KAFKA, "--once"), "Missing option '--checkpoint'"),
+        ((*KAFKA, "--checkpoint", "/c"), "give --once, or --every DURATION such as 30s"),
+        ((*KAFKA, *RUN, "--every", "1s"), "give --once, or --every DURATION such as 30s"),
+        ((*KAFKA, *RUN, "--batch-records", "0"), "--batch-records"),
+        ((*KAFKA, *RUN, "--spark-conf", "x"), "'x' is no KEY=VALUE"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    call: Callable[..., Result], arguments: tuple[str, ...], said: str
+) -> None:
+    result = call(*arguments)
+
+    assert result.exit_code == 2
+    assert said in " ".join(result.output.split())
+
+
+def test_the_command_line_chooses_between_once_and_every_against_the_file(
+    call: Callable[..., Result], seen: list[StreamOptions], tmp_path: Path
+) -> None:
+    config = tmp_path / "f.toml"
+    config.write_text('every = "10s"\ncheckpoint = "/c"\nbootstrap = "h:1"\ntopics = ["a"]\n')
+
+    call("--config", str(config))
+    call("--config", str(config), "--once")
+    call("--config", str(config), "--every", "2s")
+
+    assert [options.every_s for options in seen] == [10.0, None, 2.0]
+
+
+def test_an_address_in_the_environment_gives_way_to_directories(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", "h:1")
+
+    result = call("--data", "/no/such/directory", "--topics", "a", "--checkpoint", "/c", "--once")
+
+    assert "give one source" not in result.output
+
+
+def test_a_dry_run_shows_the_plan_and_writes_nothing(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(stream_options, "source_of", lambda _: Source())
+    checkpoint = tmp_path / "checkpoint"
+
+    result = call("--checkpoint", str(checkpoint), "--dry-run", "--batch-records", "77")
+
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
+    assert result.exit_code == 0, result.output
+    assert "source memory a" in lines
+    assert f"checkpoint {checkpoint} (new)" in lines
+    assert "to do at most 1,490 records of 2 partitions" in lines
+    assert "a 0 10 1500 1490" in lines
+    assert "batch-records 77 command line" in lines
+    assert "master local[*] default" in lines
+    assert not checkpoint.exists()
+
+
+def test_a_dry_run_tells_what_would_stop_the_job(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(stream_options, "source_of", lambda _: Source())
+    (tmp_path / "photos").mkdir()
+
+    result = call("--checkpoint", str(tmp_path), "--dry-run")
+
+    assert result.exit_code == 1
+    assert "is no checkpoint of kbroker and not empty" in " ".join(result.output.split())
+
+
+def test_a_source_that_cannot_be_made_is_a_sentence(
+    call: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: click.Context) -> Source:
+        raise PipelineError("no such cluster", ExitCode.CANNOT_CONNECT)
+
+    monkeypatch.setattr(stream_options, "source_of", refuse)
+
+    result = call("--checkpoint", "/c", "--once")
+
+    assert result.output == "Error: no such cluster\n"
