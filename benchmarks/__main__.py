@@ -8,15 +8,26 @@ the ratio of the medians is printed.
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from benchmarks import cluster, compaction, durability, loads, processes, storage
+from benchmarks import (
+    cluster,
+    compaction,
+    durability,
+    loads,
+    processes,
+    spark,
+    spark_pipeline,
+    storage,
+)
 
 # It looks inside the broker's processes.
 _OURS_ONLY = {"compaction", "storage"}
@@ -45,6 +56,7 @@ GROUPS: dict[str, Sequence[tuple[str, Callable[[Any], loads.Figures]]]] = {
     "storage": storage.ROWS,
     "compaction": [("5 M records, 100,000 keys", compaction.beside_a_producer())],
     "cluster": cluster.LOADS,
+    "spark": [*spark.ROWS, *spark_pipeline.ROWS],
 }
 _BROKERS: dict[str, Start] = {"kbroker": processes.kbroker, "apache": processes.apache}
 _CLUSTERS: dict[str, Start] = {kind: partial(cluster.running, kind) for kind in _BROKERS}
@@ -58,17 +70,23 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--versus-apache", action="store_true")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
     options = parser.parse_args(arguments)
     unknown = set(options.groups) - set(GROUPS)
     if unknown:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    saved: list[dict[str, Any]] = []
     for group in options.groups or GROUPS:
         if options.versus_apache and group in _OURS_ONLY:
             continue
         starts = dict(_CLUSTERS if group == "cluster" else _BROKERS)
         if not options.versus_apache:
             del starts["apache"]
-        _print_table(_run_group(group, starts, options.rounds), list(starts))
+        results = _run_group(group, starts, options.rounds)
+        _print_table(results, list(starts))
+        saved += _medians(results)
+    if options.save:
+        options.save.write_text(json.dumps(saved, indent=1) + "\n")
 
 
 def _run_group(
@@ -83,6 +101,17 @@ def _run_group(
                     for figure, value in load(broker).items():
                         results[load_name, figure][broker_name].append(value)
     return results
+
+
+def _medians(results: dict[tuple[str, str], dict[str, list[float]]]) -> list[dict[str, Any]]:
+    return [
+        {
+            "load": load_name,
+            "figure": figure,
+            "medians": {name: round(statistics.median(each), 3) for name, each in values.items()},
+        }
+        for (load_name, figure), values in results.items()
+    ]
 
 
 def _print_table(results: dict[tuple[str, str], dict[str, list[float]]], names: list[str]) -> None:

@@ -27,6 +27,7 @@ class RunningBroker:
     bootstrap: str
     process: subprocess.Popen[bytes]
     started_at: float  # time.perf_counter() just before the process was started
+    data: Path | None = None  # its data directory, where a load may look into it
 
     @property
     def address(self) -> tuple[str, int]:
@@ -65,7 +66,8 @@ def kbroker(*options: str) -> Iterator[RunningBroker]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         apache_kafka.wait_for_port(port, process)
-        yield RunningBroker("kbroker", f"127.0.0.1:{port}", process, started_at)
+        bootstrap, data = f"127.0.0.1:{port}", Path(directory, "data")
+        yield RunningBroker("kbroker", bootstrap, process, started_at, data)
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -77,5 +79,7 @@ def kbroker(*options: str) -> Iterator[RunningBroker]:
 def apache() -> Iterator[RunningBroker]:
     """Apache Kafka's newest broker with its own defaults."""
     started_at = time.perf_counter()
-    with apache_kafka.broker() as (bootstrap, process):
-        yield RunningBroker("apache", bootstrap, process, started_at)
+    with tempfile.TemporaryDirectory(prefix="apache-bench-") as home:
+        data = Path(home, "data")
+        with apache_kafka.broker(settings={"log.dirs": str(data)}) as (bootstrap, process):
+            yield RunningBroker("apache", bootstrap, process, started_at, data)

@@ -1,0 +1,132 @@
+"""The pipeline's own work on the records that `spark` wrote: its log source beside Spark's Kafka
+source, the audit of headers, the archive from both sources.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.loads import Figures, Load
+from benchmarks.processes import RunningBroker
+from benchmarks.spark import READ_OPTIONS, RECORDS, TOPIC, read_topic, timed
+from benchmarks.spark_session import CORES, session
+from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from kbroker.pipeline.sources.source import Source
+
+_SETTLE_S = 30  # until a broker has noted how far its logs may be read
+
+
+def log_read() -> Load:
+    """All columns of all records from the broker's files, right after the same from the broker."""
+
+    def load(broker: RunningBroker) -> Figures:
+        _await_high_watermarks(broker)
+        from_kafka = timed(broker, lambda: read_topic(broker, TOPIC, READ_OPTIONS["tuned"]))
+        rate = timed(
+            broker, lambda: _log_frame(broker).write.format("noop").mode("overwrite").save()
+        )
+        return {
+            "records_per_s": rate["records_per_s"],
+            "times_kafka_source": rate["records_per_s"] / from_kafka["records_per_s"],
+        }
+
+    return load
+
+
+def log_count() -> Load:
+    """`count()` of the same."""
+
+    def load(broker: RunningBroker) -> Figures:
+        rate = timed(broker, lambda: _log_frame(broker).count())
+        return {"records_per_s": rate["records_per_s"]}
+
+    return load
+
+
+def header_audit() -> Load:
+    """`kbroker pipeline audit --data`, without the start of Spark: every header and CRC."""
+
+    def load(broker: RunningBroker) -> Figures:
+        from kbroker.pipeline.audit.audit_job import Means, run_audit
+        from kbroker.pipeline.audit.audit_report import AuditRequest
+        from kbroker.pipeline.audit.spread import OverSpark
+
+        request = AuditRequest(
+            directories=(str(broker.data),), topics=(TOPIC,), window_ms=60_000,
+            now_ms=time.time_ns() // 1_000_000,
+        )  # fmt: skip
+        begun = time.perf_counter()
+        report = run_audit(request, Means(spread=OverSpark(session())))
+        elapsed = time.perf_counter() - begun
+        megabytes = report.totals.size_bytes / 1e6
+        return {
+            "mb_per_s_of_a_core": megabytes / report.cpu_s,
+            "mb_per_s": megabytes / elapsed,
+            "findings": float(len(report.findings)),
+        }
+
+    return load
+
+
+def archive(source_of: Callable[[RunningBroker], Source]) -> Load:
+    """`kbroker pipeline archive --once`, without the start of Spark."""
+
+    def load(broker: RunningBroker) -> Figures:
+        with tempfile.TemporaryDirectory(prefix="kbroker-bench-archive-") as home:
+            report = _archived(source_of(broker), Path(home))
+        if report.rows != RECORDS:
+            raise RuntimeError(f"{report.rows} records were archived")
+        return {"records_per_s": report.rows / report.seconds}
+
+    return load
+
+
+def kafka_source(broker: RunningBroker) -> Source:
+    """The running broker."""
+    return KafkaSource(bootstrap=broker.bootstrap, topics=(TOPIC,))
+
+
+def log_source(broker: RunningBroker) -> Source:
+    """Its files."""
+    return LogDirectorySource([str(broker.data)], [TOPIC])
+
+
+ROWS: list[tuple[str, Load]] = [
+    ("spark: log directory read", log_read()),
+    ("spark: log directory count", log_count()),
+    (f"pipeline: audit of headers, {CORES} cores", header_audit()),
+    (f"pipeline: archive from kafka, {CORES} cores", archive(kafka_source)),
+    (f"pipeline: archive from its files, {CORES} cores", archive(log_source)),
+]
+
+
+def _log_frame(broker: RunningBroker) -> Any:
+    reader = session().read.format("kbroker-log").option("topics", TOPIC)
+    return reader.load(str(broker.data))
+
+
+def _archived(source: Source, home: Path) -> Any:
+    from kbroker.pipeline.archive.archive_run import archive_run
+    from kbroker.pipeline.frame.checkpoint import Checkpoint
+    from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
+
+    run = archive_run(source, str(home / "archive"))
+    settings = JobSettings(kind="archive", target=str(home / "archive"))
+    job = StreamJob("archive", run.source, Checkpoint(home / "checkpoint"), settings, run.job.work)
+    try:
+        return job.run(session())
+    finally:
+        run.job.close()
+
+
+def _await_high_watermarks(broker: RunningBroker) -> None:
+    deadline = time.monotonic() + _SETTLE_S
+    while sum(log_source(broker).latest().values()) < RECORDS:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the high watermarks in {broker.data} stay below what was written")
+        time.sleep(0.2)
