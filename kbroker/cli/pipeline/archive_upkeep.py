@@ -31,7 +31,7 @@ def _size(text: str) -> int:
     matched = re.fullmatch(r"(\d+)\s*(k|M|G)B", str(text).strip())
     if matched is None or int(matched[1]) == 0:
         raise click.BadParameter(f"'{text}' is no size such as 64kB, 256MB or 1GB")
-    return int(matched[1]) * 1024 ** (1 + "kMG".index(matched[2]))
+    return int(matched[1]) << (10 + 10 * "kMG".index(matched[2]))
 
 
 def _archive_option(command: Any) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from kbroker.log.file_system import RealFileSystem
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
@@ -16,6 +15,8 @@ from kbroker.pipeline.archive.cluster_witness import ClusterWitness
 from kbroker.pipeline.archive.hole_reasons import HoleWitness
 from kbroker.pipeline.archive.log_witness import LogWitness
 from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from kbroker.pipeline.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class ArchiveRun:
 
 
 def archive_run(
-    source: Any,
+    source: Source,
     path: str,
     *,
     allows_loss: bool = False,
@@ -35,13 +36,15 @@ def archive_run(
 ) -> ArchiveRun:
     """Prepare a run into the archive in `path`, an absolute path; nothing is written yet.
 
-    `source` is a KafkaSource or a LogDirectorySource. Raises PipelineError where the directory is
+    Raises PipelineError where the directory is
     no archive and cannot become one, or where source and archive do not fit together.
     """
+    if not isinstance(source, KafkaSource | LogDirectorySource):
+        raise TypeError(f"nothing is known of holes in {source.describe()}")
     disk = RealFileSystem()
     state = read_archive(path, disk) if check_target(path, disk) is not None else None
     if allows_loss:
-        source = replace(source, fails_on_data_loss=False)
+        source = source.allowing_loss()
     options = ArchiveOptions(allows_loss=allows_loss, schema_texts=dict(schema_texts or {}))
     return ArchiveRun(
         source=ContinuedSource(source, state, allows_loss=allows_loss),
@@ -49,7 +52,7 @@ def archive_run(
     )
 
 
-def _witness(source: Any) -> HoleWitness:
+def _witness(source: KafkaSource | LogDirectorySource) -> HoleWitness:
     if isinstance(source, KafkaSource):
         return ClusterWitness(source.bootstrap)
     return LogWitness(source.directories)

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbroker.client.connection import ClientError, admin_client
@@ -50,6 +50,10 @@ class KafkaSource:
     def bounds_itself(self) -> bool:
         """Trigger.AvailableNow takes `maxOffsetsPerTrigger` at a time."""
         return True
+
+    def allowing_loss(self) -> KafkaSource:
+        """The same source, which goes on where records were removed before they were read."""
+        return replace(self, fails_on_data_loss=False)
 
     def describe(self) -> str:
         """Cluster and topics; the address of one cluster may be written in many ways, so a person

@@ -67,6 +67,20 @@ class LogDirectorySource:
         return f"log directories {paths} topics {','.join(self._names) or 'all'}"
 
     @property
+    def directories(self) -> tuple[str, ...]:
+        """Absolute paths."""
+        return self._wanted.paths
+
+    def allowing_loss(self) -> LogDirectorySource:
+        """The same source, which goes on where records were removed before they were read."""
+        return LogDirectorySource(
+            self.directories,
+            self._names,
+            self._chosen.get("topicsPattern"),
+            options={**self._options, "failOnDataLoss": "false"},
+        )
+
+    @property
     def fails_on_data_loss(self) -> bool:
         """Option `failOnDataLoss`."""
         return self._wanted.fails_on_data_loss

@@ -1,0 +1,342 @@
+"""The archive job: what was written to topics or lies in directories is in the archive, once."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as ClientPartition
+
+from compat_tests.clients import create_topic
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.archive_run import archive_run
+from kbroker.pipeline.archive.archive_state import missing_by_reason, read_archive
+from kbroker.pipeline.archive.file_check import check_file
+from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
+from kbroker.pipeline.archive.upkeep import merge_small_files
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.batch import Batch, BatchResult, JobReport, Work
+from kbroker.pipeline.frame.checkpoint import Checkpoint
+from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
+from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from tests.golden import golden_logs
+
+BASE_MS = 1_795_266_000_000  # 2026-11-21 13:00 UTC
+HOUR_MS = 3_600_000
+Row = tuple[Any, ...]
+
+
+class CutError(Exception):
+    """A run that ended at a bad moment."""
+
+
+def run_archive(
+    spark: Any,
+    source: Any,
+    folder: Path,
+    *,
+    batch_records: int = 500_000,
+    checkpoint: str = "checkpoint",
+    around: Callable[[Work], Work] = lambda work: work,
+    **options: Any,
+) -> JobReport:
+    run = archive_run(source, str(folder / "archive"), **options)
+    settings = JobSettings(
+        kind="archive", target=str(folder / "archive"), batch_records=batch_records
+    )
+    job = StreamJob(
+        "archive", run.source, Checkpoint(folder / checkpoint), settings, around(run.job.work)
+    )
+    run.source.check()
+    try:
+        return job.run(spark)
+    finally:
+        run.job.close()
+
+
+def row_of(row: Any) -> Row:
+    """A row of the archive; the time in ms, headers as pairs."""
+    headers = None if row["headers"] is None else [(h["key"], h["value"]) for h in row["headers"]]
+    key, value = (None if each is None else bytes(each) for each in (row["key"], row["value"]))
+    return (
+        row["topic"], row["partition"], row["offset"], key, value, row["ms"], row["timestampType"],
+        None if headers is None else [(k, None if v is None else bytes(v)) for k, v in headers],
+    )  # fmt: skip
+
+
+def archived(spark: Any, folder: Path, selection: ArchiveSelection | None = None) -> list[Row]:
+    frame = read_archive_frame(spark, str(folder / "archive"), selection)
+    frame = frame.selectExpr("*", "unix_millis(timestamp) AS ms")
+    return sorted(row_of(row) for row in frame.collect())
+
+
+def check_archive(folder: Path) -> None:
+    """Every file is as its manifest says, and no other is there."""
+    state = read_archive(str(folder / "archive"))
+    assert [check_file(state.path, entry) for entry in state.files.values()] == [None] * len(
+        state.files
+    )
+    there = {str(path.relative_to(state.path)) for path in Path(state.path).rglob("*.parquet")}
+    assert there == set(state.files) | set(state.waiting)
+
+
+class Topic:
+    """Writes records, and knows what it wrote, as rows of the archive."""
+
+    def __init__(self, bootstrap: str, name: str, partitions: int = 2) -> None:
+        create_topic(bootstrap, name, partitions)
+        self.name = name
+        self.source = KafkaSource(bootstrap=bootstrap, topics=(name,))
+        self.rows: list[Row] = []
+        self._bootstrap = bootstrap
+        self._ends = dict.fromkeys(range(partitions), 0)
+
+    def write(self, *records: dict[str, Any], codec: str = "none") -> None:
+        producer = Producer({"bootstrap.servers": self._bootstrap, "compression.type": codec})
+        for record in records:
+            row = {
+                "key": None,
+                "value": None,
+                "headers": None,
+                "partition": 0,
+                "ms": BASE_MS,
+            } | record
+            producer.produce(
+                self.name, value=row["value"], key=row["key"], partition=row["partition"],
+                timestamp=row["ms"], headers=row["headers"],
+            )  # fmt: skip
+            offset = self._ends[row["partition"]]
+            self._ends[row["partition"]] += 1
+            self.rows.append(
+                (
+                    self.name,
+                    row["partition"],
+                    offset,
+                    row["key"],
+                    row["value"],
+                    row["ms"],
+                    0,
+                    row["headers"],
+                )
+            )
+        assert producer.flush(30) == 0
+
+
+def many(count: int, **fields: Any) -> Iterator[dict[str, Any]]:
+    for number in range(count):
+        yield {"key": b"k", "value": b"%d" % number, "partition": number % 2} | fields
+
+
+def test_records_of_every_kind_come_back_as_they_were_written(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    written = Topic(bootstrap, topic)
+    written.write(
+        {"key": b"a", "value": b"1", "headers": [("h", b"1"), ("h", b"1"), ("h", None), ("", b"")]},
+        {"key": b"tombstone"},
+        {"value": b""},
+        {"key": b"", "value": bytes(range(256)) * 40, "partition": 1},
+        {"key": b"late", "value": b"2", "ms": BASE_MS - 30 * HOUR_MS},
+        {"value": "\u00fcber \u2603".encode(), "headers": [("\u00fc", "\u2603".encode())]},
+    )
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        written.write(*many(50), codec=codec)
+
+    first = run_archive(spark, written.source, tmp_path, batch_records=100)
+    written.write(*many(10, ms=BASE_MS + HOUR_MS))
+    second = run_archive(spark, written.source, tmp_path)
+
+    assert archived(spark, tmp_path) == sorted(written.rows)
+    assert (first.rows, second.rows) == (206, 10)
+    assert first.batches > 1
+    check_archive(tmp_path)
+    state = read_archive(str(tmp_path / "archive"))
+    assert {entry.hour for entry in state.files.values()} == {
+        "2026-11-20T07", "2026-11-21T13", "2026-11-21T14",
+    }  # fmt: skip
+    assert state.holes == {}
+
+
+@pytest.mark.parametrize("cut", ["before the manifest", "after the manifest"])
+def test_a_run_that_was_cut_goes_on_without_loss_and_without_doubles(
+    cut: str, spark: Any, bootstrap: str, topic: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    written = Topic(bootstrap, topic)
+    written.write(*many(100))
+
+    def dies(work: Work) -> Work:
+        def run(batch: Batch) -> BatchResult:
+            if batch.number == 1 and cut == "before the manifest":
+                monkeypatch.setattr(
+                    "kbroker.pipeline.archive.archive_writer.ArchiveWriter._write_manifest", die
+                )
+            result = work(batch)
+            if batch.number == 1:
+                raise CutError
+            return result
+
+        return run
+
+    with pytest.raises(CutError):
+        run_archive(spark, written.source, tmp_path, batch_records=40, around=dies)
+    monkeypatch.undo()
+    written.write(*many(6))
+    run_archive(spark, written.source, tmp_path, batch_records=40)
+
+    assert archived(spark, tmp_path) == sorted(written.rows)
+    check_archive(tmp_path)
+
+
+def die(*_: object) -> None:
+    raise CutError
+
+
+def test_a_new_checkpoint_goes_on_where_the_archive_ends(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    written = Topic(bootstrap, topic)
+    written.write(*many(20))
+    run_archive(spark, written.source, tmp_path)
+    written.write(*many(8))
+
+    report = run_archive(spark, written.source, tmp_path, checkpoint="another")
+
+    assert report.rows == 8
+    assert archived(spark, tmp_path) == sorted(written.rows)
+
+
+def test_what_retention_took_is_refused_and_with_allow_loss_noted(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    written = Topic(bootstrap, topic, partitions=1)
+    written.write(*many(10, partition=0))
+    run_archive(spark, written.source, tmp_path)
+    written.write(*many(10, partition=0))
+    with admin(bootstrap) as client:
+        client.delete_records({ClientPartition(topic, 0): 15})
+
+    sentence = f"offsets 10 to 14 of {topic}-0 were deleted at the source before they were archived"
+    with pytest.raises(PipelineError, match=sentence):
+        run_archive(spark, written.source, tmp_path)
+    run_archive(spark, written.source, tmp_path, checkpoint="another", allows_loss=True)
+
+    partition = TopicPartition(topic, 0)
+    state = read_archive(str(tmp_path / "archive"))
+    assert missing_by_reason(state.holes[partition]) == {"retention": 5}
+    assert [row[2] for row in archived(spark, tmp_path)] == [*range(10), *range(15, 20)]
+
+
+@contextmanager
+def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def test_parsed_values_are_a_column_and_the_rest_is_kept_with_its_reason(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    written = Topic(bootstrap, topic, partitions=1)
+    values = [
+        b'{"id": 1, "name": "a"}',
+        b"no json",
+        None,
+        b"",
+        b'{"id": "x"}',
+        b"[1]",
+        b'{"id": 2}',
+    ]
+    written.write(*({"value": value} for value in values))
+
+    run_archive(spark, written.source, tmp_path, schema_texts={topic: "id BIGINT, name STRING"})
+
+    only = ArchiveSelection(topics=(topic,))
+    frame = read_archive_frame(spark, str(tmp_path / "archive"), only)
+    parsed = {row["offset"]: row["json"] for row in frame.collect()}
+    rejected = read_archive_frame(spark, str(tmp_path / "archive"), only, rejected=True)
+    reasons = {row["offset"]: (bytes(row["value"]), row["reason"]) for row in rejected.collect()}
+    assert {at: None if row is None else tuple(row) for at, row in parsed.items()} == {
+        0: (1, "a"), 1: None, 2: None, 3: None, 4: None, 5: None, 6: (2, None),
+    }  # fmt: skip
+    assert reasons == {at: (values[at], "is no JSON that fits the schema") for at in (1, 4, 5)}
+    assert archived(spark, tmp_path) == sorted(written.rows)
+    check_archive(tmp_path)
+
+
+def test_a_log_directory_is_archived_as_a_java_client_read_it_and_its_holes_are_explained(
+    spark: Any, tmp_path: Path
+) -> None:
+    name = golden_logs.CLEAN[0]
+    data = golden_logs.unpack(name, tmp_path / "data")
+    expected = [
+        row for row in golden_logs.lines(name, "expected")
+        if row["kind"] == "record" and row["isolation"] == "read_committed"
+    ]  # fmt: skip
+    topics = [
+        "append-time", "codec-lz4", "codec-snappy", "compacted", "compacted-txn", "odd", "plain",
+        "records-deleted", "txn",
+    ]  # fmt: skip
+
+    run_archive(spark, LogDirectorySource([str(data)], topics), tmp_path, batch_records=400)
+
+    assert [as_golden(row) for row in archived(spark, tmp_path)] == sorted(
+        (golden_row(row) for row in expected if row["topic"] in topics), key=lambda row: row[:3]
+    )
+    state = read_archive(str(tmp_path / "archive"))
+    reasons = {
+        partition.topic: set(missing_by_reason(holes)) for partition, holes in state.holes.items()
+    }
+    assert reasons["txn"] == {"transaction marker", "aborted transaction"}
+    assert reasons["compacted"] == {"compaction"}
+    assert "unexplained" not in set().union(*reasons.values())
+    check_archive(tmp_path)
+
+
+def text(data: bytes | None) -> str | None:
+    return None if data is None else b64encode(data).decode()
+
+
+def as_golden(row: Row) -> Row:
+    headers = [[name, text(value)] for name, value in row[7] or ()]
+    return (*row[:3], text(row[3]), text(row[4]), row[5], headers)
+
+
+def golden_row(row: dict[str, Any]) -> Row:
+    return (
+        row["topic"], row["partition"], row["offset"], row["key"], row["value"], row["timestamp"],
+        row["headers"],
+    )  # fmt: skip
+
+
+def test_merged_files_and_chosen_ones_hold_the_same_rows(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    written = Topic(bootstrap, topic)
+    for hour in range(3):
+        written.write(*many(20, ms=BASE_MS + hour * HOUR_MS))
+        run_archive(spark, written.source, tmp_path, batch_records=15)
+    before = archived(spark, tmp_path)
+    files_before = len(read_archive(str(tmp_path / "archive")).files)
+
+    report = merge_small_files(str(tmp_path / "archive"), (), 1, 1 << 20)
+
+    assert archived(spark, tmp_path) == before == sorted(written.rows)
+    assert (report.files_before, report.files_after) == (files_before, 6)
+    chosen = ArchiveSelection(
+        topics=(topic,), partitions=(1,), start_offset=5, end_offset=25,
+        start_ms=BASE_MS + HOUR_MS, end_ms=BASE_MS + 2 * HOUR_MS,
+    )  # fmt: skip
+    assert archived(spark, tmp_path, chosen) == [
+        row for row in sorted(written.rows) if row[1] == 1 and 10 <= row[2] < 20
+    ]
+    check_archive(tmp_path)
