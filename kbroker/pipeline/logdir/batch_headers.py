@@ -5,6 +5,7 @@ Messages of formats 0 and 1 are shown as `read_any_header` shows them: batches o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +22,7 @@ from kbroker.record.record_batch import (
     MAGIC,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
+    BatchHeader,
 )
 
 Int64s = npt.NDArray[np.int64]
@@ -56,18 +58,23 @@ class BatchHeaders:
     @classmethod
     def of(cls, piece: Piece) -> BatchHeaders:
         """All headers of the piece."""
-        starts = np.array(piece.bounds[:-1], np.int64)
         if piece.is_old:
-            packed = [
-                HEADER.pack(*read_any_header(piece.buffer, start)) for start in piece.bounds[:-1]
-            ]
-            raw = np.frombuffer(b"".join(packed), _LAYOUT)
-        elif len(starts):
+            places = piece.bounds[:-1]
+            headers = [read_any_header(piece.buffer, place) for place in places]
+            return cls.from_headers(headers, [piece.position + place for place in places])
+        starts = np.array(piece.bounds[:-1], np.int64)
+        if len(starts):
             every = len(piece.buffer) - HEADER_SIZE + 1
             raw = np.ndarray((every,), _LAYOUT, piece.buffer, strides=(1,))[starts]
         else:
             raw = np.empty(0, _LAYOUT)
         return cls(raw, starts + piece.position)
+
+    @classmethod
+    def from_headers(cls, headers: Iterable[BatchHeader], positions: list[int]) -> BatchHeaders:
+        """Headers that were read one by one, and where they are in the file."""
+        packed = b"".join([HEADER.pack(*header) for header in headers])
+        return cls(np.frombuffer(packed, _LAYOUT), np.array(positions, np.int64))
 
     def __len__(self) -> int:
         return len(self._raw)

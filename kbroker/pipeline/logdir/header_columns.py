@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from itertools import islice, takewhile
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from kbroker.log.file_system import FileSystem
+from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.model import NO_SEQUENCE
 from kbroker.pipeline.logdir.batch_crcs import crcs_match
 from kbroker.pipeline.logdir.batch_headers import BatchHeaders, Bools, Int64s
 from kbroker.pipeline.logdir.columns import Column, arrow_schema, header_columns
+from kbroker.pipeline.logdir.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decoded_records import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
     batch_array,
     timestamps,
 )
-from kbroker.pipeline.logdir.segment_pieces import Piece, pieces
+from kbroker.pipeline.logdir.segment_pieces import Piece, pieces, segment_path
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.record_batch import DELETE_HORIZON_BIT
+
+_LARGE_BATCH_BYTES: Final = 64 * 1024  # on average: from here on headers are read alone
+_ROWS: Final = 4096
 
 
 def header_batches(
@@ -36,16 +43,43 @@ def header_batches(
     """
     wanted = header_columns(columns)
     schema = arrow_schema(wanted)
+    checks_crc = "crcValid" in columns
+    for headers, piece in _read(file_system, task, checks_crc=checks_crc):
+        arrays = [_array(column, task, headers, piece) for column in wanted]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _read(
+    file_system: FileSystem, task: SegmentTask, *, checks_crc: bool
+) -> Iterator[tuple[BatchHeaders, Piece | None]]:
+    """Headers, with the bytes of their batches where those are asked for or were at hand."""
     for piece in pieces(file_system, task):
         headers = BatchHeaders.of(piece)
         if len(headers):
-            arrays = [_array(column, task, headers, piece) for column in wanted]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield headers, piece
         if piece.damage is not None:
             raise piece.damage
+        if not checks_crc and piece.bounds[-1] > _LARGE_BATCH_BYTES * len(headers):
+            rest = replace(task, start_position=piece.position + piece.bounds[-1])
+            yield from _leap(file_system, rest)
+            return
 
 
-def _array(column: Column, task: SegmentTask, headers: BatchHeaders, piece: Piece) -> pa.Array:
+def _leap(file_system: FileSystem, task: SegmentTask) -> Iterator[tuple[BatchHeaders, None]]:
+    """Only headers are read: where batches are large, most of the file is not."""
+    scan = SegmentScan(file_system, segment_path(task), checks_crc=False, start=task.start_position)
+    inside = takewhile(lambda batch: batch.position < task.end_position, scan.batches())
+    while found := list(islice(inside, _ROWS)):
+        headers = [batch.header for batch in found]
+        yield BatchHeaders.from_headers(headers, [batch.position for batch in found]), None
+    tail = scan.tail
+    if tail is not None and tail.position < task.end_position:
+        raise DamagedBatchError(scan.path, tail.position, None, tail.reason)
+
+
+def _array(
+    column: Column, task: SegmentTask, headers: BatchHeaders, piece: Piece | None
+) -> pa.Array:
     name = column.name
     if name in ("topic", "partition", "segment", "directory"):
         constant = {
@@ -65,6 +99,7 @@ def _array(column: Column, task: SegmentTask, headers: BatchHeaders, piece: Piec
     if name == "maxTimestamp":
         return _timestamps(headers.field("max_timestamp"))
     if name == "crcValid":
+        assert piece is not None
         return pa.array(crcs_match(headers, piece))
     values = _values(name, headers)
     if values is None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
+from typing import Any
 
 import pytest
 
+from kbroker.log.file_system import File
 from kbroker.pipeline.logdir import segment_pieces
 from kbroker.pipeline.logdir.columns import HEADER_COLUMNS, arrow_schema, header_columns
 from kbroker.pipeline.logdir.damage import DamagedBatchError
 from kbroker.pipeline.logdir.header_columns import header_batches
+from kbroker.pipeline.logdir.segment_pieces import segment_path
 from kbroker.record.compression import GZIP, NONE, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import (
@@ -23,6 +27,7 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
+from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.unit.pipeline.logdir.segment_rows import rows, stored
 
 NOW_MS = 1_790_000_000_000
@@ -187,3 +192,73 @@ def test_no_batch_is_opened() -> None:
     (row,) = rows(header_batches(disk, task, ("compression", "recordCount")))
 
     assert row == {"compression": None, "recordCount": 3}
+
+
+def large_batch(offset: int) -> bytes:
+    return build([Record(offset, NOW_MS, b"k", bytes(200_000))], base_offset=offset)
+
+
+LARGE = b"".join(large_batch(offset) for offset in range(30))
+
+
+class CountingFile:
+    """A file that counts the bytes that are read of it."""
+
+    def __init__(self, disk: CountingFileSystem, inner: File) -> None:
+        self._disk = disk
+        self._inner = inner
+        self.path = inner.path
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = self._inner.pread(size, position)
+        self._disk.read_bytes_count += len(data)
+        return data
+
+    def size(self) -> int:
+        return self._inner.size()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class CountingFileSystem(MemoryFileSystem):
+    read_bytes_count = 0
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> Any:
+        opened = super().open(path, create=create, read_only=read_only)
+        return CountingFile(self, opened) if read_only else opened
+
+
+def test_most_of_large_batches_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_pieces, "PIECE_BYTES", 1_000_000)
+    _, task = stored(LARGE)
+    disk = CountingFileSystem()
+    disk.make_directory(task.directory)
+    disk.write_bytes(segment_path(task), LARGE)
+
+    found = rows(header_batches(disk, task, ("baseOffset", "position", "sizeBytes")))
+
+    size = len(large_batch(0))
+    assert [row["baseOffset"] for row in found] == list(range(30))
+    assert [row["position"] for row in found] == [size * at for at in range(30)]
+    assert disk.read_bytes_count < len(LARGE) / 4
+
+
+@pytest.mark.parametrize("tail", [bytes(500), large_batch(30)[:-1], b"\x17" * 99])
+def test_damage_behind_large_batches_is_told(tail: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_pieces, "PIECE_BYTES", 1_000_000)
+    disk, task = stored(LARGE + tail)
+    batches = header_batches(disk, task, ("baseOffset",))
+
+    assert sum(batch.num_rows for batch in islice(batches, 2)) == 30
+    with pytest.raises(DamagedBatchError) as caught:
+        next(batches)
+    assert caught.value.position == len(LARGE)
+
+
+def test_a_stretch_of_large_batches_ends_where_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_pieces, "PIECE_BYTES", 1_000_000)
+    disk, task = stored(LARGE + bytes(10))
+    task = replace(task, end_position=len(large_batch(0)) * 20)
+
+    assert len(rows(header_batches(disk, task, ("baseOffset",)))) == 20
