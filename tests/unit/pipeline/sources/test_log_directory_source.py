@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from kbroker.pipeline.sources.source import Source
+from tests.fakes.data_directory import DataDirectory, written
+from tests.golden import golden_logs
+
+
+@pytest.mark.parametrize("image", golden_logs.IMAGES)
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_starts_and_ends_are_what_a_java_client_was_told(
+    image: str, isolation: str, tmp_path: Path
+) -> None:
+    wanted: dict[TopicPartition, tuple[int, int]] = {
+        TopicPartition(row["topic"], row["partition"]): (row["start"], row["end"])
+        for row in golden_logs.lines(image, "expected")
+        if row["kind"] == "offsets" and row["isolation"] == isolation
+    }
+    golden_logs.unpack(image, tmp_path)
+    options = {"isolation.level": isolation, "includeInternal": "true"}
+
+    source = LogDirectorySource([str(tmp_path)], options=options)
+    starts, ends = source.earliest(), source.latest()
+
+    found = {each: (starts[each], ends[each]) for each in starts}
+    found.pop(TopicPartition("__cluster_metadata", 0), None)  # KRaft's own: no client reads it
+    assert found == wanted
+
+
+def test_what_is_looked_up_follows_a_live_directory(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path)
+    directory.fill(5)
+    directory.checkpoint(t_0=3)
+    source: Source = LogDirectorySource([str(tmp_path)])
+    before = source.latest()
+    directory.checkpoint()
+    after = source.latest()
+    directory.stop()
+
+    assert (before, after) == ({TopicPartition("t", 0): 3}, {TopicPartition("t", 0): 5})
+
+
+def test_a_topic_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with written(tmp_path) as directory:
+        directory.fill(1)
+
+    with pytest.raises(PipelineError, match="there is no topic orders in"):
+        LogDirectorySource([str(tmp_path)], ["orders"]).earliest()
+    with pytest.raises(PipelineError, match=r"no topic in .* matches o\.\*"):
+        LogDirectorySource([str(tmp_path)], pattern="o.*").latest()
+
+
+@pytest.mark.parametrize(
+    ("chosen", "text"),
+    [
+        ({}, "log directories /a /b topics all"),
+        ({"topics": ["y", "x"]}, "log directories /a /b topics x,y"),
+        ({"pattern": "x.*"}, "log directories /a /b pattern x.*"),
+    ],
+)
+def test_the_same_source_has_the_same_identity(chosen: dict[str, Any], text: str) -> None:
+    assert LogDirectorySource(["/a", "/b/", "/a"], **chosen).describe() == text
