@@ -107,6 +107,7 @@ _ARCHIVE: Final = {
 _BETWEEN: Final = {
     "archive-behind": "The log goes on after the end of the archive.",
     "archive-overtaken": "Retention deleted records before they were archived.",
+    "archive-hole-contradicted": "The archive says why it lacks offsets, and the log has them.",
     "archive-extra": "The archive has a record where the log has none.",
     "archive-differs": "A record of the archive is not that of the log (deep look).",
     "log-behind-archive": "The archive has records beyond the end of the log.",

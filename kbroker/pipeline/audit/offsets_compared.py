@@ -7,6 +7,7 @@ compacted may have less than the archive, never the archive less than the log.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,9 @@ from kbroker.pipeline.audit.archived_offsets import ArchivedOffsets, Int64s
 from kbroker.pipeline.audit.log_batches import CONTROL, OPAQUE, TRANSACTIONAL, LogBatches
 
 _RESTORE = "archive these offsets anew, into another archive, and compare the two"
+# Why the archive may lack what this log still holds: it was read from another replica.
+_POSSIBLE = (ABORTED, EXPIRED, RETENTION, COMPACTION)
+_CONTRADICTED = (RETENTION, COMPACTION)
 _FROM_ARCHIVE = "take them from the archive, or copy the log from a replica"
 
 
@@ -116,21 +120,24 @@ class _Comparison:
     def _lost_of_batch(self, at: int, low: int, high: int, *, is_whole: bool) -> None:
         is_transactional = bool(self._log.batches.flags[at] & TRANSACTIONAL)
         for start, end in self._archived.runs.missing(low, high):
-            hole = self._hole(start, end)
-            if hole is not None and _is_possible(hole, is_transactional=is_transactional):
-                continue
-            if not is_whole and hole is not None and hole.reason == COMPACTION:
-                continue  # which of its offsets are left, only its records tell
-            told = f"says {hole.reason}" if hole is not None else "does not say why"
-            what = f"offsets {start} to {end - 1} are in the log and not in the archive, which "
-            what += told
-            self._say(Severity.ERROR, "archive-lost", self._place, what, _RESTORE, start)
+            for first, after, hole in _explained(self._archived.holes, start, end):
+                if hole is None:
+                    self._say_lost(first, after, "does not say why")
+                elif hole.reason == ABORTED and not is_transactional:
+                    self._say_lost(first, after, f"says {hole.reason}, and there is none")
+                elif hole.reason not in _POSSIBLE:
+                    self._say_lost(first, after, f"says {hole.reason}")
+                elif is_whole and hole.reason in _CONTRADICTED and not self._log.is_compacted:
+                    what = f"says {hole.reason} of offsets {first} to {after - 1}, and the log "
+                    what += "still has them"
+                    advice = "another replica, from which it was archived, may have been cleaned "
+                    advice += "before this one; otherwise archive them anew"
+                    code = "archive-hole-contradicted"
+                    self._say(Severity.WARNING, code, self._place, what, advice, first)
 
-    def _hole(self, start: int, end: int) -> HoleEntry | None:
-        for hole in self._archived.holes:
-            if hole.first_offset <= start and end - 1 <= hole.last_offset:
-                return hole
-        return None
+    def _say_lost(self, start: int, end: int, told: str) -> None:
+        what = f"offsets {start} to {end - 1} are in the log and not in the archive, which {told}"
+        self._say(Severity.ERROR, "archive-lost", self._place, what, _RESTORE, start)
 
     def extra(self) -> None:
         """What the archive holds between the ends of the log, and no batch of records does."""
@@ -156,10 +163,20 @@ class _Comparison:
         self._findings.add(Finding(severity, code, path, what, advice, None, offset))
 
 
-def _is_possible(hole: HoleEntry, *, is_transactional: bool) -> bool:
-    """Whether the archive may lack records for this reason though the log still holds them: it may
-    have been read from another replica, which was cleaned before this one.
-    """
-    if hole.reason == ABORTED:
-        return is_transactional
-    return hole.reason in (EXPIRED, RETENTION, COMPACTION)
+def _explained(
+    holes: Sequence[HoleEntry], start: int, end: int
+) -> Iterator[tuple[int, int, HoleEntry | None]]:
+    """The parts of [start, end) with the hole that each lies in."""
+    at = start
+    for hole in sorted(holes, key=lambda each: each.first_offset):
+        if hole.last_offset < at or hole.first_offset >= end:
+            continue
+        if hole.first_offset > at:
+            yield at, hole.first_offset, None
+            at = hole.first_offset
+        after = min(end, hole.last_offset + 1)
+        yield at, after, hole
+        at = after
+        if at == end:
+            return
+    yield at, end, None

@@ -87,8 +87,14 @@ def offsets_covered(report: AuditReport) -> str | None:
     axes.set_ylim(-0.7, len(chosen) - 0.3)
     axes.set_xticks([])
     axes.tick_params(axis="y", length=0)
-    for name, color in (("log", LOG_COLOR), ("archive", ARCHIVE_COLOR), ("cluster", CLUSTER_COLOR)):
-        axes.plot([], [], color=color, linewidth=5, label=name)
+    request = report.request
+    for is_there, name, color in (
+        (request.directories, "log", LOG_COLOR),
+        (request.archive, "archive", ARCHIVE_COLOR),
+        (request.bootstrap, "cluster", CLUSTER_COLOR),
+    ):
+        if is_there:
+            axes.plot([], [], color=color, linewidth=5, label=name)
     axes.plot([], [], color=ERROR_COLOR, marker="|", linestyle="", markersize=9, label="error")
     axes.legend(
         loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize=8,

@@ -54,6 +54,7 @@ def render_page(report: AuditReport) -> str:
         codes=[(code, CODES[code]) for code in met],
         coverage=picture(offsets_covered(report)),
         windows=picture(records_per_window(report)),
+        has_paths=len(report.request.directories) > 1,
         heads=[head for head, _ in _columns(report)],
         partitions=list(_partitions(report)),
     )
@@ -76,7 +77,8 @@ def _summary(report: AuditReport) -> dict[str, Any]:
     counted = (
         "Each record is counted in its own window."
         if request.is_deep
-        else "A batch is counted in the window of its newest record; --deep counts single records."
+        else "A batch is counted in the window of its newest record, and a compressed message of an "
+        "old format as one record; --deep counts single records."
     )
     tone = "error" if report.count(Severity.ERROR) else "fine"
     if tone == "fine" and report.count(Severity.WARNING):

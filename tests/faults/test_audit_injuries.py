@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.log.inspection.finding import Severity
+from tests.fakes.archived_directory import archive_directory
+from tests.faults.audit_case import Case
+from tests.faults.audit_injuries import FAULTS, SOUND, complaints, hunt, make_case
+from tests.golden import golden_logs
+
+
+def test_every_kind_of_fault_is_named_at_its_place(tmp_path: Path) -> None:
+    outcome = hunt(tmp_path, faults=2 * len(FAULTS), seed=20261121)
+
+    assert set(outcome.planted) == {fault.__name__ for fault in FAULTS}
+    assert outcome.missed == []
+    assert outcome.false == []
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_nothing_is_said_against_a_sound_directory_and_its_archive(
+    name: str, tmp_path: Path
+) -> None:
+    assert complaints(make_case(name, tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", golden_logs.UNCLEAN)
+def test_an_unclean_stop_is_no_error(name: str, tmp_path: Path) -> None:
+    report = make_case(name, tmp_path).audit(is_deep=True)
+
+    assert report.count(Severity.ERROR) == 0
+
+
+@pytest.mark.parametrize("name", golden_logs.DAMAGED)
+def test_every_injury_to_a_directory_of_apache_kafka_is_told(name: str, tmp_path: Path) -> None:
+    sound = golden_logs.unpack(name.replace("damaged", "unclean"), tmp_path / "sound")
+    damaged = golden_logs.unpack(name, tmp_path / "damaged")
+    archive_directory(str(sound), str(tmp_path / "archive"))
+
+    report = Case(name, damaged, tmp_path / "archive").audit()
+
+    told = {each.finding.path.removeprefix(f"{damaged}/") for each in report.findings}
+    assert set(golden_logs.damage(name)) - told == set()
+    assert {"log-lost", "log-behind-archive"} & {each.finding.code for each in report.findings}
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_an_archive_may_have_what_compaction_took_from_the_log(
+    version: str, tmp_path: Path
+) -> None:
+    before = golden_logs.unpack(f"{version}-compaction-before", tmp_path / "before")
+    after = golden_logs.unpack(f"{version}-compaction-after-1", tmp_path / "after")
+    archive_directory(str(before), str(tmp_path / "archive"))
+
+    report = Case("cleaned", after, tmp_path / "archive").audit(is_deep=True)
+
+    assert [each for each in report.findings if each.finding.severity > Severity.INFO] == []
+    assert report.compared_records > 100
