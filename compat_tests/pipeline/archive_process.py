@@ -17,6 +17,9 @@ from pathlib import Path
 
 from compat_tests.pipeline.published_archive import manifest_names
 
+_STARTED = 19  # field of /proc/PID/stat after the name: when it was started
+_PAUSE_S = 0.005
+_LOOK_S = 0.5
 _END_S = 120  # until a driver whose Java machine is gone has said so
 
 
@@ -75,11 +78,14 @@ class ArchiveProcess:
     def wait_until(self, happened: Callable[[], bool], timeout_s: float) -> bool:
         """Whether it happened before the run ended and the time was over."""
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline and not self.has_ended():
-            self.look()
+        next_look = 0.0
+        while (now := time.monotonic()) < deadline and not self.has_ended():
+            if now >= next_look:
+                self.look()
+                next_look = now + _LOOK_S
             if happened():
                 return True
-            time.sleep(0.002)
+            time.sleep(_PAUSE_S)
         return False
 
     def look(self) -> None:
@@ -171,13 +177,12 @@ def _await_moment(
 
 def _family_of(root: int) -> dict[int, str]:
     """A process and all below it, with the times they were started."""
-    parents = {pid: _stat(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
-    found = {root}
-    while more := {
-        pid for pid, stat in parents.items() if stat and int(stat[1]) in found and pid not in found
-    }:
+    stats = {pid: _stat(pid) for pid in map(int, filter(str.isdigit, os.listdir("/proc")))}
+    alive = {pid: stat for pid, stat in stats.items() if stat}
+    found = {root} & alive.keys()
+    while more := {pid for pid, stat in alive.items() if int(stat[1]) in found} - found:
         found |= more
-    return {pid: _start_of(pid) for pid in found if _start_of(pid)}
+    return {pid: alive[pid][_STARTED] for pid in found}
 
 
 def _stat(pid: int) -> list[str]:
@@ -191,7 +196,7 @@ def _stat(pid: int) -> list[str]:
 def _start_of(pid: int) -> str:
     """When a process was started; "" for one that has ended."""
     stat = _stat(pid)
-    return stat[19] if stat and stat[0] != "Z" else ""
+    return stat[_STARTED] if stat and stat[0] != "Z" else ""
 
 
 def _name_of(pid: int) -> str:

@@ -94,10 +94,10 @@ def _material(seed: int, topic: str, partition: int) -> tuple[int, bytes, list[i
 
 
 def _delay_ms(bits: int) -> int:
-    """One record in 64 is late by up to 15 hours, one in 4,096 by two days."""
+    """One record in 64 is late by up to four hours, one in 4,096 by two days."""
     if bits & 63:
         return 0
-    return 48 * _HOUR_MS if (bits >> 6) & 63 == 0 else (1 + ((bits >> 12) & 15)) * _HOUR_MS
+    return 48 * _HOUR_MS if (bits >> 6) & 63 == 0 else (1 + ((bits >> 12) & 3)) * _HOUR_MS
 
 
 def _key(bits: int) -> bytes | None:
