@@ -41,6 +41,10 @@ class ArchiveCommand(click.Command):
             return super().make_context(info_name, args, parent, **extra)
         return upkeep.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command whose context it is."""
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands of upkeep."""
         with formatter.section("Upkeep"):

@@ -1,0 +1,105 @@
+"""`kbroker pipeline archive list|merge|expire`, and where the job's own command refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kbroker.cli.connection import CommandError
+from kbroker.cli.pipeline.archive import archive
+from kbroker.pipeline.archive.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archive.record_files import TaskOptions, write_records
+from kbroker.pipeline.archive.task_facts import FileFact
+from tests.fakes.archive_maker import hole, offsets
+from tests.fakes.arrow_records import arrow_batch, record
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(archive, list(arguments), prog_name="archive", standalone_mode=True)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """An archive of two files of one past hour, and a hole."""
+    target = str(tmp_path / "archive")
+    with ArchiveWriter(target, "job") as writer:
+        for batch, first in enumerate((0, 5)):
+            staging = writer.staging_directory(batch)
+            rows = [record(at) for at in range(first, first + 4)]
+            facts = write_records(iter([arrow_batch(rows)]), TaskOptions(staging=staging), "0-0")
+            files = [
+                StagedFile(f.staged_path, f.entry) for f, _ in facts if isinstance(f, FileFact)
+            ]
+            writer.publish(
+                Step(
+                    kind="batch",
+                    batch=batch,
+                    ranges=(offsets(first, first + 5),),
+                    holes=(hole(first + 4, first + 4),),
+                    files=tuple(files),
+                )
+            )
+    return target
+
+
+def test_list_shows_offsets_rows_holes_files_and_hours(path: str) -> None:
+    result = call("list", "--to", path, "--output", "json")
+
+    (row,) = json.loads(result.stdout)
+    assert row.pop("size_bytes") > 0
+    assert row == {
+        "topic": "t", "partition": 0, "start_offset": 0, "end_offset": 10, "rows": 8, "missing": 2,
+        "files": 2, "first_hour": "2026-11-21T13", "last_hour": "2026-11-21T13",
+    }  # fmt: skip
+
+
+def test_list_says_why_offsets_are_missing(path: str) -> None:
+    result = call("list", "--to", path)
+
+    assert "t-0: offsets without record: 2 compaction" in result.stderr
+    assert "2 files, 2 manifests" in result.stderr
+
+
+def test_merge_says_what_it_did(path: str) -> None:
+    result = call("merge", "--to", path, "--older-than", "1ms", "--target-size", "1MB")
+
+    assert (result.exit_code, result.stderr) == (
+        0,
+        "2 files merged into 1; 0 files of earlier runs deleted\n",
+    )
+
+
+def test_expire_shows_first_and_does_then(path: str) -> None:
+    dry = call("expire", "--to", path, "--keep", "1ms", "--dry-run", "--output", "json")
+    done = call("expire", "--to", path, "--keep", "1ms", "--output", "json")
+
+    assert json.loads(dry.stdout) == json.loads(done.stdout)
+    assert [row["rows"] for row in json.loads(done.stdout)] == [4, 4]
+    assert dry.stderr == "2 files would expire, 8 rows\n"
+    assert done.stderr == "2 files expired, 8 rows\n"
+
+
+def test_a_size_without_a_unit_is_refused(path: str) -> None:
+    result = call("merge", "--to", path, "--target-size", "256")
+
+    assert result.exit_code == 2
+    assert "'256' is no size such as 64kB, 256MB or 1GB" in result.stderr
+
+
+def test_help_of_the_job_names_the_commands_of_upkeep() -> None:
+    assert "archive merge" in call("--help").stdout
+
+
+def test_a_directory_of_something_else_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    arguments = ["--to", str(tmp_path), "--checkpoint", str(tmp_path / "c"), "--once"]
+    arguments += ["--data", str(tmp_path), "--topics", "t"]
+
+    result = CliRunner().invoke(archive, arguments, standalone_mode=False)
+
+    assert isinstance(result.exception, CommandError)
+    assert "is no archive and not empty (it has notes.txt)" in str(result.exception)
+    assert result.exception.code == 2

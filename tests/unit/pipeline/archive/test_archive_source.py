@@ -1,0 +1,78 @@
+"""Where a run begins: at the end of the archive, or of nothing at the beginning of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.archive_source import ContinuedSource
+from kbroker.pipeline.archive.archive_state import ArchiveState
+from kbroker.pipeline.archive.covered_ranges import Stretch
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.offsets import Offsets
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Log:
+    """A source of two partitions."""
+
+    needs_connector = False
+    bounds_itself = True
+    fails_on_data_loss = True
+
+    def __init__(self, start: int = 0, end: int = 50) -> None:
+        self.start, self.end = start, end
+
+    def describe(self) -> str:
+        return "a log"
+
+    def topic_ids(self) -> Mapping[str, str]:
+        return {}
+
+    def earliest(self) -> Offsets:
+        return {T0: self.start, T1: self.start}
+
+    def latest(self) -> Offsets:
+        return {T0: self.end, T1: self.end}
+
+    def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
+        raise NotImplementedError
+
+    def batch(self, spark: Any, ranges: Any) -> Any:
+        raise NotImplementedError
+
+
+def archive(end: int) -> ArchiveState:
+    return ArchiveState(path="/archive", archive_id="a", ranges={T0: (Stretch(0, end),)})
+
+
+def test_without_an_archive_a_run_begins_where_the_log_does() -> None:
+    source = ContinuedSource(Log(3), None, allows_loss=False)
+
+    source.check()
+    assert source.earliest() == {T0: 3, T1: 3}
+
+
+def test_what_is_archived_is_not_read_again() -> None:
+    source = ContinuedSource(Log(3), archive(20), allows_loss=False)
+
+    source.check()
+    assert source.earliest() == {T0: 20, T1: 3}
+
+
+def test_what_retention_took_since_is_refused_unless_that_is_allowed() -> None:
+    with pytest.raises(PipelineError, match="offsets 20 to 29 of t-0 were deleted at the source"):
+        ContinuedSource(Log(30), archive(20), allows_loss=False).check()
+
+    allowed = ContinuedSource(Log(30), archive(20), allows_loss=True)
+    allowed.check()
+    assert allowed.earliest() == {T0: 20, T1: 30}
+
+
+def test_a_log_that_ends_before_the_archive_is_another_one() -> None:
+    with pytest.raises(PipelineError, match="t-0 ends at offset 10, and the archive /archive goes"):
+        ContinuedSource(Log(0, 10), archive(20), allows_loss=True).check()
