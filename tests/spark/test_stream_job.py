@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient
 
 from compat_tests.clients import create_topic
+from compat_tests.conftest import BrokerProcess
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import Batch, BatchResult, Ending
@@ -17,6 +21,8 @@ from kbroker.pipeline.frame.checkpoint import Checkpoint
 from kbroker.pipeline.frame.offsets import OffsetRange, Ranges
 from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
 from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from kbroker.pipeline.sources.source import Source
 
 
 @dataclass
@@ -46,7 +52,16 @@ def write(bootstrap: str, topic: str, first: int, count: int, partitions: int = 
     assert producer.flush(30) == 0
 
 
-def job(source: KafkaSource, checkpoint: Path, work: Collected, **settings: Any) -> StreamJob:
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    broker = BrokerProcess(tmp_path / "own" / "data")
+    broker.start()
+    yield broker
+    if broker.process is not None and broker.process.poll() is None:
+        broker.stop()
+
+
+def job(source: Source, checkpoint: Path, work: Collected, **settings: Any) -> StreamJob:
     return StreamJob(
         "numbers", source, Checkpoint(checkpoint), JobSettings(kind="test", **settings), work
     )
@@ -90,3 +105,97 @@ def test_a_batch_that_failed_is_run_again_with_its_number_and_its_ranges(
     assert list(first.values) == [0]
     assert second.values[1] == list(range(40, 80))
     assert sorted(first.all_values() + second.all_values()) == list(range(200))
+
+
+def test_a_topic_that_was_made_anew_is_refused_although_it_is_longer_now(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    create_topic(bootstrap, topic, 2)
+    source = KafkaSource(bootstrap=bootstrap, topics=(topic,))
+    write(bootstrap, topic, 0, 10)
+    job(source, tmp_path / "checkpoint", Collected()).run(spark)
+
+    admin.delete_topics([topic])[topic].result()
+    create_topic(bootstrap, topic, 2)
+    write(bootstrap, topic, 0, 100)
+
+    with pytest.raises(PipelineError, match=f"topic {topic} was deleted and made anew"):
+        job(source, tmp_path / "checkpoint", Collected()).run(spark)
+
+
+def test_records_that_were_removed_before_they_were_read_are_named(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    create_topic(bootstrap, topic, 1)
+    source = KafkaSource(bootstrap=bootstrap, topics=(topic,))
+    write(bootstrap, topic, 0, 10, partitions=1)
+    job(source, tmp_path / "checkpoint", Collected()).run(spark)
+
+    write(bootstrap, topic, 10, 10, partitions=1)
+    first_kept = ClientPartition(topic, 0, 15)
+    admin.delete_records([first_kept])[ClientPartition(topic, 0)].result()
+
+    with pytest.raises(PipelineError, match=f"offsets 10 to 14 of {topic}-0 were removed"):
+        job(source, tmp_path / "checkpoint", Collected()).run(spark)
+
+
+def test_a_run_that_is_stopped_ends_after_its_batch_and_the_next_one_goes_on(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, topic, 2)
+    source = KafkaSource(bootstrap=bootstrap, topics=(topic,))
+    write(bootstrap, topic, 0, 100)
+    first, second = Collected(), Collected()
+    stopped = job(source, tmp_path / "checkpoint", first, batch_records=40, every_s=0.1)
+
+    def stop_and_work(batch: Batch) -> BatchResult:
+        stopped.stop()
+        return first(batch)
+
+    stopped.work = stop_and_work  # type: ignore[method-assign]
+    report = stopped.run(spark)
+    job(source, tmp_path / "checkpoint", second, batch_records=40).run(spark)
+
+    assert (report.ending, report.backlog) == (Ending.STOPPED, 60)
+    assert first.values == {0: list(range(40))}
+    assert second.all_values() == list(range(40, 100))
+
+
+def test_directories_are_read_in_bounded_batches_up_to_the_end_that_was_there(
+    spark: Any, own_broker: BrokerProcess, topic: str, tmp_path: Path
+) -> None:
+    create_topic(own_broker.bootstrap, topic, 2)
+    write(own_broker.bootstrap, topic, 0, 100)
+    own_broker.stop()
+    source = LogDirectorySource([str(own_broker.data)], topics=[topic])
+    first, second = Collected(), Collected()
+
+    report = job(source, tmp_path / "checkpoint", first, batch_records=40).run(spark)
+    again = job(source, tmp_path / "checkpoint", second, batch_records=40).run(spark)
+
+    assert first.all_values() == list(range(100))
+    assert max(len(values) for values in first.values.values()) <= 40
+    assert (report.rows, report.ending, report.backlog) == (100, Ending.REACHED, 0)
+    assert (second.values, again.batches) == ({}, 0)
+
+
+def test_what_spark_fails_with_inside_the_work_is_one_sentence(
+    spark: Any, bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, topic, 1)
+    write(bootstrap, topic, 0, 3, partitions=1)
+    source = KafkaSource(bootstrap=bootstrap, topics=(topic,))
+
+    def work(batch: Batch) -> BatchResult:
+        batch.frame.selectExpr("raise_error('a bad row')").collect()
+        return BatchResult(rows=0)
+
+    failing = StreamJob(
+        "numbers", source, Checkpoint(tmp_path / "c"), JobSettings(kind="test"), work
+    )
+    with pytest.raises(PipelineError, match=r"the Spark query failed: .*a bad row") as raised:
+        failing.run(spark)
+
+    assert "\n" not in raised.value.sentence

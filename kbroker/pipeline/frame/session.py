@@ -9,6 +9,7 @@ on its standard input.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,7 +35,7 @@ from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders, te
 
 NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
 JAVA_OUTPUT = "java-output.txt"
-_SHOWN_LINES = 3
+_EXCEPTION = re.compile(r"([\w$]+(?:Exception|Error)): (.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,14 +154,10 @@ def _why_not(text: str, settings: SessionSettings) -> str:
     sentence = sentence_of_ivy(text)
     if sentence is not None:
         return sentence
-    causes = [
-        line.strip()
-        for line in text.splitlines()
-        if "Exception" in line or "Error" in line or line.startswith("Could not")
-    ]
-    shown = "; ".join(causes[:_SHOWN_LINES]) or "Java ended without a word"
+    found = _EXCEPTION.search(text)
+    shown = f"{found[1]}: {found[2]}" if found else "Java ended without a word"
     hint = "" if settings.verbose else " (--verbose shows all that Java says)"
-    return f"Spark did not start with master {settings.master}: {shown[:400]}{hint}"
+    return f"Spark did not start with master {settings.master}: {shown[:300]}{hint}"
 
 
 def _check_connector(spark: Any, settings: SessionSettings) -> None:

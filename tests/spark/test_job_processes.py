@@ -1,0 +1,104 @@
+"""Jobs as a person runs them: Ctrl-C, a killed driver, and what is left of Java afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from compat_tests.clients import create_topic
+
+LONGEST_WAIT_S = 120
+QUICK_JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+OPEN_SESSION = f"""
+import time
+from kbroker.pipeline.frame.session import SessionSettings, open_session
+open_session(SessionSettings(master="local[1]", conf=dict([{QUICK_JAVA!r}.split("=", 1)])))
+print("open", flush=True)
+time.sleep({LONGEST_WAIT_S})
+"""
+
+
+def start(bootstrap: str, topic: str, folder: Path) -> subprocess.Popen[str]:
+    """An archive job without end, once its first batch is done; a process group of its own."""
+    metrics = folder / "metrics.jsonl"
+    process = subprocess.Popen(
+        [
+            sys.executable, "-m", "kbroker.cli", "pipeline", "archive",
+            "--bootstrap", bootstrap, "--topics", topic, "--to", str(folder / "archive"),
+            "--checkpoint", str(folder / "checkpoint"), "--every", "1s", "--master", "local[1]",
+            "--metrics", str(metrics), "--spark-conf", "spark.driver.memory=512m",
+            "--spark-conf", QUICK_JAVA,
+            "--output", "csv",
+        ],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    wait_for(lambda: metrics.exists() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+    return process
+
+
+def wait_for(condition: object) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT_S
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def processes_below(pid: int) -> list[int]:
+    table = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True)
+    parents = {int(line.split()[0]): int(line.split()[1]) for line in table.stdout.splitlines()[1:]}
+    found = [pid]
+    for each in found:
+        found += [child for child, parent in parents.items() if parent == each]
+    return found[1:]
+
+
+def is_alive(pid: int) -> bool:
+    """A process that has ended and that nobody has asked for is dead."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+def test_ctrl_c_ends_a_job_after_its_batch_with_a_report_and_no_process_stays(
+    bootstrap: str, topic: str, tmp_path: Path
+) -> None:
+    create_topic(bootstrap, topic, 1)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(50):
+        producer.produce(topic, value=str(number).encode())
+    assert producer.flush(30) == 0
+    process = start(bootstrap, topic, tmp_path)
+    below = processes_below(process.pid)
+
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=LONGEST_WAIT_S)
+
+    assert process.returncode == 130, err
+    assert f"{topic},0,0,50" in out
+    assert "archive stopped after a batch: 50 rows" in err
+    assert "Traceback" not in err
+    assert below
+    wait_for(lambda: not any(is_alive(pid) for pid in below))
+
+
+def test_java_ends_when_its_driver_is_killed(spark: object) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", OPEN_SESSION], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    below = processes_below(process.pid)
+
+    process.kill()
+    process.communicate(timeout=LONGEST_WAIT_S)
+
+    assert below
+    wait_for(lambda: not any(is_alive(pid) for pid in below))
