@@ -52,6 +52,13 @@ def decoded(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text)
 
 
+def test_spark_finds_the_source_by_itself(spark: Any, tmp_path: Path) -> None:
+    with written(tmp_path / "a") as directory:
+        directory.fill(3)
+
+    assert spark.read.format(FORMAT).load(str(tmp_path / "a")).count() == 3
+
+
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_every_record_is_what_a_java_client_read(spark: Any, images: Path, isolation: str) -> None:
     wanted = set()
@@ -192,7 +199,10 @@ def test_what_is_not_asked_for_is_not_opened(spark: Any, tmp_path: Path) -> None
         ({"topicz": "t"}, "no option topicz: did you mean topics"),
         ({"columns": "offest"}, "no column offest: did you mean offset"),
         ({"topics": "u"}, "there is no topic u in"),
-        ({"startingOffsets": '{"t": {"0": 99}}'}, "t-0 is to be read from offset 99 to 3, and .* has 0 to 3"),
+        (
+            {"startingOffsets": '{"t": {"0": 99}}'},
+            "t-0 is to be read from offset 99 to 3, and .* has 0 to 3",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(
