@@ -36,6 +36,7 @@ from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.unit.pipeline.logdir.segment_rows import ALL, TASK, expected, read, rows, stored
 
 NOW_MS = 1_790_000_000_000
+TIMES = ("offset", "timestamp")
 RECORDS = [
     Record(10, NOW_MS, b"k0", b"v0"),
     Record(11, NOW_MS + 5, None, b"v1", (("h", b"1"), ("h", None))),
@@ -93,6 +94,14 @@ def test_log_append_time_counts_for_every_record() -> None:
     found = read(data, options=ReadOptions(columns=("timestamp", "timestampType")))
 
     assert found == [{"timestamp": (NOW_MS + 777) * 1000, "timestampType": 1}] * 5
+
+
+def test_times_of_the_broker_and_of_producers_stand_beside_each_other() -> None:
+    stamped = BatchOptions(flags=TIMESTAMP_TYPE_BIT, max_timestamp=NOW_MS + 777)
+    data = batch_of(0, 3) + batch_of(3, 2, stamped) + batch_of(5, 2)
+    options = ReadOptions(columns=("timestamp", "timestampType"))
+
+    assert read(data, options=options) == expected(data, options=options)
 
 
 def test_a_delete_horizon_does_not_move_times() -> None:
@@ -190,6 +199,14 @@ def test_markers_are_rows_when_asked_for_and_aborted_records_are_not() -> None:
 
     assert [row["offset"] for row in found if row["isControl"]] == [4, 6, 8]
     assert found == expected(TRANSACTIONS, task, options)
+
+
+def test_only_transactional_batches_are_aborted_from_the_first_on() -> None:
+    idempotent = BatchOptions(producer_id=7, producer_epoch=2, base_sequence=5)
+    data = transaction(7, 0, 1) + batch_of(1, 1, idempotent) + marker(7, 2, is_commit=False)
+    task = replace(TASK, aborted=(AbortedTransaction(7, 0, 2),))
+
+    assert [row["offset"] for row in read(data, task)] == [1]
 
 
 def test_sequences_wrap() -> None:
@@ -308,6 +325,18 @@ def test_a_wrong_checksum_is_told_behind_the_records_before_it(columns: tuple[st
     assert "checksum" in str(error)
 
 
+def test_the_first_of_several_damages_is_told() -> None:
+    spoilt, moved = bytearray(batch_of(0, 3)), bytearray(batch_of(3, 3))
+    spoilt[-3] ^= 1
+    assign_offset(moved, 0, 0, 0)
+
+    _, first = failure(bytes(spoilt) + batch_of(3, 3) + moved)
+    _, second = failure(batch_of(0, 3) + batch_of(3, 3) + moved + spoilt)
+
+    assert first.position == 0
+    assert "claims" in second.reason
+
+
 def test_records_of_other_batches_can_be_had() -> None:
     second = bytearray(batch_of(3, 3))
     second[-3] ^= 1
@@ -373,7 +402,9 @@ def with_payload(payload: bytes, codec: int = NONE, count: int = 1) -> bytes:
         b"\x0c\x00\x00\x00\x08\x01\x00",  # a key beyond its record
         b"\x0c\x00\x00\x00\x01\x01\x02",  # a header that is not there
         b"\x0b\x00\x00\x00\x01\x01\x00",  # a negative length
+        b"\x0d\x00\x00\x00\x01\x01\x00",  # the same, with all else right
         b"\x0e\x00\x00\x00\x01\x01\x01\x00",  # a negative count of headers
+        b"\x10\x00\x00\x00\x01\x01\x02\x01\x01",  # a header without key
         b"\xff" * 20,
     ],
 )
@@ -390,6 +421,29 @@ def test_a_count_that_is_not_true_is_told() -> None:
     assert failure(with_payload(one, count=4))[0] == []
     assert failure(with_payload(one, count=6))[0] == []
     assert failure(with_payload(one, count=2**31 - 1), ReadOptions(columns=("offset",)))[0] == []
+
+
+def test_a_record_without_room_for_a_key_is_told() -> None:
+    payload = b"\x06\x00\x00\x00" + PLAIN[HEADER_SIZE:][:20]
+
+    assert failure(with_payload(payload, count=2), ReadOptions(columns=TIMES))[0] == []
+
+
+@pytest.mark.parametrize("count", [1000, 2**31 - 1])
+@pytest.mark.parametrize("codec", [NONE, ZSTD])
+def test_a_claimed_count_is_not_believed(count: int, codec: int) -> None:
+    data = with_payload(batch_of(3, 1)[HEADER_SIZE:], codec, count)
+
+    if codec and count == 1000:
+        assert len(read(data, options=ReadOptions(columns=("topic",)))) == count  # it may be so
+    else:
+        assert failure(data, ReadOptions(columns=("offset",)))[0] == []
+
+
+def test_a_batch_that_ends_before_it_begins_is_told() -> None:
+    header = read_header(PLAIN)._replace(last_offset_delta=-1)
+
+    assert "claims" in failure(join_batch(header, PLAIN[HEADER_SIZE:]))[1].reason
 
 
 def test_a_bomb_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,6 +474,13 @@ def test_a_time_that_no_timestamp_holds_is_told_where_the_broker_set_it() -> Non
     _, error = failure(batch_of(0, 3, options), ReadOptions(columns=("offset", "timestamp")))
 
     assert "TIMESTAMP" in error.reason
+
+
+def test_a_time_of_an_old_message_matters_where_it_is_wanted() -> None:
+    data = build_legacy([Record(0, 2**62, b"k", b"v")], 1)
+
+    assert len(read(data, options=ReadOptions(columns=("offset", "value")))) == 1
+    assert failure(data, ReadOptions(columns=TIMES))[0] == []
 
 
 def test_records_with_very_many_headers_are_read() -> None:
