@@ -81,7 +81,7 @@ def cut_tail(case: Case, chance: random.Random) -> Planted | None:
 def cut_tail_with_all_traces(case: Case, chance: random.Random) -> Planted | None:
     """The last batches gone, and all that a directory itself says of them: the archive knows."""
     segment = chance.choice(case.segments())
-    if segment != sorted(segment.parent.glob("*.log"))[-1] or _is_committed_only(segment):
+    if segment != sorted(segment.parent.glob("*.log"))[-1] or _is_archived_in_part(segment):
         return None
     data = segment.read_bytes()
     batch = chance.choice(batches_of(data))
@@ -102,9 +102,12 @@ def cut_tail_with_all_traces(case: Case, chance: random.Random) -> Planted | Non
     )
 
 
-def _is_committed_only(segment: Path) -> bool:
-    """Of logs with transactions the archive may end before the log does."""
-    return place_of(segment).topic in {"txn", "compacted-txn"}
+def _is_archived_in_part(segment: Path) -> bool:
+    """Of logs with transactions the archive may end before the log does, and of those whose first
+    records were deleted it has none of them.
+    """
+    topic = place_of(segment).topic
+    return topic in {"txn", "compacted-txn"} or topic.endswith("-deleted")
 
 
 def _lower(case: Case, path: Path, name: str, offset: int) -> None:
@@ -186,7 +189,11 @@ def _wrong_entry(case: Case, chance: random.Random, suffix: str) -> Planted | No
         return None
     number = chance.randrange(len(used))
     fields = list(used[number])
-    fields[chance.randrange(2)] += chance.choice([1, 7, 400, 5_000_000])
+    told, offset = (1, 0) if entry is OFFSET_INDEX_ENTRY else (0, 1)
+    if chance.random() < 0.5:
+        fields[told] += chance.choice([1, 7, 400, 5_000_000])
+    else:
+        fields[offset] += 5_000_000  # a little is what another append might have written
     at = number * entry.size
     case.write(path, data[:at] + entry.pack(*fields) + data[at + entry.size :])
     codes = tuple(f"{suffix[1:]}-{what}" for what in ("entry", "order", "beyond", "short", "zeros"))
@@ -330,7 +337,8 @@ def changed_record(case: Case, chance: random.Random) -> Planted | None:
     batch = batches[number]
     at = batch.data.rfind(b"value-")
     is_open = batch.header.magic == MAGIC and not batch.header.compression
-    if at < 0 or not is_open or batch.header.is_transactional:
+    is_archived = not place_of(segment).topic.endswith("-deleted")
+    if at < 0 or not is_open or batch.header.is_transactional or not is_archived:
         return None
     data = batch.data[:at] + b"Value-" + batch.data[at + 6 :]
     parts = [each.data for each in batches]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,15 @@ from compat_tests.conftest import BrokerProcess
 
 
 @pytest.fixture(scope="session")
-def bootstrap(kafka_connector: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def broker_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of that broker."""
+    return tmp_path_factory.mktemp("broker") / "data"
+
+
+@pytest.fixture(scope="session")
+def bootstrap(kafka_connector: str, broker_data: Path) -> Iterator[str]:
     """Address of a broker for all tests; skips them where Spark's Kafka connector is missing."""
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker") / "data")
+    broker = BrokerProcess(broker_data)
     broker.start()
     yield broker.bootstrap
     assert broker.stop() == 0, broker.log_text()[-3000:]

@@ -51,6 +51,8 @@ class OffsetRuns:
 
     def missing(self, start: int, end: int) -> list[tuple[int, int]]:
         """The runs of [start, end) that these leave out."""
+        if start >= end:
+            return []
         low = int(np.searchsorted(self.ends, start, "right"))
         high = int(np.searchsorted(self.starts, end, "left"))
         edges = np.empty(2 * (high - low) + 2, np.int64)

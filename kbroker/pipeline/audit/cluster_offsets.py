@@ -60,4 +60,5 @@ def _as_pipeline_error() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        raise PipelineError(error.sentence, ExitCode(error.code)) from error
+        code = ExitCode.USAGE if error.code == ExitCode.USAGE else ExitCode.CANNOT_CONNECT
+        raise PipelineError(error.sentence, code) from error

@@ -48,10 +48,9 @@ def compare_offsets(log: ComparedLog, archived: ArchivedOffsets, findings: Findi
     """Tell what one of the two lacks."""
     comparison = _Comparison(log, archived, findings)
     comparison.edges()
-    if len(log.batches.base):
-        for stretch in archived.stretches:
-            comparison.lost(stretch)
-        comparison.extra()
+    for stretch in archived.stretches:
+        comparison.lost(stretch)
+    comparison.extra()
 
 
 class _Comparison:
@@ -148,12 +147,13 @@ class _Comparison:
                 self._say(Severity.ERROR, "archive-extra", self._place, what, _RESTORE, first)
         if self._log.is_compacted:
             return
-        gap_starts, gap_ends = self._last[:-1] + 1, self._base[1:]
+        start, end = np.array([self._log.start_offset]), np.array([self._log.end_offset])
+        gap_starts = np.concatenate((start, self._last + 1))
+        gap_ends = np.concatenate((self._base, end))
         runs = self._archived.runs
         held = runs.before(np.maximum(gap_starts, gap_ends)) - runs.before(gap_starts)
         for at in np.flatnonzero(held > 0).tolist():
-            start, end = int(gap_starts[at]), int(gap_ends[at])
-            first = runs.first_within(start, end)
+            first = runs.first_within(int(gap_starts[at]), int(gap_ends[at]))
             what = f"{int(held[at])} records from offset {first} on are in the archive and not here"
             self._say(Severity.ERROR, "log-lost", self._log.path, what, _FROM_ARCHIVE, first)
 

@@ -77,7 +77,7 @@ def _summary(report: AuditReport) -> dict[str, Any]:
     counted = (
         "Each record is counted in its own window."
         if request.is_deep
-        else "A batch is counted in the window of its newest record, and a compressed message of an "
+        else "A batch is counted in the window of its newest record, a compressed message of an "
         "old format as one record; --deep counts single records."
     )
     tone = "error" if report.count(Severity.ERROR) else "fine"

@@ -14,6 +14,8 @@ from kbroker.pipeline.errors import PipelineError
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
 
+_TASKS_PER_CORE = 4
+
 
 class Spread(Protocol):
     """Runs a function over tasks."""
@@ -43,10 +45,12 @@ class InProcess:
 
 
 class OverSpark:
-    """One Spark task for each; `spark` is a SparkSession. Raises PipelineError where one fails."""
+    """In some Spark tasks for each core, dealt out in turn: the largest come first. `spark` is a
+    SparkSession. Raises PipelineError where a task fails.
+    """
 
     def __init__(self, spark: Any) -> None:
-        self._spark = spark
+        self._context = spark.sparkContext
 
     def __call__(
         self, function: Callable[[TaskT], ResultT], tasks: Sequence[TaskT]
@@ -56,9 +60,11 @@ class OverSpark:
             return []
         from py4j.protocol import Py4JJavaError
 
-        rows = self._spark.sparkContext.parallelize(list(tasks), len(tasks))
+        hands = min(len(tasks), _TASKS_PER_CORE * self._context.defaultParallelism)
+        dealt = [(hand, list(tasks[hand::hands])) for hand in range(hands)]
+        rows = self._context.parallelize(dealt, hands)
         try:
-            results: list[ResultT] = rows.map(function).collect()
+            found = rows.map(lambda part: (part[0], [function(task) for task in part[1]])).collect()
         except Py4JJavaError as error:
             lines = str(error.java_exception).splitlines()
             causes = [line for line in lines if "Error" in line or "Exception" in line]
@@ -66,4 +72,5 @@ class OverSpark:
                 f"a Spark task of the audit failed: {' '.join(causes[-1:])[:300]} "
                 "(every worker needs kbroker[spark], and sees the directories by the same paths)"
             ) from error
-        return results
+        by_hand = dict(found)
+        return [by_hand[number % hands][number // hands] for number in range(len(tasks))]

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+import pytest
+
+from kbroker.cli.__main__ import main
+from tests.fakes.archived_directory import archive_directory
+from tests.golden import golden_logs
+
+CLEAN = golden_logs.CLEAN[0]
+HERE = str(Path(__file__).parent)
+TOPICS = ("--topics", "plain,odd,compacted")
+
+
+@pytest.fixture(scope="module")
+def archived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A directory of Apache Kafka's and its archive."""
+    target = tmp_path_factory.mktemp("archived")
+    directory = golden_logs.unpack(CLEAN, target / "data")
+    archive_directory(str(directory), str(target / "archive"))
+    return directory, target / "archive"
+
+
+class Outcome(NamedTuple):
+    """How a command ended, and what it said."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+Audit = Callable[..., Outcome]
+
+
+@pytest.fixture
+def audit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Audit:
+    """Runs the command in this process."""
+    monkeypatch.delenv("KBROKER_BOOTSTRAP", raising=False)
+
+    def run(*arguments: object) -> Outcome:
+        with pytest.raises(SystemExit) as ended:
+            main(["pipeline", "audit", *map(str, arguments)])
+        return Outcome(int(str(ended.value.code)), *capsys.readouterr())
+
+    return run
+
+
+def test_a_sound_directory_and_its_archive_end_with_0(
+    audit: Audit, archived: tuple[Path, Path]
+) -> None:
+    directory, archive = archived
+
+    result = audit("--data", directory, "--archive", archive, "--deep", "--quiet")
+
+    assert result.exit_code == 0
+    assert "0 errors, 0 warnings" in result.stderr
+    assert "880 records compared" in result.stderr
+    assert re.search(r"^plain +0 +0 +0 +0 +\d+", result.stdout, re.MULTILINE)
+
+
+def test_the_address_of_the_environment_is_no_wish_where_directories_are_given(
+    audit: Audit, archived: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBROKER_BOOTSTRAP", "127.0.0.1:1")
+
+    result = audit("--data", archived[0], *TOPICS)
+
+    assert result.exit_code == 0
+
+
+def test_data_at_risk_ends_with_1_and_is_named(
+    audit: Audit, archived: tuple[Path, Path], tmp_path: Path
+) -> None:
+    directory = golden_logs.unpack(CLEAN, tmp_path)
+    segment = directory / "plain-0" / "00000000000000000000.log"
+    data = bytearray(segment.read_bytes())
+    data[90] ^= 1
+    segment.write_bytes(data)
+
+    result = audit(
+        "--data", directory, "--archive", archived[1], *TOPICS, "--output", "json",
+        "--findings", tmp_path / "tables", "--report", tmp_path / "report.html",
+    )  # fmt: skip
+    document = json.loads(result.stdout)
+    errors = [each for each in document["findings"] if each["severity"] == "error"]
+    table = pq.read_table(tmp_path / "tables" / "findings.parquet").to_pylist()
+    counts = pq.read_table(tmp_path / "tables" / "counts.parquet").to_pylist()
+
+    assert result.exit_code == 1
+    assert [each["code"] for each in errors] == ["batch-crc", "log-lost"]
+    assert errors[0]["path"] == str(segment)
+    assert table == document["findings"]
+    assert counts == document["windows"]
+    assert {(row["side"], row["topic"]) for row in counts} >= {("log", "odd"), ("archive", "odd")}
+
+
+class Page(HTMLParser):
+    """Notes what a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.tags: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.fetched += [str(value) for name, value in attrs if name in ("src", "href", "data")]
+
+
+def test_the_page_needs_nothing_else(
+    audit: Audit, archived: tuple[Path, Path], tmp_path: Path
+) -> None:
+    directory, archive = archived
+    path = tmp_path / "new" / "report.html"
+
+    first = audit("--data", directory, "--archive", archive, *TOPICS, "--report", path)
+    page = Page()
+    page.feed(path.read_text())
+
+    assert first.exit_code == 0
+    assert page.tags.count("svg") == 2
+    assert "script" not in page.tags
+    assert [target for target in page.fetched if not target.startswith("#")] == []
+    assert "Everything is there" in path.read_text()
+
+
+def test_a_warning_ends_with_1_where_one_is_strict(audit: Audit, tmp_path: Path) -> None:
+    directory = golden_logs.unpack(CLEAN, tmp_path)
+    (directory / "plain-0" / "leader-epoch-checkpoint").unlink()
+
+    lenient = audit("--data", directory / "plain-0")
+    strict = audit("--data", directory / "plain-0", "--strict")
+
+    assert (lenient.exit_code, strict.exit_code) == (0, 1)
+
+
+def test_a_dry_run_tells_what_it_would_look_at(
+    audit: Audit, archived: tuple[Path, Path], tmp_path: Path
+) -> None:
+    report = tmp_path / "report.html"
+
+    result = audit("--data", archived[0], *TOPICS, "--report", report, "--dry-run")
+
+    assert result.exit_code == 0
+    assert "4 partitions" in result.stderr
+    assert "in this process" in result.stderr
+    assert not report.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        ((), 2, "give --data DIR, --archive DIR or --bootstrap HOST:PORT"),
+        (("--data", "/no/such/directory"), 2, "does not exist"),
+        (("--data", HERE), 2, "is neither a data directory"),
+        (("--archive", "/no/such/directory"), 2, "is no directory"),
+        (("--archive", HERE), 2, "is no archive"),
+        (("--bootstrap", "127.0.0.1:1"), 3, "cannot connect to 127.0.0.1:1"),
+        (("--bootstrap", "nowhere"), 2, "is no HOST:PORT"),
+    ],
+)
+def test_what_cannot_be_looked_at_is_one_sentence(
+    audit: Audit, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    result = audit(*arguments)
+
+    assert result.exit_code == code
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
