@@ -1,9 +1,7 @@
 """The Spark session of a job, opened quietly, and with a sentence where it cannot be.
 
 What Java and Ivy write goes to a file of ours, which is searched for the reason where the session
-does not come up; with `verbose` it goes to the terminal. The JVM is a process session of its own,
-so that a Ctrl-C at the terminal reaches the job alone; it ends with its driver, whose end it sees
-on its standard input.
+does not come up; with `verbose` it goes to the terminal.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from typing import Any
 
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.java import check_java
+from kbroker.pipeline.frame.java_start import start_java
 from kbroker.pipeline.frame.kafka_connector import (
     NO_CONNECTOR,
     PROVIDER_CLASS,
@@ -125,21 +124,15 @@ def is_local(master: str) -> bool:
 
 def _start(conf: Mapping[str, str], settings: SessionSettings, folder: Path) -> Any:
     from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
     if is_local(settings.master):
         os.environ["PYSPARK_PYTHON"] = sys.executable  # another Python may lack pyarrow or kbroker
-    java_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-    launch: Any = launch_gateway  # has no types
     output = folder / JAVA_OUTPUT
     try:
         with output.open("wb") as file:
-            quiet = {} if settings.verbose else {"stdout": file, "stderr": file}
-            gateway = launch(java_conf, {"start_new_session": True, **quiet})
-        SparkContext._ensure_initialized(gateway=gateway)
+            start_java(conf, None if settings.verbose else file)
         builder = SparkSession.builder
         for name, value in conf.items():
             builder = builder.config(name, value)

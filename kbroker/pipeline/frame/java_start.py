@@ -1,0 +1,59 @@
+"""Starts Spark's Java process, in a process session of its own, so that a Ctrl-C at the terminal
+reaches the driver alone.
+
+Once it runs, it ends when its driver does. Until then (it may be fetching jars for a minute) it
+does not look, and pyspark keeps the process to itself: a driver that is interrupted ends it here.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import IO, Any
+
+
+def start_java(conf: Mapping[str, str], output: IO[bytes] | None) -> None:
+    """Give this process its Java, with its words in `output`; nothing if it has one.
+
+    Raises pyspark's error if Java ends before it answers.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    launch: Any = launch_gateway  # has no types
+    options: dict[str, Any] = {"start_new_session": True}
+    if output is not None:
+        options |= {"stdout": output, "stderr": output}
+    with _ended_if_interrupted():
+        gateway = launch(SparkConf(loadDefaults=False).setAll(list(conf.items())), options)
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _ended_if_interrupted() -> Iterator[None]:
+    import pyspark.java_gateway
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Recorded(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            started.append(self)
+
+    module: Any = pyspark.java_gateway
+    original, module.Popen = module.Popen, Recorded
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        raise
+    finally:
+        module.Popen = original
