@@ -24,6 +24,7 @@ from kbroker.pipeline.frame.checkpoint import Checkpoint
 from kbroker.pipeline.frame.session import running_session
 from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
 from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders
+from kbroker.pipeline.lag.commit_progress import commit_progress
 
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
@@ -51,7 +52,8 @@ def run_stream_job(options: StreamOptions, kind: str, target: str, work: Work) -
     display.starting()
     with running_session(session) as spark, _signals(job) as stopped_by:
         try:
-            report = job.run(spark, display)
+            with _committing(spark, options):
+                report = job.run(spark, display)
         finally:
             display.end()
         print_report(report, options.output)
@@ -88,6 +90,19 @@ def _exit_code(report: JobReport, stopped_by: list[int]) -> int:
     if report.ending is Ending.REACHED or not stopped_by:
         return 0
     return EXIT_TERMINATED if stopped_by[0] == signal.SIGTERM else EXIT_INTERRUPTED
+
+
+@contextmanager
+def _committing(spark: Any, options: StreamOptions) -> Iterator[None]:
+    """Lets the cluster know of finished batches, where that is wanted."""
+    if options.commit_to is None:
+        yield
+        return
+    listener = commit_progress(spark, options.commit_to, queries=[options.name])
+    try:
+        yield
+    finally:
+        listener.close()
 
 
 @contextmanager

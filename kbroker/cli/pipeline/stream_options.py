@@ -22,7 +22,10 @@ from kbroker.pipeline.frame.stream_job import DEFAULT_BATCH_RECORDS
 from kbroker.pipeline.sources.source import Source
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
-_NAMES = ("checkpoint", "name", "once", "every", "batch_records", "metrics", "dry_run", "output")
+_NAMES = (
+    "checkpoint", "name", "once", "every", "batch_records", "metrics", "commit_offsets", "dry_run",
+    "output",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,7 @@ class StreamOptions:
     metrics: Path | None
     is_dry_run: bool
     output: str
+    commit_to: str | None = None  # address of the cluster that is told of finished batches
 
 
 def stream_job_options(command: CommandT) -> CommandT:
@@ -60,6 +64,7 @@ def stream_job_options(command: CommandT) -> CommandT:
             metrics=Path(given["metrics"]) if given["metrics"] else None,
             is_dry_run=given["dry_run"],
             output=given["output"],
+            commit_to=_commit_to(given),
         )
         return command(*args, options=options, **values)
 
@@ -67,6 +72,14 @@ def stream_job_options(command: CommandT) -> CommandT:
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return cast(CommandT, config_option(source_options(decorated)))
+
+
+def _commit_to(given: dict[str, Any]) -> str | None:
+    if not given["commit_offsets"]:
+        return None
+    if given["data"]:
+        raise click.UsageError("--commit-offsets is for --bootstrap, not for --data")
+    return str(given["bootstrap"])
 
 
 def _every_s(ctx: click.Context) -> float | None:
@@ -108,6 +121,11 @@ _OPTIONS = (
         type=click.Path(dir_okay=False),
         metavar="FILE",
         help="Append a line of JSON per batch.",
+    ),
+    click.option(
+        "--commit-offsets",
+        is_flag=True,
+        help="Commit finished batches as group spark-NAME, for tools that show lag.",
     ),
     click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing."),
     output_option,

@@ -36,7 +36,7 @@ class ProgressCommits(Protocol):
         """
 
     def close(self) -> None:
-        """Commit no more."""
+        """Commit what is due, within seconds, and no more."""
 
 
 def commit_progress(

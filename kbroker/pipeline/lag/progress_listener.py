@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import (
 from kbroker.pipeline.lag.progress_committer import ProgressCommitter, wait_until
 from kbroker.pipeline.lag.query_progress import ProgressReport, SourceReport
 
-_AT_EXIT_S = 5.0
+_AT_END_S = 5.0
 
 
 class ProgressListener(StreamingQueryListener):
@@ -30,7 +30,7 @@ class ProgressListener(StreamingQueryListener):
         self._committer = committer
         self._lock = threading.Lock()
         self._running: set[str] = set()  # run ids of queries whose end was not heard of
-        atexit.register(self.flush, _AT_EXIT_S)
+        atexit.register(self.flush, _AT_END_S)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802  # Spark's name
         """A query begins; Spark waits for this to return."""
@@ -67,10 +67,11 @@ class ProgressListener(StreamingQueryListener):
         return self._committer.flush(timeout_s) and heard
 
     def close(self) -> None:
-        """Commit no more."""
+        """Commit what is due, and no more."""
+        self.flush(_AT_END_S)
         atexit.unregister(self.flush)
         self._session_of_queries.streams.removeListener(self)
-        self._committer.close(timeout_s=10.0)
+        self._committer.close(_AT_END_S)
 
     def _ended_unheard(self) -> set[str]:
         with self._lock:

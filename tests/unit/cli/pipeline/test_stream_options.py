@@ -97,6 +97,7 @@ def test_a_cluster_is_read_through_kafka(
         (("--topics", "a", *RUN), "give one source: --bootstrap HOST:PORT, or --data DIR"),
         ((*KAFKA, "--data", "/d", *RUN), "give one source"),
         (("--data", "/d", "--topics", "a", "--kafka-option", "a=b", *RUN), "--kafka-option is for"),
+        (("--data", "/d", "--topics", "a", "--commit-offsets", *RUN), "--commit-offsets is for"),
         ((*KAFKA, "--once"), "Missing option '--checkpoint'"),
         ((*KAFKA, "--checkpoint", "/c"), "give --once, or --every DURATION such as 30s"),
         ((*KAFKA, *RUN, "--every", "1s"), "give --once, or --every DURATION such as 30s"),
@@ -111,6 +112,15 @@ def test_what_does_not_belong_together_is_refused(
 
     assert result.exit_code == 2
     assert said in " ".join(result.output.split())
+
+
+def test_finished_batches_are_told_to_the_cluster_that_is_read(
+    call: Callable[..., Result], seen: list[StreamOptions]
+) -> None:
+    call(*KAFKA, *RUN)
+    call(*KAFKA, *RUN, "--commit-offsets")
+
+    assert [options.commit_to for options in seen] == [None, "h:1"]
 
 
 def test_the_command_line_chooses_between_once_and_every_against_the_file(
