@@ -2,7 +2,8 @@
 manifest.
 
     staging/<job>.lock              held while the job runs: one run of a job at a time
-    staging/<job>-<batch>/          what the tasks write; removed when the step is published
+    staging/<job>-<batch>/          removed when the step is published
+    staging/<job>-<batch>/<run>/    what the tasks of this run write
     staging/<job>-<batch>/targets   the places files are about to be moved to
     kbroker-archive.lock            held while a step is published: one after the other
 
@@ -23,6 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Self
+from uuid import uuid4
 
 from kbroker.log.file_system import FileLock, StorageError
 from kbroker.pipeline.archive.archive_disk import ArchiveDisk, RealArchiveDisk, disk_sentences
@@ -56,6 +58,7 @@ _TARGETS = "targets"
 _BATCH_DIRECTORY = re.compile(r"(.+)-(\d+)")
 _LOCK_PAUSE_S = 0.05
 _LOCK_ATTEMPTS = 1_200  # a minute
+_REMOVAL_ATTEMPTS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +155,13 @@ class ArchiveWriter:
         return True
 
     def staging_directory(self, batch: int) -> str:
-        """An empty directory for the files of a batch."""
-        directory = self._staging(f"{self.job}-{batch}")
+        """An empty directory for the files of a batch, under a name that was never used: the tasks
+        of a run that was killed may live a little longer, and find theirs gone.
+        """
+        above = self._staging(f"{self.job}-{batch}")
+        directory = f"{above}/{uuid4().hex}"
         with disk_sentences(self._path):
-            self._disk.remove_tree(directory)
+            self._remove_tree(above)
             self._disk.make_directory(directory)
         return directory
 
@@ -171,7 +177,7 @@ class ArchiveWriter:
             self._write_manifest(directory, manifest)
             self.state.apply(manifest)
             self._write_snapshot(directory)
-            self._disk.remove_tree(directory)
+            self._remove_tree(directory)
         return manifest
 
     def delete_removed(self, older_than_ms: int) -> int:
@@ -308,14 +314,26 @@ class ArchiveWriter:
 
     def _remove_batch(self, directory: str) -> None:
         targets = f"{directory}/{_TARGETS}"
-        paths = self._disk.read_bytes(targets).decode() if self._disk.exists(targets) else ""
-        for path in paths.splitlines():
+        content = self._disk.read_bytes(targets) if self._disk.exists(targets) else b""
+        for path in content.decode(errors="replace").splitlines():
             if not is_file_path(path):
-                break  # half a list: no file has been moved
+                break  # a list that is not whole: no file has been moved
             if path in self.state.files or path in self.state.waiting:
                 continue
             if self._disk.unlink(f"{self._path}/{path}"):
                 self._disk.sync_directory(f"{self._path}/{path}".rpartition("/")[0])
+        self._remove_tree(directory)
+
+    def _remove_tree(self, directory: str) -> None:
+        """Also while tasks of a run that was killed still make files in it."""
+        for _ in range(_REMOVAL_ATTEMPTS):
+            try:
+                self._disk.remove_tree(directory)
+                return
+            except StorageError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+                    raise
+            time.sleep(_LOCK_PAUSE_S)
         self._disk.remove_tree(directory)
 
     # The disk

@@ -173,7 +173,7 @@ def test_a_writer_that_a_lock_did_not_hold_back_loses_the_race_and_changes_nothi
         taken = f"{PATH}/manifests/{2:020d}.json"
 
         def publish_another(operation: str, path: str) -> None:
-            if path == f"{directory}/manifest" and operation == "create":
+            if path == f"{PATH}/staging/job-b-0/manifest" and operation == "create":
                 disk.before_change = None
                 disk.write_bytes(taken, b"another's")
 
@@ -218,8 +218,19 @@ def test_what_jobs_left_that_died_is_removed_and_what_lives_is_not() -> None:
         with writer(disk):
             pass
 
-        assert "staging/alive-0/0-0.parquet" in files_below(disk, "staging")
+        assert any("staging/alive-0/" in path for path in files_below(disk, "staging"))
     assert not any("dead-0" in path for path in files_below(disk, "staging"))
+
+
+def test_tasks_of_a_killed_run_do_not_meet_those_of_the_next_one() -> None:
+    disk = new_disk()
+    with writer(disk) as killed:
+        old = killed.staging_directory(0)
+
+    with writer(disk) as hand:
+        new = hand.staging_directory(0)
+
+    assert (disk.exists(old), disk.exists(new)) == (False, True)
 
 
 def test_readers_see_merged_files_or_those_they_were_made_of() -> None:
