@@ -59,6 +59,8 @@ def batch_reader(wanted: SourceOptions) -> LogReader:
     Spark refuses one that can be pushed filters in a session that pushes none, so that it is only
     had in the process that pushes.
     """
+    if not wanted.takes_filters:
+        return LogReader(wanted)
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     is_pushing = _PUSHING_WORKER in sys.modules or getattr(main, "name", "") == _PUSHING_WORKER
     return PushingLogReader(wanted) if is_pushing else LogReader(wanted)

@@ -23,6 +23,10 @@ onDamage             fail, or skip: broken batches are left out, and told of in 
 maxRecordsPerTrigger at most so many offsets in one batch of a stream
 maxPartitionBytes    of log for one task, at most (67108864)
 minPartitions        so many tasks, where there is enough to read (two for each processor)
+pushFilters          true: filters by topic, partition, offset and time spare reading, from pyspark
+                     4.1 on and where spark.sql.python.filterPushdown.enabled allows. Spark (4.2.0)
+                     then keeps the plan of the first filter with what load() gave, and reads no
+                     more for any other: load anew for each use, also for each side of a union
 """
 
 from __future__ import annotations
@@ -54,6 +58,7 @@ OPTIONS = (
     "onDamage",
     "partitions",
     "path",
+    "pushFilters",
     "startingOffsets",
     "startingTimestamp",
     "topics",
@@ -86,6 +91,7 @@ class SourceOptions:
     max_timestamp_ms: int | None = None
     fails_on_data_loss: bool = True
     skips_damage: bool = False
+    takes_filters: bool = False
     max_records: int | None = None  # per trigger of a stream
     splits: SplitOptions = SplitOptions()  # noqa: RUF009 - a frozen value
 
@@ -140,6 +146,7 @@ class _Texts:
             max_timestamp_ms=ending_ms - 1 if ending_ms is not None else None,
             fails_on_data_loss=self._flag("failOnDataLoss", default=True),
             skips_damage=self._one_of("onDamage", ("fail", "skip"), "fail") == "skip",
+            takes_filters=self._flag("pushFilters", default=False),
             max_records=self._number("maxRecordsPerTrigger", at_least=1),
             splits=SplitOptions(
                 max_partition_bytes=self._number("maxPartitionBytes", at_least=1)
