@@ -27,6 +27,9 @@ from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.frame.stream_failure import sentence_of_failure
 
 _HOLES_PER_BATCH = 256  # of a partition, that are noted with their places
+# Spark counts rows on their way to Python, not bytes: ten thousand of 1 MB would be 10 GB at once.
+_ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_SPARKS_ROWS_AT_ONCE, _OUR_ROWS_AT_ONCE = "10000", "512"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +168,9 @@ def _range_entry(partition: TopicPartition, within: OffsetRange) -> RangeEntry:
 
 
 def _run_tasks(frame: Any, staging: str, schemas: Mapping[str, str]) -> list[tuple[Fact, bytes]]:
+    conf = frame.sparkSession.conf  # the query's own
+    if conf.get(_ROWS_AT_ONCE) == _SPARKS_ROWS_AT_ONCE:
+        conf.set(_ROWS_AT_ONCE, _OUR_ROWS_AT_ONCE)
     prepared, columns = with_json(frame, schemas)
     options = TaskOptions(staging=staging, json_columns=columns)
     try:

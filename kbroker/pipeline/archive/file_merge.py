@@ -19,8 +19,6 @@ from kbroker.pipeline.archive.manifest import FileEntry, file_name, file_path
 from kbroker.pipeline.archive.record_files import ROW_GROUP_BYTES, open_parquet, sync_file
 from kbroker.pipeline.errors import PipelineError
 
-_ROWS_PER_BATCH = 4_096
-
 
 def merge_files(writer: ArchiveWriter, group: Sequence[FileEntry]) -> FileEntry:
     """Publish one file for all of a group. Readers see the old ones or the new one."""
@@ -70,9 +68,10 @@ def _row_groups(sources: Iterable[str], schema: pa.Schema) -> Iterator[pa.Table]
     size_bytes = 0
     for path in sources:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(_ROWS_PER_BATCH):
-                kept.append(_with_all_columns(pa.Table.from_batches([batch]), schema))
-                size_bytes += batch.nbytes
+            for number in range(file.num_row_groups):
+                table = file.read_row_group(number)
+                kept.append(_with_all_columns(table, schema))
+                size_bytes += table.nbytes
                 if size_bytes >= ROW_GROUP_BYTES:
                     yield pa.concat_tables(kept)
                     kept, size_bytes = [], 0
