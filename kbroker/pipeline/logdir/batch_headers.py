@@ -58,23 +58,23 @@ class BatchHeaders:
     @classmethod
     def of(cls, piece: Piece) -> BatchHeaders:
         """All headers of the piece."""
+        places = piece.bounds[:-1]
         if piece.is_old:
-            places = piece.bounds[:-1]
             headers = [read_any_header(piece.buffer, place) for place in places]
             return cls.from_headers(headers, [piece.position + place for place in places])
-        starts = np.array(piece.bounds[:-1], np.int64)
-        if len(starts):
-            every = len(piece.buffer) - HEADER_SIZE + 1
-            raw = np.ndarray((every,), _LAYOUT, piece.buffer, strides=(1,))[starts]
-        else:
-            raw = np.empty(0, _LAYOUT)
+        if not places:
+            return cls.from_headers([], [])
+        starts = np.array(places, np.int64)
+        every = len(piece.buffer) - HEADER_SIZE + 1
+        raw = np.ndarray((every,), _LAYOUT, piece.buffer, strides=(1,))[starts]
         return cls(raw, starts + piece.position)
 
     @classmethod
     def from_headers(cls, headers: Iterable[BatchHeader], positions: list[int]) -> BatchHeaders:
         """Headers that were read one by one, and where they are in the file."""
-        packed = b"".join([HEADER.pack(*header) for header in headers])
-        return cls(np.frombuffer(packed, _LAYOUT), np.array(positions, np.int64))
+        packed = bytearray().join([HEADER.pack(*header) for header in headers])
+        raw = np.ndarray((len(positions),), _LAYOUT, packed)
+        return cls(raw, np.array(positions, np.int64))
 
     def __len__(self) -> int:
         return len(self._raw)

@@ -424,7 +424,7 @@ def test_a_count_that_is_not_true_is_told() -> None:
 
 
 def test_a_record_without_room_for_a_key_is_told() -> None:
-    payload = b"\x06\x00\x00\x00" + PLAIN[HEADER_SIZE:][:20]
+    payload = b"\x06\x00\x00\x00" + build([Record(3, 0, b"long key", b"")])[HEADER_SIZE:]
 
     assert failure(with_payload(payload, count=2), ReadOptions(columns=TIMES))[0] == []
 
