@@ -91,7 +91,7 @@ def test_a_broker_that_is_away_is_a_problem_until_it_is_back(
     back = commits.commit("spark-on", {A0: 2})
 
     assert [outcome.settled for outcome in away] == [{}, {}]
-    assert all("takes no offsets of spark-on" in str(outcome.problem) for outcome in away)
+    assert all("takes no offsets" in str(outcome.problem) for outcome in away)
     assert (back.settled, back.problem) == ({A0: 2}, None)
     assert committed(broker, "spark-on") == {A0: 2}
 

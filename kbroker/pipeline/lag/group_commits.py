@@ -35,11 +35,12 @@ _METADATA = "Spark, after the batch"
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
     """`settled` is committed, or can never be, as its topic is gone. `problem` says, in a sentence,
-    why the rest is not.
+    why the rest is not; where the cluster does not answer, it is the same for all groups.
     """
 
     settled: Mapping[TopicPartition, int]
     problem: str | None = None
+    cluster_answers: bool = True
 
 
 class GroupCommits:
@@ -63,7 +64,7 @@ class GroupCommits:
         except (ClientError, KafkaError, OSError) as error:
             self.close()
             said = error.sentence if isinstance(error, ClientError) else sentence_of(error)
-            return CommitOutcome({}, f"{self._bootstrap} takes no offsets of {group}: {said}")
+            return CommitOutcome({}, f"{self._bootstrap} takes no offsets: {said}", False)
         return self._outcome(group, offsets, answers)
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 waits for a cluster.
 
 Law: what cannot be committed is kept, and tried again when Spark says something next. One warning
-when it begins not to work, for each reason; one line when it works again.
+when it begins not to work: of the cluster, or of a group that the cluster refuses.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kbroker.pipeline.lag.group_commits import CommitOutcome
 from kbroker.pipeline.lag.query_progress import DueCommits, ProgressReport
 
 _LOG = logging.getLogger(__name__)
+_CLUSTER = ""
 
 
 class Commits(Protocol):
@@ -41,7 +42,7 @@ class ProgressCommitter:
     _events: int = 0  # heard of
     _seen: int = 0  # of them, those whose commits were tried
     _closing: bool = False
-    _troubled: dict[str, str] = field(default_factory=dict)  # group -> what was warned of
+    _warned: set[str] = field(default_factory=set)  # of these groups; _CLUSTER: of all
 
     def __post_init__(self) -> None:
         self._thread = threading.Thread(
@@ -84,7 +85,8 @@ class ProgressCommitter:
                 self._changed.wait_for(lambda: self._events > self._seen or self._closing)
                 events, closing, due = self._events, self._closing, self.due.due()
             for group, offsets in due.items():
-                self._commit(group, offsets)
+                if not self._commit(group, offsets):
+                    break  # the others would wait for the same cluster
             with self._changed:
                 self._seen = events
                 self._changed.notify_all()
@@ -92,24 +94,25 @@ class ProgressCommitter:
                 self.commits.close()
                 return
 
-    def _commit(self, group: str, offsets: dict[TopicPartition, int]) -> None:
+    def _commit(self, group: str, offsets: dict[TopicPartition, int]) -> bool:
+        """Whether the cluster answers."""
         try:
             outcome = self.commits.commit(group, offsets)
         except Exception as error:  # the top of this thread: offsets are no reason to end a query
             outcome = CommitOutcome({}, f"offsets of {group} were not committed: {error!r}")
         with self._changed:
             self.due.settled(group, outcome.settled)
-        self._tell(group, outcome.problem)
+        self._tell(group if outcome.cluster_answers else _CLUSTER, outcome.problem)
+        return outcome.cluster_answers
 
-    def _tell(self, group: str, problem: str | None) -> None:
+    def _tell(self, whose: str, problem: str | None) -> None:
+        if whose != _CLUSTER:
+            self._warned.discard(_CLUSTER)
         if problem is None:
-            if self._troubled.pop(group, None) is not None:
-                _LOG.info("offsets of %s are committed again", group)
-        elif group not in self._troubled:
-            _LOG.warning(
-                "%s; the query goes on, its offsets are committed when that is possible", problem
-            )
-            self._troubled[group] = problem
+            self._warned.discard(whose)
+        elif whose not in self._warned:
+            self._warned.add(whose)
+            _LOG.warning("%s; queries go on, their offsets are committed when they can be", problem)
 
 
 def wait_until(is_done: Callable[[], bool], timeout_s: float) -> bool:

@@ -23,6 +23,8 @@ class Cluster:
     def __init__(self) -> None:
         self.taken: list[tuple[str, int]] = []
         self.problem: str | None = None
+        self.answers = True
+        self.asked = 0
         self.raises = False
         self.is_closed = False
         self.gate = threading.Event()
@@ -30,10 +32,11 @@ class Cluster:
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> CommitOutcome:
         assert self.gate.wait(WAIT_S)
+        self.asked += 1
         if self.raises:
             raise AttributeError("nobody expected this")
         if self.problem is not None:
-            return CommitOutcome({}, self.problem)
+            return CommitOutcome({}, self.problem, self.answers)
         self.taken.append((group, offsets[A0]))
         return CommitOutcome(offsets)
 
@@ -99,7 +102,7 @@ def test_what_was_refused_is_tried_again_at_the_next_event(
     assert committer.flush(WAIT_S)
     assert cluster.taken == [("spark-q", 6)]
     (warning,) = warnings(caplog)
-    assert warning.startswith("the cluster is away; the query goes on")
+    assert warning.startswith("the cluster is away; queries go on")
 
 
 def test_a_second_time_of_trouble_is_warned_of_again(
@@ -124,6 +127,22 @@ def test_one_group_in_trouble_does_not_hold_up_another(
 
     assert committer.flush(WAIT_S)
     assert sorted(cluster.taken) == [("spark-first", 1), ("spark-second", 2)]
+
+
+def test_a_cluster_that_is_away_is_asked_for_one_group_and_warned_of_once(
+    cluster: Cluster, committer: ProgressCommitter, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.problem, cluster.answers = "away", False
+    for name in ("a", "b", "c"):
+        committer.report(end_at(1, name))
+        committer.flush(WAIT_S)
+    asked_while_away = cluster.asked
+    cluster.problem, cluster.answers = None, True
+    committer.wake()
+
+    assert committer.flush(WAIT_S)
+    assert len(cluster.taken) == 3
+    assert (asked_while_away, warnings(caplog)) == (3, warnings(caplog)[:1])
 
 
 def test_an_unexpected_failure_is_a_warning_and_no_end(
