@@ -6,34 +6,44 @@ what lies outside the range is not looked at.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from kbroker.pipeline.logdir.batch_headers import BatchHeaders, Bools
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 
 
+@dataclass(frozen=True, slots=True)
+class Unsound:
+    """The first batch of a piece that cannot be believed."""
+
+    index: int
+    reason: str
+    next_index: int  # of the first batch behind it that is not concerned
+
+
 def first_misplaced(
     headers: BatchHeaders, expected: int, follower_offset: int | None
-) -> tuple[int, str] | None:
-    """(index, reason) of the first batch whose offsets cannot stand where it does.
+) -> Unsound | None:
+    """The first batch whose offsets cannot stand where it does.
 
-    Checksums do not cover the base offset, so neighbours are asked. `expected`: the least offset
-    of the first batch; `follower_offset`: base offset of what comes behind, if that is known.
+    Checksums do not cover the base offset, so neighbours are asked; where two contradict each
+    other, nothing tells which one is right. `expected`: the least offset of the first batch;
+    `follower_offset`: base offset of what comes behind, if that is known.
     """
     base, last = headers.field("base_offset"), headers.last_offset
     before = np.concatenate(([expected - 1], last[:-1]))
     behind = np.append(base[1:], last[-1] + 1 if follower_offset is None else follower_offset)
-    # A follower may be a compressed message of an old format, whose offset is that of its last
-    # record: it is not less than its first.
-    wrong = (base <= before) | (last < base) | (behind <= last)
+    is_below, is_beyond = (base <= before) | (last < base), behind <= last
+    wrong = is_below | is_beyond
     if not wrong.any():
         return None
     index = int(np.argmax(wrong))
-    if base[index] <= before[index] or last[index] < base[index]:
-        reason = f"it claims the offsets {base[index]} to {last[index]}, behind {before[index]}"
-    else:
-        reason = f"it claims the offsets {base[index]} to {last[index]}, before {behind[index]}"
-    return index, reason
+    claim = f"it claims the offsets {base[index]} to {last[index]}"
+    if is_below[index]:
+        return Unsound(index, f"{claim}, behind {before[index]}", index + 1)
+    return Unsound(index, f"{claim}, before {behind[index]}", min(index + 2, len(headers)))
 
 
 def wanted_batches(headers: BatchHeaders, task: SegmentTask, options: ReadOptions) -> Bools:

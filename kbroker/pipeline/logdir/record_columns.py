@@ -13,7 +13,7 @@ from kbroker.pipeline.logdir.batch_crcs import crcs_match
 from kbroker.pipeline.logdir.batch_headers import BatchHeaders
 from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
 from kbroker.pipeline.logdir.damage import DamagedBatchError
-from kbroker.pipeline.logdir.record_batch_choice import first_misplaced, wanted_batches
+from kbroker.pipeline.logdir.record_batch_choice import Unsound, first_misplaced, wanted_batches
 from kbroker.pipeline.logdir.record_decoder import RecordDecoder
 from kbroker.pipeline.logdir.segment_pieces import Piece, pieces, segment_path
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
@@ -70,15 +70,16 @@ class _PieceReader:
         if len(headers):
             unsound = self._first_unsound(piece, headers)
             if unsound is not None:
-                damage = self._damage(piece, headers, *unsound)
-                headers = headers.take(slice(0, unsound[0]))
+                damage = self._damage(piece, headers, unsound)
+                headers = headers.take(slice(0, unsound.index))
         if len(headers):
             self._next_offset = int(headers.last_offset[-1]) + 1
             chosen = np.flatnonzero(wanted_batches(headers, self._task, self._options))
             try:
                 yield from self._row_batches(piece, headers, chosen)
             except UnreadableBatchError as error:
-                damage = self._damage(piece, headers, error.index, error.reason)
+                unsound = Unsound(error.index, error.reason, error.index + 1)
+                damage = self._damage(piece, headers, unsound)
         if damage is not None:
             raise damage
 
@@ -97,23 +98,21 @@ class _PieceReader:
             for at in range(0, len(rows), most):
                 yield rows.slice(at, most)
 
-    def _first_unsound(self, piece: Piece, headers: BatchHeaders) -> tuple[int, str] | None:
-        """(index, reason) of the first batch with a wrong checksum or impossible offsets."""
+    def _first_unsound(self, piece: Piece, headers: BatchHeaders) -> Unsound | None:
+        """The first batch with a wrong checksum or impossible offsets."""
         unsound = first_misplaced(headers, self._next_offset, piece.follower_offset)
         right = crcs_match(headers, piece)
         if not right.all():
             index = int(np.argmin(right))
-            if unsound is None or index <= unsound[0]:
-                return index, "its checksum does not match"
+            if unsound is None or index <= unsound.index:
+                return Unsound(index, "its checksum does not match", index + 1)
         return unsound
 
-    def _damage(
-        self, piece: Piece, headers: BatchHeaders, index: int, reason: str
-    ) -> DamagedBatchError:
+    def _damage(self, piece: Piece, headers: BatchHeaders, unsound: Unsound) -> DamagedBatchError:
         return DamagedBatchError(
             segment_path(self._task),
-            int(headers.positions[index]),
-            int(headers.field("base_offset")[index]),
-            reason,
-            piece.position + piece.bounds[index + 1],
+            int(headers.positions[unsound.index]),
+            int(headers.field("base_offset")[unsound.index]),
+            unsound.reason,
+            piece.position + piece.bounds[unsound.next_index],
         )

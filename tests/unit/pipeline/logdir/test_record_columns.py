@@ -379,6 +379,18 @@ def test_offsets_that_contradict_a_neighbour_are_told(offset: int) -> None:
     assert "claims the offsets" in error.reason
 
 
+def test_of_two_that_contradict_each_other_none_is_believed() -> None:
+    moved = bytearray(batch_of(3, 3))
+    assign_offset(moved, 0, 1, 0)
+    disk, task = stored(batch_of(0, 3) + moved + batch_of(6, 3))
+    told: list[DamagedBatchError] = []
+
+    found = rows(readable_record_batches(disk, task, ReadOptions(columns=("offset",)), told.append))
+
+    assert [row["offset"] for row in found] == [6, 7, 8]
+    assert [error.position for error in told] == [0]
+
+
 def test_a_batch_before_its_segment_is_told() -> None:
     disk, task = stored(batch_of(3, 3), replace(TASK, segment_base_offset=4))
 
