@@ -36,7 +36,7 @@ def config_option(command: CommandT) -> CommandT:
         expose_value=False,
         is_eager=True,
         metavar="FILE",
-        help="TOML file with values of these options; see the module of the command group.",
+        help="TOML file with options as keys: at the top for all jobs, below [JOB] for one.",
     )(command)
 
 

@@ -34,7 +34,7 @@ class StreamOptions:
 
     source: Source
     session: SessionOptions
-    checkpoint: Path
+    checkpoint: str
     name: str
     every_s: float | None  # None: once
     batch_records: int
@@ -57,7 +57,7 @@ def stream_job_options(command: CommandT) -> CommandT:
         options = StreamOptions(
             source=source,
             session=session,
-            checkpoint=Path(given["checkpoint"]),
+            checkpoint=given["checkpoint"],
             name=given["name"] or str(ctx.info_name),
             every_s=_every_s(ctx),
             batch_records=given["batch_records"],

@@ -18,7 +18,7 @@ from typing import IO, Any, Protocol
 from uuid import uuid4
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.frame.offsets import (
     OffsetRange,
     Offsets,
@@ -70,6 +70,12 @@ class Checkpoint:
     """A directory on a disk that the driver sees."""
 
     def __init__(self, directory: str | Path) -> None:
+        if "://" in str(directory):
+            raise PipelineError(
+                f"the checkpoint {directory} is an address: give a directory of a disk, own or "
+                "mounted",
+                ExitCode.USAGE,
+            )
         self.directory = Path(directory)
 
     def read(self, identity: JobIdentity) -> JobRecord | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 ARTIFACT = "spark-sql-kafka-0-10_2.13"
+_PROVIDER_ARTIFACT = "spark-token-provider-kafka-0-10_2.13"
 PROVIDER_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _JARS = (
     "give its four jars (spark-sql-kafka-0-10_2.13, spark-token-provider-kafka-0-10_2.13, "
@@ -54,8 +55,19 @@ def connector_settings(
     """`spark.jars` and, unless the connector is among them, `spark.jars.packages`."""
     files = jar_files(jars)
     settings = {"spark.jars": ",".join(files)} if files else {}
-    if needs_connector and not any(ARTIFACT in Path(file).name for file in files):
+    names = [Path(file).name for file in files]
+    connectors = [name for name in names if ARTIFACT in name]
+    if connectors and not any(f"-{pyspark_version}." in name for name in connectors):
+        raise PipelineError(
+            f"--jars has {connectors[0]}, and pyspark here is {pyspark_version}: the connector has "
+            "to be of the same version",
+            ExitCode.USAGE,
+        )
+    if needs_connector and not connectors:
         settings["spark.jars.packages"] = coordinate(pyspark_version)
+        if any(_PROVIDER_ARTIFACT in name for name in names):
+            # Some registries lack it: a jar of another version of it does as well.
+            settings["spark.jars.excludes"] = f"org.apache.spark:{_PROVIDER_ARTIFACT}"
     return settings
 
 

@@ -120,7 +120,9 @@ class StreamJob:
         try:
             frame = self.source.stream(spark, start, self.settings.batch_records)
             writer = frame.writeStream.queryName(self.name).foreachBatch(run.on_batch)
-            writer = writer.option("checkpointLocation", str(self.checkpoint.directory.resolve()))
+            # With the scheme: a cluster may take paths without one for its own file system.
+            directory = f"file://{self.checkpoint.directory.resolve()}"
+            writer = writer.option("checkpointLocation", directory)
             return writer.trigger(**self._trigger()).start()
         except PipelineError:
             raise

@@ -233,3 +233,7 @@ def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(PipelineError, match=r"cannot use .* as checkpoint: Not a directory"):
         checkpoint.claim(IDENTITY, Look())
+
+
+def test_an_address_is_no_directory() -> None:
+    assert "is an address" in sentence(lambda: Checkpoint("hdfs://namenode/checkpoint"))

@@ -50,6 +50,27 @@ def test_other_jars_are_added_to_the_connector(tmp_path: Path) -> None:
     assert settings["spark.jars.packages"].endswith(":4.0.0")
 
 
+def test_a_connector_of_another_version_is_refused(tmp_path: Path) -> None:
+    jar = tmp_path / "spark-sql-kafka-0-10_2.13-4.2.0.jar"
+    jar.touch()
+
+    with pytest.raises(PipelineError, match=r"2.13-4.2.0.jar, and pyspark here is 4.0.0"):
+        connector_settings("4.0.0", (str(jar),), needs_connector=True)
+
+
+def test_a_token_provider_of_ones_own_takes_the_place_of_the_registrys(tmp_path: Path) -> None:
+    jar = tmp_path / "spark-token-provider-kafka-0-10_2.13-4.0.0.jar"
+    jar.touch()
+
+    settings = connector_settings("4.2.0", (str(jar),), needs_connector=True)
+
+    assert settings == {
+        "spark.jars": str(jar),
+        "spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "spark.jars.excludes": "org.apache.spark:spark-token-provider-kafka-0-10_2.13",
+    }
+
+
 @pytest.mark.parametrize("name", ["missing.jar", "."])
 def test_jars_that_are_not_there_are_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(PipelineError, match="--jars") as refused:
