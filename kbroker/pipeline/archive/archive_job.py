@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_state import missing_by_reason
@@ -17,19 +16,17 @@ from kbroker.pipeline.archive.archive_writer import ArchiveWriter, Step
 from kbroker.pipeline.archive.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.covered_ranges import bounded_holes
 from kbroker.pipeline.archive.hole_reasons import HoleWitness, holes_with_reasons
-from kbroker.pipeline.archive.json_columns import JsonSchemas, parse_schemas, with_json
+from kbroker.pipeline.archive.json_columns import JsonSchemas, parse_schemas
 from kbroker.pipeline.archive.manifest import RETENTION, UNEXPLAINED, HoleEntry, RangeEntry
-from kbroker.pipeline.archive.record_files import TaskOptions, write_task
-from kbroker.pipeline.archive.task_facts import FACT_SCHEMA, Fact, decode_fact
+from kbroker.pipeline.archive.spark_tasks import run_on_directories, run_on_frame
+from kbroker.pipeline.archive.task_facts import Fact, decode_fact
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import Batch, BatchResult
 from kbroker.pipeline.frame.offsets import OffsetRange
-from kbroker.pipeline.frame.stream_failure import sentence_of_failure
+from kbroker.pipeline.frame.stream_failure import is_of_spark, sentence_of_failure
+from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 
 _HOLES_PER_BATCH = 256  # of a partition, that are noted with their places
-# Spark counts rows on their way to Python, not bytes: ten thousand of 1 MB would be 10 GB at once.
-_ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_SPARKS_ROWS_AT_ONCE, _OUR_ROWS_AT_ONCE = "10000", "512"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +46,7 @@ class ArchiveJob:
         open_writer: Callable[[str], ArchiveWriter],
         witness: HoleWitness,
         options: ArchiveOptions,
+        directories: LogDirectorySource | None = None,  # where the records are read from these
     ) -> None:
         self.missing: Counter[str] = Counter()  # offsets by reason, of this run
         self.files = 0
@@ -56,6 +54,7 @@ class ArchiveJob:
         self._open_writer = open_writer
         self._witness = witness
         self._options = options
+        self._directories = directories
         self._writer: ArchiveWriter | None = None
         self._schemas: JsonSchemas | None = None
 
@@ -77,7 +76,7 @@ class ArchiveJob:
         topics = sorted({entry.topic for entry in ranges})
         schemas = self._schemas.checked(topics, writer.state.json_schemas)
         staging = writer.staging_directory(batch.number)
-        facts = assemble(_run_tasks(batch.frame, staging, schemas), batch.ranges)
+        facts = assemble(self._run_tasks(batch, staging, schemas), batch.ranges)
         holes = self._explained(facts)
         writer.publish(
             Step(
@@ -92,6 +91,23 @@ class ArchiveJob:
         self.missing += missing_by_reason(holes)
         self.files += len(facts.files)
         return self._result(facts, holes)
+
+    def _run_tasks(
+        self, batch: Batch, staging: str, schemas: Mapping[str, str]
+    ) -> list[tuple[Fact, bytes]]:
+        try:
+            if self._directories is None or schemas:
+                rows = run_on_frame(batch.frame, staging, schemas)
+            else:
+                spark = batch.frame.sparkSession
+                rows = run_on_directories(spark, self._directories, batch.ranges, staging)
+        except PipelineError:
+            raise
+        except Exception as error:
+            if is_of_spark(error):
+                raise sentence_of_failure(error) from error
+            raise
+        return [(decode_fact(text), gaps) for text, gaps in rows]
 
     def _check_continues(self, writer: ArchiveWriter, batch: Batch) -> None:
         """Each range begins where the archive ends: what lies between would be lost unnoticed."""
@@ -165,16 +181,3 @@ def _range_entry(partition: TopicPartition, within: OffsetRange) -> RangeEntry:
         start_offset=within.start,
         end_offset=within.end,
     )
-
-
-def _run_tasks(frame: Any, staging: str, schemas: Mapping[str, str]) -> list[tuple[Fact, bytes]]:
-    conf = frame.sparkSession.conf  # the query's own
-    if conf.get(_ROWS_AT_ONCE) == _SPARKS_ROWS_AT_ONCE:
-        conf.set(_ROWS_AT_ONCE, _OUR_ROWS_AT_ONCE)
-    prepared, columns = with_json(frame, schemas)
-    options = TaskOptions(staging=staging, json_columns=columns)
-    try:
-        rows = prepared.mapInArrow(write_task(options), FACT_SCHEMA).collect()
-    except Exception as error:  # whatever Spark says, a person is told in one sentence
-        raise sentence_of_failure(error) from error
-    return [(decode_fact(row["fact"]), bytes(row["gaps"])) for row in rows]

@@ -45,10 +45,13 @@ def archive_run(
     state = read_archive(path, disk) if check_target(path, disk) is not None else None
     if allows_loss:
         source = source.allowing_loss()
+    directories = source if isinstance(source, LogDirectorySource) else None
     options = ArchiveOptions(allows_loss=allows_loss, schema_texts=dict(schema_texts or {}))
     return ArchiveRun(
         source=ContinuedSource(source, state, allows_loss=allows_loss),
-        job=ArchiveJob(lambda job: ArchiveWriter(path, job), _witness(source), options),
+        job=ArchiveJob(
+            lambda job: ArchiveWriter(path, job), _witness(source), options, directories
+        ),
     )
 
 

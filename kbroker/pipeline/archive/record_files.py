@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,19 +47,6 @@ class TaskOptions:
     json_columns: dict[str, str] = field(default_factory=dict)
 
 
-def write_task(options: TaskOptions) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: batches of records in, batches of facts out."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        attempt = f"{context.partitionId()}-{context.taskAttemptId()}" if context else "0-0"
-        yield facts_batch(write_records(batches, options, attempt))
-
-    return run
-
-
 def write_records(
     batches: Iterator[pa.RecordBatch], options: TaskOptions, attempt: str
 ) -> list[tuple[Fact, bytes]]:
@@ -78,15 +64,6 @@ def write_records(
         return [(TroubleFact(f"{options.staging} cannot be written: {reason}"), b"")]
     except _OutOfOrderError as error:
         return [(TroubleFact(str(error)), b"")]
-
-
-def facts_batch(facts: list[tuple[Fact, bytes]]) -> pa.RecordBatch:
-    """Facts as rows of `FACT_SCHEMA`."""
-    texts = [msgspec.json.encode(fact).decode() for fact, _ in facts]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(texts, pa.string()), pa.array([gaps for _, gaps in facts], pa.binary())],
-        names=["fact", "gaps"],
-    )
 
 
 class _OutOfOrderError(Exception):

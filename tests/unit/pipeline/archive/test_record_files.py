@@ -12,7 +12,8 @@ import pytest
 
 from kbroker.pipeline.archive import record_files
 from kbroker.pipeline.archive.file_check import file_checksum
-from kbroker.pipeline.archive.record_files import TaskOptions, facts_batch, write_records
+from kbroker.pipeline.archive.record_files import TaskOptions, write_records
+from kbroker.pipeline.archive.spark_tasks import facts_batch
 from kbroker.pipeline.archive.task_facts import FileFact, PartFact, TroubleFact, decode_fact
 from tests.fakes.arrow_records import BASE_MS, HOUR_MS, arrow_batch, record
 
