@@ -5,9 +5,10 @@ looks when records are written and read.
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -280,6 +281,31 @@ def test_a_second_look_tells_what_is_consumed_and_who_catches_up(
     assert second["falls_behind"] is False
     assert 0 < second["catch_up_s"] < 600
     assert plot.read_text().lstrip().startswith("<?xml")
+
+
+def test_a_watch_goes_on_when_the_broker_is_back(own_broker: Callable[..., BrokerProcess]) -> None:
+    broker = own_broker()
+    command = [*PROGRAM, "pipeline", "lag", "--every", "200ms", "--output", "jsonl"]
+    watch = subprocess.Popen(
+        [*command, "--bootstrap", broker.bootstrap],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert watch.stdout is not None
+    assert watch.stderr is not None
+
+    first = json.loads(watch.stdout.readline())
+    broker.stop()
+    stopped_ms = time.time() * 1_000
+    said = next(line for line in watch.stderr if "cannot connect" in line)
+    broker.start()
+    later = next(json.loads(line) for line in watch.stdout if line)
+    while later["taken_ms"] < stopped_ms:  # what was printed before it stopped
+        later = json.loads(watch.stdout.readline())
+    watch.terminate()
+    watch.wait()
+
+    assert "is a broker running?" in said
+    assert later["taken_ms"] > first["taken_ms"]
 
 
 def test_the_table_the_ranking_and_csv(

@@ -3,6 +3,10 @@
 Law: imports no kbroker. A test never stops the session; it takes a fresh topic and fresh
 directories, and stops the queries it starts. Java options cannot change once the session runs:
 a test that needs others starts a process of its own.
+
+All of this folder runs with any pyspark that has a connector, in an environment that holds it and
+what kbroker and its tests need: `python -m pytest compat_tests/spark`, after `pip install
+pyspark==4.2.0`, say. `--target kafka` runs it against Apache Kafka.
 """
 
 from __future__ import annotations

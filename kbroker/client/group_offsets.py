@@ -27,13 +27,14 @@ class Member:
 class GroupOffsets:
     """A group: its state, its members, and the partitions it reads or has offsets of.
 
-    The offset is that of the next record to read; None where nothing is committed. A group of
-    KIP-848 has no owners here: its members are not told by the request for classic groups.
+    The offset is that of the next record to read; None where nothing is committed. Members of a
+    group of KIP-848 are not known here: the request for classic groups does not tell them, and has
+    the state of an unknown group for it.
     """
 
     name: str
     state: str
-    member_count: int
+    member_count: int | None
     committed: Mapping[TopicPartition, int | None]
     owners: Mapping[TopicPartition, Member]
 
@@ -74,10 +75,11 @@ def _group(
         partition: committed.offset if committed.offset >= 0 else None
         for partition, committed in answered.items()
     }
+    state = described["group_state"]
     return GroupOffsets(
         name=name,
-        state=described["group_state"],
-        member_count=len(described["members"]),
+        state=state,
+        member_count=None if state == UNKNOWN_GROUP_STATE else len(described["members"]),
         committed=dict.fromkeys(owners) | offsets,
         owners=owners,
     )

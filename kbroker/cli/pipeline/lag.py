@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kbroker.cli.connection import (
-    EXIT_CANNOT_CONNECT,
     EXIT_ITEM_FAILED,
     CommandError,
     admin_client,
@@ -137,8 +136,8 @@ def lag(
 def _looks(
     bootstrap: str, wanted: Wanted, every: float | None, looks: int | None
 ) -> Iterator[ClusterLook]:
-    """Looks in the rhythm that was asked for. A cluster out of reach ends only a single look, or
-    the first: a watch goes on when the cluster is back.
+    """Looks in the rhythm that was asked for. What fails ends only a single look, or the first:
+    a watch goes on when the cluster is back.
     """
     if every is None:
         yield _take_look(bootstrap, wanted)
@@ -149,7 +148,7 @@ def _looks(
         try:
             yield _take_look(bootstrap, wanted)
         except CommandError as error:
-            if taken == 0 or error.code != EXIT_CANNOT_CONNECT:
+            if taken == 0:
                 raise
             say(error.message)
         taken += 1

@@ -68,7 +68,7 @@ class Standing:
     group: str
     topic: str
     partitions: int
-    members: int
+    members: int | None
     state: str
     lag: int
     lag_s: float | None  # of the partition that is furthest behind

@@ -52,8 +52,10 @@ def test_a_member_without_assignment_owns_nothing(assignment: bytes | None) -> N
     assert (group.owners, group.member_count) == ({}, 1)
 
 
-def test_a_group_nobody_has_heard_of_is_unknown() -> None:
-    assert read_groups(Coordinator(ASSIGNED), ["other"])["other"].is_unknown
+def test_a_group_nobody_has_heard_of_is_unknown_and_so_are_its_members() -> None:
+    group = read_groups(Coordinator(ASSIGNED), ["other"])["other"]
+
+    assert (group.is_unknown, group.member_count) == (True, None)
 
 
 def test_no_names_ask_nobody() -> None:
