@@ -32,7 +32,7 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.model import GROUP_METADATA_TOPIC
 
-_GOING = "a running broker removes what retention lets go"
+_GOING = "a running broker removes what retention and the cleaner let go"
 _REPLAYED = "it is deleted at the next start and the log is replayed instead"
 
 
@@ -136,9 +136,11 @@ class PartitionCheck:
                     "it is removed at the next start, or when its delay is over",
                 )  # fmt: skip
             else:
+                is_at_work = self._options.waits and not self._view.was_clean
                 self._say(
-                    Severity.WARNING, "leftover-swap", name, "is a cleaned segment that is to take "
-                    "the place of others", "the next start finishes that",
+                    Severity.INFO if is_at_work else Severity.WARNING, "leftover-swap", name,
+                    "is a cleaned segment that is to take the place of others",
+                    "a running broker is about to do that, or the next start finishes it",
                 )  # fmt: skip
         for name in files.temporary:
             what = "is left over from a write that was cut off"
@@ -216,6 +218,9 @@ class PartitionCheck:
             try:
                 entries = decode_snapshot(self._file_system.read_bytes(f"{self._directory}/{name}"))
             except (SnapshotError, StorageError) as error:
+                if isinstance(error, StorageError) and error.errno == ENOENT:
+                    self._say(Severity.INFO, "gone", name, "went while it was looked at", _GOING)
+                    continue
                 self._say(Severity.WARNING, "snapshot", name, f"cannot be used: {error}", _REPLAYED)
                 continue
             if offset > walk.end_offset:

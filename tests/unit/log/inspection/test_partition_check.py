@@ -192,3 +192,46 @@ def test_batches_that_others_found_broken_are_passed_over(directory: Path) -> No
 
     assert [(f.code, f.position) for f in findings.all()] == [("batch-crc", 3 * len(batch(0)))]
     assert rest == []
+
+
+def test_an_index_that_is_getting_its_size_is_waited_for(directory: Path) -> None:
+    index = directory / f"{4:020d}.timeindex"
+    sound = index.read_bytes()
+    index.write_bytes(sound + bytes(5))
+    findings = Findings()
+
+    PartitionCheck(
+        RealFileSystem(),
+        str(directory),
+        PartitionView(),
+        CheckOptions(pause=lambda: index.write_bytes(sound) and None),
+        findings,
+    ).run()
+
+    assert findings.all() == []
+
+
+def test_a_swap_of_a_running_broker_is_only_worth_knowing(directory: Path) -> None:
+    (directory / f"{4:020d}.log.swap").write_bytes(b"")
+
+    (dead,) = check(directory)
+    (live,) = check(directory, CheckOptions(pause=lambda: None))
+    (stopped,) = check(directory, CheckOptions(pause=lambda: None), was_clean=True)
+
+    severities = [finding.severity for finding in (dead, live, stopped)]
+    assert severities == [Severity.WARNING, Severity.INFO, Severity.WARNING]
+
+
+def test_a_snapshot_that_goes_under_the_check_is_no_warning(directory: Path, monkeypatch) -> None:
+    plain = RealFileSystem.read_bytes
+
+    def gone(self, path):
+        if path.endswith(".snapshot"):
+            raise StorageError(path, "open", ENOENT)
+        return plain(self, path)
+
+    monkeypatch.setattr(RealFileSystem, "read_bytes", gone)
+
+    (finding,) = check(directory)
+
+    assert (finding.code, finding.severity) == ("gone", Severity.INFO)
