@@ -124,11 +124,11 @@ def _listed(
     """Its files; None while a broker is replacing segments. Raises StorageError."""
     file_system = disk.file_system
     names = file_system.list(directory)
-    if any(name.endswith(LOG_SUFFIX + SWAP_SUFFIX) for name in names):
+    if _are_sources_going(names):
         if is_live:
             return None
         raise PipelineError(
-            f"{directory} holds a cleaned segment that was to replace others when its broker died: "
+            f"{directory} holds a cleaned segment that was replacing others when its broker died: "
             "start the broker once, which finishes that"
         )
     files = sort_files(names)
@@ -149,6 +149,14 @@ def written_end(file_system: FileSystem, log: PartitionLog) -> int:
     for batch in scan.batches():
         end_offset = batch.header.next_offset
     return max(end_offset, log.end_offset)
+
+
+def _are_sources_going(names: list[str]) -> bool:
+    """Whether a cleaned segment is taking the place of others, and those are not whole any more: of
+    its sources the first goes first, and has its name.
+    """
+    swaps = (name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    return any(name.removesuffix(SWAP_SUFFIX) not in names for name in swaps)
 
 
 def _bounded(

@@ -148,10 +148,10 @@ def test_segments_that_a_running_broker_is_replacing_are_waited_for(tmp_path: Pa
     directory = DataDirectory(tmp_path)
     directory.fill(3)
     directory.checkpoint()
-    swap = tmp_path / "t-0" / "00000000000000000000.log.swap"
-    swap.write_bytes(b"")
+    log_file = tmp_path / "t-0" / "00000000000000000000.log"
+    swap = log_file.rename(log_file.with_suffix(".log.swap"))
 
-    log = log_in(tmp_path, Disk(RealFileSystem(), pause=swap.unlink))
+    log = log_in(tmp_path, Disk(RealFileSystem(), pause=lambda: swap.rename(log_file)))
     directory.stop()
 
     assert log.end_offset == 3
@@ -160,10 +160,19 @@ def test_segments_that_a_running_broker_is_replacing_are_waited_for(tmp_path: Pa
 def test_a_replacement_that_a_dead_broker_left_half_done_is_told_of(tmp_path: Path) -> None:
     with written(tmp_path) as directory:
         directory.fill(3)
-    (tmp_path / "t-0" / "00000000000000000000.log.swap").write_bytes(b"")
+    log_file = tmp_path / "t-0" / "00000000000000000000.log"
+    log_file.rename(log_file.with_suffix(".log.swap"))
 
     with pytest.raises(PipelineError, match="start the broker once, which finishes that"):
         log_in(tmp_path)
+
+
+def test_a_replacement_that_had_not_begun_leaves_its_sources_to_be_read(tmp_path: Path) -> None:
+    with written(tmp_path) as directory:
+        directory.fill(3)
+    (tmp_path / "t-0" / "00000000000000000000.log.swap").write_bytes(b"")
+
+    assert log_in(tmp_path).end_offset == 3
 
 
 def test_segments_that_come_and_go_make_the_directory_be_listed_again(tmp_path: Path) -> None:
@@ -185,7 +194,7 @@ def test_segments_that_come_and_go_make_the_directory_be_listed_again(tmp_path: 
 def test_a_broker_that_replaces_segments_for_ever_is_given_up(tmp_path: Path) -> None:
     with written(tmp_path) as directory:
         directory.fill(3)
-    (tmp_path / "t-0" / "00000000000000000000.log.swap").write_bytes(b"")
+    (tmp_path / "t-0" / "00000000000000000001.log.swap").write_bytes(b"")
     disk = Disk(RealFileSystem(), is_locked=lambda _: True, pause=lambda: None)
 
     with pytest.raises(PipelineError, match="does not come to rest"):
