@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
 from kbroker.pipeline.lag.commit_progress import commit_progress
 
-__all__ = ["commit_progress", "register"]
+__all__ = ["ArchiveSelection", "commit_progress", "read_archive_frame", "register"]
 
 
 def register(spark: Any) -> None:

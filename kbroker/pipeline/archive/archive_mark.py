@@ -31,15 +31,26 @@ def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
     mark = read_mark(path, disk)
     if mark is not None:
         return mark
-    for name in disk.list(path):
-        # What a run leaves that was killed before the archive was made.
-        if name in (STAGING, LOCK_NAME) or (name == MANIFESTS and not disk.list(f"{path}/{name}")):
-            continue
+    try:
+        foreign = _foreign_names(path, disk)
+    except StorageError as error:
+        raise PipelineError(f"{path} cannot be used as archive: {error}") from error
+    if foreign:
         raise PipelineError(
-            f"{path} is no archive and not empty (it has {name}): give an empty or a new directory",
+            f"{path} is no archive and not empty (it has {foreign[0]}): give an empty or a new "
+            "directory",
             ExitCode.USAGE,
         )
     return None
+
+
+def _foreign_names(path: str, disk: FileSystem) -> list[str]:
+    """What no run leaves that was killed before the archive was made."""
+    ours = [STAGING, LOCK_NAME]
+    names = disk.list(path)
+    if MANIFESTS in names and not disk.list(f"{path}/{MANIFESTS}"):
+        ours.append(MANIFESTS)
+    return [name for name in names if name not in ours]
 
 
 def claim_directory(path: str, disk: ArchiveDisk, now_ms: int) -> None:

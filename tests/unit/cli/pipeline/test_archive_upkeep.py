@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -15,6 +16,7 @@ from kbroker.pipeline.archive.record_files import TaskOptions, write_records
 from kbroker.pipeline.archive.task_facts import FileFact
 from tests.fakes.archive_maker import hole, offsets
 from tests.fakes.arrow_records import arrow_batch, record
+from tests.golden import golden_logs
 
 
 def call(*arguments: str) -> Result:
@@ -103,3 +105,36 @@ def test_a_directory_of_something_else_is_refused_before_spark_starts(tmp_path: 
     assert isinstance(result.exception, CommandError)
     assert "is no archive and not empty (it has notes.txt)" in str(result.exception)
     assert result.exception.code == 2
+
+
+@pytest.mark.parametrize(("flags", "code"), [((), 0), (("--strict",), 1)])
+def test_offsets_that_nothing_explains_are_said_and_with_strict_end_with_1(
+    flags: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(options: object, kind: str, target: str, work: Any) -> int:
+        work.__self__.missing["unexplained"] = 3
+        work.__self__.files = 2
+        return 0
+
+    monkeypatch.setattr("kbroker.cli.pipeline.archive.run_stream_job", run)
+    data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
+    arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]
+    arguments += ["--data", str(data), "--topics", "plain", *flags]
+
+    result = CliRunner().invoke(archive, arguments, standalone_mode=False)
+
+    assert (result.exception, result.return_value) == (None, code)
+    assert "2 files; 3 offsets without record: unexplained" in result.stderr
+
+
+def test_a_dry_run_shows_where_the_archive_ends_and_writes_nothing(tmp_path: Path) -> None:
+    data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
+    arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]
+    arguments += ["--data", str(data), "--topics", "plain", "--dry-run", "--output", "json"]
+
+    result = CliRunner().invoke(archive, arguments, standalone_mode=False)
+
+    assert result.exception is None
+    assert [row["start_offset"] for row in json.loads(result.stdout)] == [0, 0]
+    assert not (tmp_path / "a").exists()
+    assert not (tmp_path / "c").exists()

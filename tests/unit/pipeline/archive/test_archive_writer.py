@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.archive_mark import check_target
 from kbroker.pipeline.archive.archive_state import MARK_NAME, SNAPSHOT_EVERY, read_archive
 from kbroker.pipeline.archive.archive_writer import Step
 from kbroker.pipeline.archive.file_check import check_file
@@ -29,6 +30,7 @@ from tests.fakes.archive_maker import (
     two_batches,
     writer,
 )
+from tests.fakes.failing_file_system import FailingFileSystem
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -321,6 +323,16 @@ def test_a_directory_that_is_something_else_stays_as_it_is(make: object, sentenc
         writer(disk)
 
     assert list(disk.files("/")) == before
+
+
+def test_a_directory_that_cannot_be_looked_into_is_a_sentence() -> None:
+    inner = new_disk()
+    inner.make_directory(PATH)
+    disk = FailingFileSystem(inner)
+    disk.fail("list", PATH, number=errno.EACCES)
+
+    with pytest.raises(PipelineError, match="/archive cannot be used as archive: list /archive"):
+        check_target(PATH, disk)
 
 
 def test_a_directory_without_an_archive_is_not_read_as_one() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,19 @@ def test_a_directory_that_has_gone_is_a_sentence(tmp_path: Path) -> None:
 
     assert isinstance(fact, TroubleFact)
     assert "gone cannot be written: No such file or directory" in fact.sentence
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: str) -> int:
+        raise OSError(errno.ENOSPC, "whatever", path)
+
+    monkeypatch.setattr(record_files, "sync_file", full)
+    options = TaskOptions(staging=str(tmp_path))
+
+    ((fact, _),) = write_records(iter([arrow_batch([record(0)])]), options, "0-0")
+
+    assert isinstance(fact, TroubleFact)
+    assert fact.sentence == f"{tmp_path} cannot be written: No space left on device"
 
 
 def test_a_task_without_records_says_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""What the job looks at before it writes anything: is it done, does it follow what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
+from kbroker.pipeline.archive.archive_state import read_archive
+from kbroker.pipeline.archive.covered_ranges import Stretch
+from kbroker.pipeline.archive.hole_reasons import Surroundings
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.batch import Batch
+from kbroker.pipeline.frame.offsets import OffsetRange
+from tests.fakes.archive_disk import RecordingArchiveDisk
+from tests.fakes.archive_maker import JOB, PATH, two_batches, writer
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class NoWitness:
+    """Nobody is asked."""
+
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
+        raise AssertionError(partition)
+
+
+@pytest.fixture
+def disk() -> RecordingArchiveDisk:
+    made = RecordingArchiveDisk()
+    two_batches(made)
+    return made
+
+
+def job_on(disk: RecordingArchiveDisk) -> ArchiveJob:
+    return ArchiveJob(lambda job: writer(disk, job), NoWitness(), ArchiveOptions())
+
+
+def batch(number: int, start: int, end: int, job_id: str = JOB) -> Batch:
+    return Batch(number=number, job_id=job_id, frame=None, ranges={T0: OffsetRange(start, end)})
+
+
+def test_a_batch_whose_manifest_is_there_is_not_read_again(disk: RecordingArchiveDisk) -> None:
+    job = job_on(disk)
+
+    result = job.work(batch(1, 10, 25))
+
+    job.close()
+    assert (result.rows, result.notes) == (0, ("batch 1 was archived before",))
+    assert read_archive(PATH, disk).number == 1
+
+
+def test_a_batch_that_leaves_offsets_out_is_refused(disk: RecordingArchiveDisk) -> None:
+    job = job_on(disk)
+
+    with pytest.raises(
+        PipelineError, match="ends at offset 25 of t-0, and this batch begins at 30"
+    ):
+        job.work(batch(2, 30, 40))
+    job.close()
+
+
+def test_a_checkpoint_that_belongs_to_another_archive_is_refused(
+    disk: RecordingArchiveDisk,
+) -> None:
+    job = job_on(disk)
+
+    with pytest.raises(PipelineError, match="is at batch 7, and the archive /archive has nothing"):
+        job.work(batch(7, 25, 40, "stranger"))
+    job.close()
+
+
+def test_offsets_that_another_job_archived_are_refused(disk: RecordingArchiveDisk) -> None:
+    job = job_on(disk)
+
+    with pytest.raises(PipelineError, match="offsets 20 to 24 of t-0 are in the archive"):
+        job.work(batch(0, 20, 40, "stranger"))
+    job.close()
+
+
+def test_a_closed_job_lets_the_next_run_in(disk: RecordingArchiveDisk) -> None:
+    first = job_on(disk)
+    first.work(batch(1, 10, 25))
+
+    with pytest.raises(PipelineError, match="job job-a runs already"):
+        job_on(disk).work(batch(1, 10, 25))
+    first.close()
+    job_on(disk).work(batch(1, 10, 25))
