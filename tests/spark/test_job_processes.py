@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -38,21 +41,26 @@ def start(bootstrap: str, topic: str, folder: Path) -> subprocess.Popen[str]:
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    wait_for(lambda: metrics.exists() or process.poll() is not None)
+    wait_for(
+        lambda: (metrics.exists() and metrics.stat().st_size > 0) or process.poll() is not None
+    )
     assert process.poll() is None, process.communicate()
     return process
 
 
-def wait_for(condition: object) -> None:
+def wait_for(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + LONGEST_WAIT_S
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
 def processes_below(pid: int) -> list[int]:
-    table = subprocess.run(["ps", "-eo", "pid,ppid"], capture_output=True, text=True, check=True)
-    parents = {int(line.split()[0]): int(line.split()[1]) for line in table.stdout.splitlines()[1:]}
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):  # it has just ended
+            (parent,) = re.findall(r"^PPid:\t(\d+)$", status.read_text(), re.MULTILINE)
+            parents[int(status.parent.name)] = int(parent)
     found = [pid]
     for each in found:
         found += [child for child, parent in parents.items() if parent == each]

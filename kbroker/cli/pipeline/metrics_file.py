@@ -20,18 +20,24 @@ from kbroker.pipeline.frame.batch import BatchReport
 
 
 class MetricsFile:
-    """Opened for each line, so that it may be moved away while the job runs."""
+    """Opened for each line, so that it may be moved away while the job runs.
+
+    Raises PipelineError where it cannot be written, at once and not after the first batch.
+    """
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
         self._name = name
+        self._append("")
 
     def write(self, report: BatchReport) -> None:
-        """One line; raises PipelineError where it cannot be written."""
-        line = json.dumps(metrics_of(self._name, report))
+        """One line."""
+        self._append(json.dumps(metrics_of(self._name, report)) + "\n")
+
+    def _append(self, text: str) -> None:
         try:
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+                file.write(text)
         except OSError as error:
             raise PipelineError(f"cannot write --metrics {self._path}: {error.strerror}") from error
 

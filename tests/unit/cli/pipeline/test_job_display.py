@@ -103,6 +103,6 @@ def test_every_batch_is_a_line_of_json(tmp_path: Path) -> None:
     ]
 
 
-def test_metrics_that_cannot_be_written_end_the_job_with_a_sentence(tmp_path: Path) -> None:
+def test_metrics_that_cannot_be_written_are_told_before_the_job_begins(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="cannot write --metrics"):
-        MetricsFile(tmp_path / "missing" / "m", "nightly").write(REPORT)
+        MetricsFile(tmp_path / "missing" / "m", "nightly")
