@@ -238,9 +238,9 @@ class ArchiveWriter:
         if twice is not None:
             raise PipelineError(
                 f"offsets {twice.start_offset} to {twice.end_offset - 1} of "
-                f"{entry.topic_partition} are in the archive {self._path} already, from another "
-                "job: let one job archive a topic, and give a topic that was made anew "
-                "another archive"
+                f"{entry.topic_partition} are in the archive {self._path} already: begin with a "
+                "new --checkpoint, which goes on where the archive ends; let one job archive a "
+                "topic, and give a topic that was made anew another archive"
             )
 
     # A step
