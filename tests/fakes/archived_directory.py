@@ -1,19 +1,22 @@
-"""Archives a data directory with the archive job itself; only Spark's part is played here: one task
-after the other, in this process.
+"""Archives a data directory with the parts of the archive job, but for Spark: one task after the
+other, in this process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
-from kbroker.pipeline.archive.archive_writer import ArchiveWriter
+from kbroker.pipeline.archive.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archive.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archive.covered_ranges import bounded_holes
+from kbroker.pipeline.archive.hole_reasons import holes_with_reasons
 from kbroker.pipeline.archive.log_witness import LogWitness
+from kbroker.pipeline.archive.manifest import HoleEntry, RangeEntry
+from kbroker.pipeline.archive.record_files import TaskOptions, write_records
 from kbroker.pipeline.envelope import RECORD_COLUMNS
-from kbroker.pipeline.frame.batch import Batch
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.frame.offsets import OffsetRange, Ranges
 from kbroker.pipeline.logdir.log_catalog import LogCatalog, ReadableLog, Selection
 from kbroker.pipeline.logdir.partition_log import real_disk
 from kbroker.pipeline.logdir.planning import SplitOptions, planned_tasks, stretch_of
@@ -21,60 +24,61 @@ from kbroker.pipeline.logdir.record_columns import record_batches
 from kbroker.pipeline.logdir.segment_task import ReadOptions
 
 JOB = "11111111-2222-4333-8444-555555555555"
-_OPTIONS = ReadOptions(columns=RECORD_COLUMNS)
+HOLES_PER_BATCH = 256
 
-Ranges = Mapping[TopicPartition, OffsetRange]
-
-
-class LogFrame:
-    """Records of some ranges of a data directory, as a frame that knows `mapInArrow` alone."""
-
-    def __init__(self, logs: Mapping[TopicPartition, ReadableLog], ranges: Ranges) -> None:
-        self._logs = logs
-        self._ranges = ranges
-        self._run: Callable[[Iterator[Any]], Iterator[Any]] | None = None
-
-    def mapInArrow(  # noqa: N802 - Spark's name
-        self, function: Callable[[Iterator[Any]], Iterator[Any]], _schema: str
-    ) -> LogFrame:
-        frame = LogFrame(self._logs, self._ranges)
-        frame._run = function
-        return frame
-
-    def collect(self) -> list[dict[str, Any]]:
-        assert self._run is not None
-        return [row for batch in self._run(self._batches()) for row in batch.to_pylist()]
-
-    def _batches(self) -> Iterator[Any]:
-        file_system = real_disk().file_system
-        for partition, offsets in sorted(self._ranges.items()):
-            stretch = stretch_of(file_system, self._logs[partition], offsets)
-            for planned in planned_tasks(file_system, stretch, SplitOptions()):
-                yield from record_batches(file_system, planned.task, _OPTIONS)
+Logs = Mapping[TopicPartition, ReadableLog]
 
 
-def archive_directory(directory: str, archive: str, *, batches: int = 2, job: str = JOB) -> None:
-    """Archive all topics but internal ones, in so many batches."""
-    disk = real_disk()
-    catalog = LogCatalog(disk, [directory], Selection().wants)
-    logs = catalog.by_partition(is_committed=True)
-    work = ArchiveJob(
-        lambda job_id: ArchiveWriter(archive, job_id), LogWitness([directory]), ArchiveOptions()
-    )
-    starts = {place: log.log.start_offset for place, log in logs.items()}
-    for number in range(batches):
-        left = batches - number
-        ends = {
-            place: log.end_offset if left == 1
-            else starts[place] + (log.end_offset - starts[place]) // left
-            for place, log in logs.items()
-        }  # fmt: skip
-        ranges = {
-            place: OffsetRange(starts[place], end)
-            for place, end in ends.items()
-            if end > starts[place]
-        }
-        frame = LogFrame(logs, ranges)
-        work.work(Batch(number=number, job_id=job, frame=frame, ranges=ranges))
-        starts = ends
-    work.close()
+def archive_directory(directory: str, archive: str, *, batches: int = 2) -> None:
+    """Archive what is committed of all topics but internal ones, in so many batches."""
+    logs = LogCatalog(real_disk(), [directory], Selection().wants).by_partition(is_committed=True)
+    witness = LogWitness([directory])
+    with ArchiveWriter(archive, JOB) as writer:
+        for number, ranges in enumerate(_batches(logs, batches)):
+            options = TaskOptions(staging=writer.staging_directory(number))
+            facts = assemble(write_records(_records(logs, ranges), options, "0-0"), ranges)
+            writer.publish(
+                Step(
+                    kind="batch",
+                    batch=number,
+                    ranges=tuple(
+                        RangeEntry(
+                            topic=topic, partition=partition, start_offset=each.start,
+                            end_offset=each.end,
+                        )
+                        for (topic, partition), each in sorted(ranges.items())
+                    ),
+                    holes=_holes(facts, witness),
+                    files=tuple(facts.files),
+                )
+            )  # fmt: skip
+
+
+def _batches(logs: Logs, count: int) -> Iterator[Ranges]:
+    """Every log in so many parts."""
+    at = {place: log.log.start_offset for place, log in logs.items()}
+    for left in range(count, 0, -1):
+        ends = {place: at[place] + (log.end_offset - at[place]) // left
+                for place, log in logs.items()}  # fmt: skip
+        yield {p: OffsetRange(at[p], end) for p, end in ends.items() if end > at[p]}
+        at = ends
+
+
+def _records(logs: Logs, ranges: Ranges) -> Iterator[Any]:
+    file_system = real_disk().file_system
+    for place, offsets in sorted(ranges.items()):
+        stretch = stretch_of(file_system, logs[place], offsets)
+        for planned in planned_tasks(file_system, stretch, SplitOptions()):
+            yield from record_batches(
+                file_system, planned.task, ReadOptions(columns=RECORD_COLUMNS)
+            )
+
+
+def _holes(facts: BatchFacts, witness: LogWitness) -> tuple[HoleEntry, ...]:
+    found: list[HoleEntry] = []
+    for place, part in sorted(facts.partitions.items()):
+        if part.missing:
+            seen = witness.surroundings(place, part.missing)
+            holes = holes_with_reasons(place, part.missing, seen)
+            found += bounded_holes(holes, HOLES_PER_BATCH)
+    return tuple(found)

@@ -69,8 +69,9 @@ class _Comparison:
 
     def _fill_opaque(self) -> None:
         """A wrapper of an old format begins where the one before ends, unless it was compacted."""
-        before = np.concatenate((self._base[:1] - 1, self._last[:-1]))
-        self._base = np.where(self._is_opaque, before + 1, self._base)
+        before = np.concatenate((np.array([self._log.start_offset - 1]), self._last[:-1]))
+        first = np.minimum(before + 1, self._base)
+        self._base = np.where(self._is_opaque, first, self._base)
         span = self._last - self._base + 1
         full = np.zeros_like(span) if self._log.is_compacted else span
         self._count = np.where(self._is_opaque, full, self._count)

@@ -130,5 +130,13 @@ def test_a_wrapper_of_an_old_format_begins_where_the_one_before_ends() -> None:
     ]
 
 
+def test_the_first_wrapper_begins_with_the_log() -> None:
+    assert compared([(4, 4, 1, OPAQUE), (9, 9, 1, OPAQUE)], range(10)) == []
+
+
+def test_what_the_log_lost_at_its_ends_is_named() -> None:
+    assert compared([(5, 9, 5, 0)], range(10)) == [("log-lost", "ERROR", 0)]
+
+
 def test_rows_of_unreadable_files_are_not_called_lost() -> None:
     assert compared(FULL, range(5), unknown=range(5, 10)) == []
