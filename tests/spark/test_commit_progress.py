@@ -43,16 +43,16 @@ def other_cluster(tmp_path: Path) -> Iterator[BrokerProcess]:
     broker.stop()
 
 
-def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
+def create(bootstrap: str, topic: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics([NewTopic(topic, num_partitions=partitions, replication_factor=1)])
+    admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])
     admin.close()
 
 
-def write(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
+def write(bootstrap: str, topic: str, count: int) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(count):
-        producer.send(topic, str(number).encode(), partition=partition)
+        producer.send(topic, str(number).encode())
     producer.close()
 
 
@@ -90,9 +90,9 @@ def test_all_kafka_sources_of_a_query_are_committed_and_never_ahead_of_its_batch
     spark: Any, bootstrap: str, topic: str, tmp_path: Path, commit_to: Any
 ) -> None:
     one, two = f"{topic}-1", f"{topic}-2"
-    create(bootstrap, one, 2)
+    create(bootstrap, one)
     create(bootstrap, two)
-    write(bootstrap, one, 40, partition=1)
+    write(bootstrap, one, 40)
     write(bootstrap, two, 25)
     listener = commit_to(bootstrap)
     group = f"spark-{topic}"
@@ -103,12 +103,12 @@ def test_all_kafka_sources_of_a_query_are_committed_and_never_ahead_of_its_batch
         rows = sorted(map(tuple, frame.collect()), reverse=True)
         seen.append((before, {(topic, partition): offset for topic, partition, offset in rows}))
 
-    both = records_of(spark, bootstrap, one, 10).union(records_of(spark, bootstrap, two, 10))
+    both = records_of(spark, bootstrap, one, 20).union(records_of(spark, bootstrap, two, 20))
     run(both, tmp_path / "checkpoint", topic, work)
 
     assert listener.flush(WAIT_S)
-    assert committed(bootstrap, group) == {(one, 0): 0, (one, 1): 40, (two, 0): 25}
-    assert len(seen) == 4
+    assert committed(bootstrap, group) == {(one, 0): 40, (two, 0): 25}
+    assert len(seen) == 2
     assert all(
         (before.get(partition) or 0) <= start
         for before, starts in seen
