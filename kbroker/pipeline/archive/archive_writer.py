@@ -59,6 +59,7 @@ _BATCH_DIRECTORY = re.compile(r"(.+)-(\d+)")
 _LOCK_PAUSE_S = 0.05
 _LOCK_ATTEMPTS = 1_200  # a minute
 _REMOVAL_ATTEMPTS = 100
+_SNAPSHOTS_KEPT = 2  # the one before the last is for readers that have just found it
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +292,9 @@ class ArchiveWriter:
         try:
             self._disk.write_bytes(temporary, seal(self.state.snapshot()), sync=True)
             self._disk.rename(temporary, snapshot_path(self._path, self.state.number))
+            old_number = self.state.number - _SNAPSHOTS_KEPT * SNAPSHOT_EVERY
+            if old_number >= 0:
+                self._disk.unlink(snapshot_path(self._path, old_number))
         except StorageError:
             pass  # it only saves time, and the step is published
 

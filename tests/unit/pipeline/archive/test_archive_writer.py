@@ -14,7 +14,7 @@ from kbroker.pipeline.archive.archive_mark import check_target
 from kbroker.pipeline.archive.archive_state import MARK_NAME, SNAPSHOT_EVERY, read_archive
 from kbroker.pipeline.archive.archive_writer import Step
 from kbroker.pipeline.archive.file_check import check_file
-from kbroker.pipeline.archive.manifest import EXPIRED
+from kbroker.pipeline.archive.manifest import EXPIRED, Manifest, encode_manifest
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from tests.fakes.archive_disk import RecordingArchiveDisk
 from tests.fakes.archive_maker import (
@@ -47,6 +47,13 @@ def changes_of_a_run() -> int:
     disk = new_disk()
     two_batches(disk)
     return disk.sequence
+
+
+def another_manifest(number: int = 2) -> Manifest:
+    return Manifest(
+        archive_id="another", number=number, kind="clean", kbroker_version="0", written_ms=0,
+        job="j", batch=0,
+    )  # fmt: skip
 
 
 CHANGES = changes_of_a_run()
@@ -281,20 +288,83 @@ def test_two_that_remove_the_same_file_are_one_too_many() -> None:
             two.publish(Step(kind="expire", batch=2, removed=old))
 
 
+def history(disk: RecordingArchiveDisk, manifests: int) -> None:
+    with writer(disk) as hand:
+        for batch in range(manifests):
+            publish_batch(hand, disk, batch, (offsets(batch, batch + 1),))
+
+
+def snapshot(number: int) -> str:
+    return f"{PATH}/manifests/{number:020d}.snapshot.json"
+
+
 def test_a_long_history_is_read_from_its_last_snapshot_and_says_the_same() -> None:
     disk = new_disk()
-    with writer(disk) as hand:
-        for batch in range(SNAPSHOT_EVERY + 5):
-            publish_batch(hand, disk, batch, (offsets(batch, batch + 1),))
-    snapshot = f"{PATH}/manifests/{SNAPSHOT_EVERY - 1:020d}.snapshot.json"
-    assert disk.exists(snapshot)
+    history(disk, SNAPSHOT_EVERY + 5)
+    read = FailingFileSystem(disk)
+    read.log = []
 
-    quick = read_archive(PATH, disk)
-    disk.write_bytes(snapshot, b"spoiled")
+    quick = read_archive(PATH, read)
+    manifests_read = [path for what, path in read.log if what == "read" and "manifests" in path]
+    disk.write_bytes(snapshot(SNAPSHOT_EVERY - 1), b"spoiled")
     slow = read_archive(PATH, disk)
 
+    assert len(manifests_read) == 6
     assert quick == slow
     assert len(quick.files) == SNAPSHOT_EVERY + 5
+
+
+def test_two_snapshots_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbroker.pipeline.archive.archive_writer.SNAPSHOT_EVERY", 3)
+    disk = new_disk()
+    history(disk, 13)
+
+    assert [number for number in range(13) if disk.exists(snapshot(number))] == [8, 11]
+
+
+def test_a_manifest_that_is_missing_is_named() -> None:
+    disk = new_disk()
+    history(disk, 4)
+    disk.unlink(f"{PATH}/manifests/{1:020d}.json")
+
+    with pytest.raises(
+        PipelineError, match=r"0001\.json is missing, and there are later manifests"
+    ):
+        read_archive(PATH, disk)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is no manifest, or half of one"),
+        (b'{"checksum":"crc32c:00000000","content":{}}', "is damaged"),
+        (encode_manifest(another_manifest()), "is of archive another, and /archive is archive"),
+        (encode_manifest(another_manifest(number=7)), "is manifest 7 under another name"),
+    ],
+)
+def test_a_foreign_or_damaged_manifest_is_a_sentence_and_stays(
+    content: bytes, sentence: str
+) -> None:
+    disk = new_disk()
+    history(disk, 2)
+    name = f"{PATH}/manifests/{2:020d}.json"
+    disk.write_bytes(name, content)
+
+    with pytest.raises(PipelineError, match=sentence):
+        writer(disk)
+
+    assert disk.read_bytes(name) == content
+
+
+def test_a_file_of_something_else_among_the_manifests_is_named() -> None:
+    disk = new_disk()
+    history(disk, 1)
+    disk.write_bytes(f"{PATH}/manifests/.nfs0001", b"")
+    read_archive(PATH, disk)
+    disk.write_bytes(f"{PATH}/manifests/notes.txt", b"")
+
+    with pytest.raises(PipelineError, match=r"notes\.txt is no manifest of an archive"):
+        read_archive(PATH, disk)
 
 
 @pytest.mark.parametrize(
