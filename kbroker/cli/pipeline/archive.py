@@ -49,7 +49,10 @@ class ArchiveCommand(click.Command):
         """The commands of upkeep."""
         with formatter.section("Upkeep"):
             formatter.write_dl(
-                [(f"archive {name}", each.get_short_help_str()) for name, each in UPKEEP.items()]
+                [
+                    (f"archive {name}", each.get_short_help_str(limit=80))
+                    for name, each in UPKEEP.items()
+                ]
             )
 
 

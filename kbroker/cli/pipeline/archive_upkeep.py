@@ -81,7 +81,7 @@ def list_archive(target: str, output: str) -> None:
     default="256MB",
     show_default=True,
     metavar="SIZE",
-    help="Of merged files.",
+    help="How large merged files become.",
 )
 def merge(target: str, topics: Collection[str] | None, older_than: float, target_size: int) -> None:
     """Merge small files of past hours. Merged files replace them for readers at once; the small

@@ -49,7 +49,7 @@ IN_PROCESS_BYTES = 1024 * 1024 * 1024
 @click.option("--deep", is_flag=True, help="Open every batch, and compare records.")
 @click.option(
     "--window", type=click.Choice(("hour", "day")), default="hour", show_default=True,
-    help="What records are counted by.",
+    help="Count records by hours or days.",
 )  # fmt: skip
 @click.option(
     "--report", type=click.Path(dir_okay=False), metavar="FILE.html",

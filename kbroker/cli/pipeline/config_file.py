@@ -36,7 +36,8 @@ def config_option(command: CommandT) -> CommandT:
         expose_value=False,
         is_eager=True,
         metavar="FILE",
-        help="TOML file with options as keys: at the top for all jobs, below [JOB] for one.",
+        help="TOML file with options as keys, such as topics = ['a', 'b']: at the top for all "
+        "commands, below [archive], [audit] or [lag] for one.",
     )(command)
 
 

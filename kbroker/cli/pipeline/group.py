@@ -23,4 +23,6 @@ _COMMANDS = {
 
 @click.group(cls=LazyGroup, commands_by_name=_COMMANDS)
 def pipeline() -> None:
-    """Jobs over topics and data directories; they need `pip install 'kbroker[spark]'` and Java."""
+    """Jobs over topics and data directories. They need `pip install 'kbroker[spark]'`, and Java 17
+    or 21 where they run on Spark.
+    """

@@ -105,9 +105,13 @@ _OPTIONS = (
         metavar="DIR",
         help="Where the job remembers how far it is: a directory of its own.",
     ),
-    click.option("--name", metavar="NAME", help="Name of the query; the job's own otherwise."),
-    click.option("--once", is_flag=True, help="Up to what is there now."),
-    click.option("--every", type=duration, metavar="DURATION", help="A batch every so often."),
+    click.option(
+        "--name", metavar="NAME", help="Name of the query in Spark; otherwise that of the job."
+    ),
+    click.option("--once", is_flag=True, help="Read what is there now, and stop."),
+    click.option(
+        "--every", type=duration, metavar="DURATION", help="Read on, a batch every 30s or so."
+    ),
     click.option(
         "--batch-records",
         type=click.IntRange(min=1),

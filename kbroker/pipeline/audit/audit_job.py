@@ -29,6 +29,7 @@ from kbroker.pipeline.audit.contents_compared import (
 from kbroker.pipeline.audit.log_side import findings_of, plan_logs, run_logs, side_of
 from kbroker.pipeline.audit.log_tasks import LogResult, LogTask
 from kbroker.pipeline.audit.spread import Spread
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.sources.source import Source
 
@@ -64,6 +65,7 @@ def run_audit(request: AuditRequest, means: Means) -> AuditReport:
         _add_cluster(sides, after)
         if request.is_deep and means.source is not None:
             findings += _count(sides, means, means.source, request.window_ms)
+    _check_topics(request, sides)
     return _report(request, findings, sides, _Work(logs, archive, contents))
 
 
@@ -140,6 +142,16 @@ def _other_sides(
         archive=archived if request.archive else None,
         topics=request.topics,
     )
+
+
+def _check_topics(request: AuditRequest, sides: Iterable[TopicPartition]) -> None:
+    """A misspelt topic must not pass for one that is sound."""
+    missing = sorted(set(request.topics) - {place.topic for place in sides})
+    if missing:
+        places = [*request.directories, request.archive, request.bootstrap]
+        raise PipelineError(
+            f"there is no topic {', '.join(missing)} in {', '.join(filter(None, places))}"
+        )
 
 
 def _add_cluster(sides: dict[TopicPartition, PartitionSides], cluster: ClusterOffsets) -> None:

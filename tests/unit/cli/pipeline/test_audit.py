@@ -75,6 +75,17 @@ def test_the_address_of_the_environment_is_no_wish_where_directories_are_given(
     assert result.exit_code == 0
 
 
+def test_a_topic_that_nobody_has_is_not_taken_for_sound(
+    audit: Audit, archived: tuple[Path, Path]
+) -> None:
+    directory, archive = archived
+
+    result = audit("--data", directory, "--archive", archive, "--topics", "plain,plian")
+
+    assert result.exit_code == 1
+    assert result.stderr.endswith(f"Error: there is no topic plian in {directory}, {archive}\n")
+
+
 def test_data_at_risk_ends_with_1_and_is_named(
     audit: Audit, archived: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -174,3 +185,22 @@ def test_what_cannot_be_looked_at_is_one_sentence(
     assert result.exit_code == code
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_an_archive_alone_is_looked_at(audit: Audit, archived: tuple[Path, Path]) -> None:
+    result = audit("--archive", archived[1], "--window", "day", "--output", "jsonl")
+
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "archive: 42 files" in result.stderr
+
+
+def test_values_may_come_from_a_file(
+    audit: Audit, archived: tuple[Path, Path], tmp_path: Path
+) -> None:
+    config = tmp_path / "audit.toml"
+    config.write_text(f'[audit]\ndata = ["{archived[0]}"]\ntopics = ["odd"]\nquiet = true\n')
+
+    result = audit("--config", config)
+
+    assert result.exit_code == 0
+    assert "1 partition" in result.stderr
