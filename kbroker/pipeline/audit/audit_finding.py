@@ -69,9 +69,10 @@ def worst(findings: Iterable[AuditFinding]) -> Severity | None:
 def _key(each: AuditFinding) -> tuple[object, ...]:
     finding = each.finding
     place = each.topic_partition or TopicPartition("", -1)
+    is_rest = finding.what.partition(" ")[2].startswith("more of the same kind")
     position = -1 if finding.position is None else finding.position
     offset = -1 if finding.offset is None else finding.offset
     return (
-        -finding.severity, each.side, place, finding.path, position, offset, finding.code,
+        -finding.severity, each.side, place, finding.path, is_rest, position, offset, finding.code,
         finding.what,
     )  # fmt: skip

@@ -58,7 +58,7 @@ def records_per_window(report: AuditReport) -> str | None:
     axes.set_xticks(list(places), [_time(bins[at][0], is_day=is_day) for at in places])
     axes.set_xlim(-0.6, max(len(bins) - 0.4, 5.4))
     axes.set_ylabel("records")
-    axes.yaxis.get_major_formatter().set_scientific(False)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y", color=_FAINT, linewidth=0.7)
     handles, labels = zip(*legend, strict=True)  # named here: it passes by labels with a first "_"
     axes.legend(

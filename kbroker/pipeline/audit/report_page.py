@@ -115,18 +115,21 @@ def _finding(each: AuditFinding) -> dict[str, object]:
     return {**row, "place": ", ".join(places), "meaning": CODES[str(row["code"])]}
 
 
-def _columns(report: AuditReport) -> list[tuple[str, str]]:
-    """Head and name of the columns that say something here."""
+def _columns(report: AuditReport) -> list[tuple[str, tuple[str, ...]]]:
+    """Head and fields of the columns that say something here; two fields are a range."""
     request = report.request
-    columns = [("Errors", "errors"), ("Warnings", "warnings")]
+    columns: list[tuple[str, tuple[str, ...]]] = [
+        ("Errors", ("errors",)),
+        ("Warnings", ("warnings",)),
+    ]
     if request.directories:
-        columns += [("Log from", "log_start"), ("to", "log_end"), ("Records", "records"),
-                    ("Bytes", "bytes")]  # fmt: skip
+        columns += [("Log offsets", ("log_start", "log_end")), ("Records", ("records",)),
+                    ("Bytes", ("bytes",))]  # fmt: skip
     if request.archive:
-        columns += [("Archive from", "archive_start"), ("to", "archive_end"),
-                    ("Archived", "archived"), ("Holes", "holes")]  # fmt: skip
+        columns += [("Archive offsets", ("archive_start", "archive_end")),
+                    ("Archived", ("archived",)), ("Holes", ("holes",))]  # fmt: skip
     if request.bootstrap:
-        columns += [("Cluster from", "cluster_start"), ("to", "cluster_end")]
+        columns += [("Cluster offsets", ("cluster_start", "cluster_end"))]
     return columns
 
 
@@ -135,10 +138,10 @@ def _partitions(report: AuditReport) -> Iterator[dict[str, object]]:
     for row in partition_rows(report):
         cells = [
             {
-                "text": "" if row[name] is None else f"{row[name]:,}",
-                "tone": tones.get(name) if row[name] else None,
+                "text": " to ".join(f"{row[n]:,}" for n in fields if row[n] is not None),
+                "tone": tones.get(fields[0]) if row[fields[0]] else None,
             }
-            for _, name in _columns(report)
+            for _, fields in _columns(report)
         ]
         yield {**row, "path": row["path"] or "", "cells": cells}
 
