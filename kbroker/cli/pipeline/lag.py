@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from kbroker.cli.pipeline.parameters import duration, names
 
 if TYPE_CHECKING:
     from kbroker.pipeline.lag.cluster_look import ClusterLook, Wanted
+    from kbroker.pipeline.lag.lag_figures import Standing
 
 _PARTITION_COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "records_per_s", "size_bytes",
@@ -56,7 +58,7 @@ class Report:
     look: ClusterLook
     partitions: Sequence[dict[str, Any]]
     groups: Sequence[dict[str, Any]]
-    standings: Sequence[dict[str, Any]]
+    standings: Sequence[Standing]
 
 
 def _plot_file(text: str) -> Path:
@@ -119,16 +121,13 @@ def lag(
         raise click.UsageError("--looks needs --every")
     draw = _plotter(plot) if plot else None
     wanted = Wanted(topics=topics, groups=groups, window_ms=round(window * 1_000))
-    history: list[ClusterLook] = []
     report = None
     for look in _looks(bootstrap, wanted, every, looks):
-        report = _report(look, history[-1] if history else None)
-        history.append(look)
+        report = _report(look, report.look if report else None)
         if report.partitions or not (look.unknown_topics or look.unknown_groups):
             _print(report, output)
         if draw is not None:
-            draw(history)
-        del history[:-_LOOKS_KEPT]
+            draw(report)
     if report is not None:
         _check(report, max_lag)
 
@@ -184,7 +183,7 @@ def _report(look: ClusterLook, before: ClusterLook | None) -> Report:
         look,
         [asdict(row) for row in partition_figures(look, before)],
         [asdict(row) for row in groups],
-        [asdict(row) for row in standings(groups, look)],
+        standings(groups, look),
     )
 
 
@@ -195,7 +194,7 @@ def _print(report: Report, output: str) -> None:
             "taken_ms": taken_ms,
             "partitions": report.partitions,
             "groups": report.groups,
-            "standings": report.standings,
+            "standings": [asdict(row) for row in report.standings],
         }
         click.echo(json.dumps(document, indent=2 if output == "json" else None))
     elif output == "csv":
@@ -221,7 +220,7 @@ def _print_tables(report: Report) -> None:
         click.echo()
         print_rows(report.groups, _NARROW_GROUP_COLUMNS, "table")
         click.echo()
-        print_rows(report.standings, _STANDING_COLUMNS, "table")
+        print_rows([asdict(row) for row in report.standings], _STANDING_COLUMNS, "table")
     click.echo()
 
 
@@ -234,17 +233,19 @@ def _say_what_is_missing(report: Report) -> None:
         say(f"the lag in seconds of {counted(untold, 'row')} is not known: no answer in time")
 
 
-def _plotter(path: Path) -> Callable[[Sequence[ClusterLook]], None]:
+def _plotter(path: Path) -> Callable[[Report], None]:
     try:
-        from kbroker.pipeline.lag.lag_plot import write_plot
+        from kbroker.pipeline.lag.lag_plot import Ranking, write_plot
     except ImportError as error:
         raise CommandError(
             f"--plot needs {error.name}: install it with `pip install 'kbroker[spark]'`"
         ) from error
+    rankings: deque[Ranking] = deque(maxlen=_LOOKS_KEPT)
 
-    def draw(history: Sequence[ClusterLook]) -> None:
+    def draw(report: Report) -> None:
+        rankings.append(Ranking(report.look.taken_ms, report.standings))
         try:
-            write_plot(path, history)
+            write_plot(path, rankings)
         except OSError as error:
             raise CommandError(f"cannot write {path}: {error.strerror}") from error
 

@@ -6,30 +6,37 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from kbroker.pipeline.lag.cluster_look import ClusterLook
-from kbroker.pipeline.lag.lag_figures import Standing, group_figures, standings
+from kbroker.pipeline.lag.lag_figures import Standing
 
 _BARS = 15
 _LEAST_BARS = 4  # room for so many, or a single one would be a wall
 _LINES = 8
+_THOUSANDS = "{x:,.6g}"
 
 
-def write_plot(path: Path, looks: Sequence[ClusterLook]) -> None:
-    """Write an .svg or .png whole or not at all; `looks` in the order of time, at least one."""
-    rankings = [standings(group_figures(look, None), look) for look in looks]
-    has_course = len(looks) > 1
+class Ranking(NamedTuple):
+    """What one look said."""
+
+    taken_ms: int  # Unix ms
+    standings: Sequence[Standing]
+
+
+def write_plot(path: Path, rankings: Sequence[Ranking]) -> None:
+    """Write an .svg or .png whole or not at all; rankings in the order of time, at least one."""
+    has_course = len(rankings) > 1
     figure = Figure(figsize=(11, 9 if has_course else 4.5), layout="constrained")
     axes = figure.subplot_mosaic("AB;CC" if has_course else "AB")
-    shown = rankings[-1][:_BARS][::-1]
+    shown = rankings[-1].standings[:_BARS][::-1]
     _bars(axes["A"], shown, [row.lag for row in shown], "lag, records")
     _bars(axes["B"], shown, [row.lag_s or 0 for row in shown], "lag, seconds")
     if has_course:
-        _course(axes["C"], looks, rankings)
-    taken = datetime.fromtimestamp(looks[-1].taken_ms / 1_000, UTC)
+        _course(axes["C"], rankings)
+    taken = datetime.fromtimestamp(rankings[-1].taken_ms / 1_000, UTC)
     figure.suptitle(f"Groups behind, {taken:%Y-%m-%d %H:%M:%S} UTC")
     partial = path.with_name(f".{path.name}.partial")
     figure.savefig(partial, format=path.suffix.removeprefix("."))
@@ -42,20 +49,21 @@ def _bars(axes: Axes, shown: Sequence[Standing], lengths: Sequence[float], title
     axes.margins(x=0.15)
     axes.set_ylim(-0.6, max(len(shown), _LEAST_BARS) - 0.4)
     axes.set_xlim(left=0)
+    axes.locator_params(axis="x", nbins=5)
+    axes.xaxis.set_major_formatter(_THOUSANDS)
     axes.set_title(title)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _course(
-    axes: Axes, looks: Sequence[ClusterLook], rankings: Sequence[Sequence[Standing]]
-) -> None:
-    times = [(look.taken_ms - looks[0].taken_ms) / 1_000 for look in looks]
-    for name in [(row.group, row.topic) for row in rankings[-1][:_LINES]]:
-        lags = [{(row.group, row.topic): row.lag for row in rows}.get(name) for rows in rankings]
-        known = [(time, lag) for time, lag in zip(times, lags, strict=True) if lag is not None]
+def _course(axes: Axes, rankings: Sequence[Ranking]) -> None:
+    seconds = [(ranking.taken_ms - rankings[0].taken_ms) / 1_000 for ranking in rankings]
+    lags = [{(r.group, r.topic): r.lag for r in ranking.standings} for ranking in rankings]
+    for name in [(row.group, row.topic) for row in rankings[-1].standings[:_LINES]]:
+        known = [(at, lag[name]) for at, lag in zip(seconds, lags, strict=True) if name in lag]
         axes.plot(*zip(*known, strict=True), marker=".", label=" of ".join(name))
+    axes.yaxis.set_major_formatter(_THOUSANDS)
     axes.set_ylim(bottom=0)
     axes.set_title("lag, records, by seconds since the first look")
     axes.spines[["top", "right"]].set_visible(False)
-    if rankings[-1]:
+    if rankings[-1].standings:
         axes.legend(frameon=False)

@@ -1,0 +1,37 @@
+"""The plot of lags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.pipeline.lag.lag_figures import Standing
+
+lag_plot = pytest.importorskip("kbroker.pipeline.lag.lag_plot", reason="needs matplotlib")
+
+
+def standing(group: str, lag: int) -> Standing:
+    return Standing(
+        group=group, topic="t", partitions=1, members=1, state="Stable", lag=lag, lag_s=1.5,
+        consumed_per_s=None, produced_per_s=None, catch_up_s=None, falls_behind=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("lag.svg", b"<?xml"), ("lag.png", b"\x89PNG")], ids=["svg", "png"]
+)
+def test_looks_are_drawn_and_nothing_else_is_left(tmp_path: Path, name: str, start: bytes) -> None:
+    first = lag_plot.Ranking(1_000, [standing("a", 10)])
+    second = lag_plot.Ranking(2_000, [standing("new", 7_000), standing("a", 5)])
+
+    lag_plot.write_plot(tmp_path / name, [first, second])
+
+    assert (tmp_path / name).read_bytes().startswith(start)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_nobody_behind_is_a_plot_too(tmp_path: Path) -> None:
+    lag_plot.write_plot(tmp_path / "lag.svg", [lag_plot.Ranking(1_000, [])])
+
+    assert (tmp_path / "lag.svg").stat().st_size > 1_000
