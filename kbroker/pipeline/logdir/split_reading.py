@@ -10,10 +10,11 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from errno import ENOENT
+from typing import cast
 
 import pyarrow as pa
 
-from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.file_system import File, FileSystem, StorageError
 from kbroker.log.format import parse_directory_name
 from kbroker.log.inspection.log_directory_view import view_log_directory
 from kbroker.log.inspection.log_paths import PartitionDirectory
@@ -26,6 +27,7 @@ from kbroker.pipeline.logdir.partition_log import Disk, find_log
 from kbroker.pipeline.logdir.planning import PlannedTask, SplitOptions, Stretch, planned_tasks
 from kbroker.pipeline.logdir.read_ranges import available
 from kbroker.pipeline.logdir.record_columns import record_batches
+from kbroker.pipeline.logdir.segment_pieces import segment_path
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 
 _LAST_OFFSET = "lastOffset"
@@ -49,32 +51,75 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the tasks, one after the other. Raises PipelineError."""
     for planned in tasks:
-        for task in _current(disk, planned, reading):
-            yield from _read(disk.file_system, task, reading)
+        waiting = [planned]
+        replanned = 0
+        while waiting:
+            each = waiting.pop(0)
+            held = _held(disk.file_system, each)
+            if held is not None:
+                try:
+                    yield from _read(held, each.task, reading)
+                finally:
+                    held.release()
+                continue
+            replanned += 1
+            if replanned > _ATTEMPTS:
+                raise PipelineError(
+                    f"{each.task.directory} does not come to rest: its segments are replaced all "
+                    "the time; try again"
+                )
+            waiting = [*_planned_anew(disk, each, reading), *waiting]
 
 
-def _current(disk: Disk, planned: PlannedTask, reading: SplitReading) -> Iterator[SegmentTask]:
-    """The task, or what has become of it."""
-    waiting = [planned]
-    replanned = 0
-    while waiting:
-        planned = waiting.pop(0)
+class _HeldFile:
+    """An open file for as many readers as come after each other: closing it is the holder's."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path = file.path
+        self.pread = file.pread
+        self.size = file.size
+
+    def close(self) -> None:
+        """Nothing: the holder does."""
+
+
+class _HeldSegment:
+    """Gives the segment file that was opened first, whatever has its name by now."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> _HeldFile:
+        """The held file."""
+        assert path == self._file.path, path
+        assert read_only, path
+        assert not create, path
+        return _HeldFile(self._file)
+
+    def release(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+def _held(file_system: FileSystem, planned: PlannedTask) -> _HeldSegment | None:
+    """The segment as it was planned; None where it is gone or another one.
+
+    Opened first and looked at then: what has the name at the look was there at the opening, too.
+    """
+    try:
+        file = file_system.open(segment_path(planned.task), read_only=True)
         try:
-            is_current = planned.is_current(disk.file_system)
-        except StorageError as error:
-            if error.errno != ENOENT:
-                raise PipelineError(f"cannot {error}") from error
-            is_current = False
-        if is_current:
-            yield planned.task
-            continue
-        replanned += 1
-        if replanned > _ATTEMPTS:
-            raise PipelineError(
-                f"{planned.task.directory} does not come to rest: its segments are replaced all "
-                "the time; try again"
-            )
-        waiting = [*_planned_anew(disk, planned, reading), *waiting]
+            if planned.is_current(file_system):
+                return _HeldSegment(file)
+        except StorageError:
+            file.close()
+            raise
+        file.close()
+    except StorageError as error:
+        if error.errno != ENOENT:
+            raise PipelineError(f"cannot {error}") from error
+    return None
 
 
 def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> list[PlannedTask]:
@@ -103,27 +148,33 @@ def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> li
         raise PipelineError(f"cannot {error}") from error
 
 
-def _read(
-    file_system: FileSystem, task: SegmentTask, reading: SplitReading
-) -> Iterator[pa.RecordBatch]:
+def _read(held: _HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterator[pa.RecordBatch]:
     rows = _headers if reading.is_batch_detail else record_batches
     left_out = 0
     while True:
         try:
-            yield from rows(file_system, task, reading.read)
-        except StorageError as error:
-            raise PipelineError(f"cannot {error}") from error
-        except DamagedBatchError as error:
-            if not reading.skips_damage:
-                raise PipelineError(_sentence(error, task)) from error
+            # The decoder does no more with a file system than to open the segment for reading.
+            yield from rows(cast(FileSystem, held), task, reading.read)
+        except (StorageError, DamagedBatchError) as error:
             left_out += 1
-            _log.warning("Left out: %s", error)
-            if error.end_position is not None:
-                task = replace(task, start_position=error.end_position)
-                continue
+            task = _behind(error, task, reading)
+            continue
         if left_out:
             _log.warning("Left out %d places of %s", left_out, task.directory)
         return
+
+
+def _behind(
+    error: StorageError | DamagedBatchError, task: SegmentTask, reading: SplitReading
+) -> SegmentTask:
+    """What is left of the task behind damage; PipelineError where that is not to be left out."""
+    if isinstance(error, StorageError):
+        raise PipelineError(f"cannot {error}") from error
+    if not reading.skips_damage:
+        raise PipelineError(_sentence(error, task)) from error
+    _log.warning("Left out: %s", error)
+    end = task.end_position
+    return replace(task, start_position=end if error.end_position is None else error.end_position)
 
 
 def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:

@@ -64,6 +64,31 @@ def test_segments_that_the_cleaner_replaced_are_looked_for_anew(
     assert read(tasks) == list(range(2, 38))
 
 
+@pytest.mark.parametrize("skips_damage", [False, True])
+def test_a_segment_that_is_replaced_while_it_is_looked_at_is_read_right(
+    directory: DataDirectory, skips_damage: bool
+) -> None:
+    tasks = planned(directory.path, 2, 38)
+    first = str(min(directory.path.glob("t-0/*.log")))
+
+    class Cleaning(RealFileSystem):
+        """Takes the first batch out of the first segment when it is opened for the second time."""
+
+        opened = 0
+
+        def open(self, path: str, **how: bool):  # type: ignore[no-untyped-def, override]
+            self.opened += path == first
+            if self.opened == 2:
+                self.opened += 1
+                data = self.read_bytes(path)
+                size = 12 + int.from_bytes(data[8:12], "big")
+                self.write_bytes(path + ".swap", data[size:])
+                self.rename(path + ".swap", path)
+            return super().open(path, **how)
+
+    assert read(tasks, reading(skips_damage=skips_damage), Disk(Cleaning())) == list(range(2, 38))
+
+
 def test_a_segment_that_retention_removed_ends_the_query_or_is_left_out(
     directory: DataDirectory,
 ) -> None:
