@@ -174,7 +174,9 @@ def broker(
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def wait_for_port(port: int, process: subprocess.Popen[bytes], timeout_s: float = 60) -> None:
+def wait_for_port(
+    port: int, process: subprocess.Popen[bytes] | subprocess.Popen[str], timeout_s: float = 60
+) -> None:
     """Return when something accepts connections on the port; raise when the process ended before."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

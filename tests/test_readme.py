@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError, free_port
+from compat_tests.apache_kafka import NotAvailableError, free_port, wait_for_port
 from compat_tests.zookeeper_servers import java_command
 from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
@@ -284,7 +284,8 @@ class Terminals:
         if starts_a_broker(command):
             self._start(command, shown)
         elif command.startswith("java "):
-            self._serve("java", command)
+            process = self._serve("java", command)
+            wait_for_port(self._ports[2181], process)  # a broker that comes earlier says it waits
         else:
             if "kbroker cluster export" in command or "kbroker cluster import" in command:
                 self.stop("kbroker")
