@@ -243,7 +243,7 @@ def test_a_cluster_that_restarts_does_not_end_a_job_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kbroker.pipeline.frame.stream_job._LOOK_UP_S", 0.0)
-    source = Source(tmp_path)
+    source = Source(tmp_path, bounds_itself=False)
 
     def latest() -> Offsets:
         source.looks += 1
