@@ -18,6 +18,7 @@ import click
 
 from kbroker.cli.output import counted, say
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP, merge_archive
+from kbroker.cli.pipeline.parameters import directory
 from kbroker.cli.pipeline.stream_command import run_stream_job
 from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
 from kbroker.pipeline.archive.manifest import UNEXPLAINED
@@ -57,9 +58,7 @@ class ArchiveCommand(click.Command):
 
 
 @click.command(cls=ArchiveCommand)
-@click.option(
-    "--to", "target", required=True, type=click.Path(), metavar="DIR", help="The archive."
-)
+@click.option("--to", "target", required=True, type=directory, metavar="DIR", help="The archive.")
 @click.option(
     "--allow-loss",
     is_flag=True,

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from kbroker.cli.output import counted, output_option, print_rows, say
-from kbroker.cli.pipeline.parameters import duration, names
+from kbroker.cli.pipeline.parameters import directory, duration, names
 from kbroker.cli.pipeline.session_options import pipeline_errors
 from kbroker.pipeline.archive.archive_state import ArchiveState, missing_by_reason, read_archive
 from kbroker.pipeline.archive.manifest import NO_HOUR
@@ -36,7 +36,7 @@ def _size(text: str) -> int:
 
 def _archive_option(command: Any) -> Any:
     return click.option(
-        "--to", "target", required=True, type=click.Path(), metavar="DIR", help="The archive."
+        "--to", "target", required=True, type=directory, metavar="DIR", help="The archive."
     )(command)
 
 

@@ -1,4 +1,4 @@
-"""Types of options that jobs have: durations, lists of names, and pairs `KEY=VALUE`."""
+"""Types of options that jobs have: durations, lists of names, directories, pairs `KEY=VALUE`."""
 
 from __future__ import annotations
 
@@ -23,6 +23,15 @@ def names(text: str | Sequence[str]) -> tuple[str, ...]:
     """The names in `a,b`; a configuration file may have a list."""
     parts = text.split(",") if isinstance(text, str) else [str(part) for part in text]
     return tuple(filter(None, map(str.strip, parts)))
+
+
+def directory(text: str) -> str:
+    """The path of a directory, there or not; no address of a store that is no disk."""
+    if "://" in str(text):
+        raise click.BadParameter(
+            f"'{text}' is an address: give a directory of a disk, own or mounted"
+        )
+    return str(text)
 
 
 def pair(text: str) -> tuple[str, str]:

@@ -68,6 +68,15 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         _FAILED,
     ),
     (
+        re.compile(r"corrupt message when fetching offset (\d+) for topic-partition (\S+)-(\d+)"),
+        lambda found: (
+            f"offset {found[1]} of {found[2]}-{found[3]} is in a damaged batch, which the broker "
+            "does not serve: `kbroker log verify` on its data directory tells more; what cannot be "
+            f"restored is given up with `kbroker topic trim {found[2]} --before OFFSET`"
+        ),
+        _FAILED,
+    ),
+    (
         re.compile(r"UnknownTopicOrPartition"),
         _fixed(
             "a topic of this job is gone: it was deleted, or was made anew a moment ago; see "

@@ -180,7 +180,7 @@ def _behind(
 def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:
     return (
         f"{error}; `kbroker log verify {task.directory}` tells all that is wrong, "
-        "onDamage=skip reads what is sound"
+        "in Spark code the option onDamage=skip reads what is sound"
     )
 
 

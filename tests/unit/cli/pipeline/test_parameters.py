@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from kbroker.cli.pipeline.parameters import duration, names, pair
+from kbroker.cli.pipeline.parameters import directory, duration, names, pair
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,12 @@ def test_other_texts_are_no_durations(text: str) -> None:
 
 def test_names_may_be_a_text_or_a_list() -> None:
     assert names(" a, b,,c ") == names(["a", "b", "c"]) == ("a", "b", "c")
+
+
+def test_an_address_of_a_store_is_no_directory() -> None:
+    assert directory("./a:b/c") == "./a:b/c"
+    with pytest.raises(click.BadParameter, match="is an address: give a directory of a disk"):
+        directory("s3://bucket/archive")
 
 
 def test_the_value_of_a_pair_may_have_the_sign_too() -> None:

@@ -42,6 +42,13 @@ IN_A_TASK = (
             "a topic of this job is gone",
         ),
         (
+            IN_A_TASK.format(
+                "org.apache.kafka.common.KafkaException: Encountered corrupt message when fetching "
+                "offset 100 for topic-partition big-orders-0"
+            ),
+            "offset 100 of big-orders-0 is in a damaged batch",
+        ),
+        (
             IN_A_TASK.format("java.io.IOException: No space left on device"),
             "the disk is full",
         ),
