@@ -28,7 +28,7 @@ def create_topics(bootstrap: str) -> None:
         NewTopic(topic, PARTITIONS_PER_TOPIC, replication_factor=1, config=_TOPIC_CONFIG)
         for topic in TOPICS
     ]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for future in admin.create_topics(topics).values():
         future.result(30)
 
