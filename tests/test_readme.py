@@ -22,6 +22,8 @@ from compat_tests.apache_kafka import NotAvailableError, free_port, wait_for_por
 from compat_tests.zookeeper_servers import java_command
 from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
+from kbroker.cli.pipeline.archive import ArchiveCommand
+from kbroker.cli.pipeline.archive_upkeep import UPKEEP
 from kbroker.config.kafka_config import config_key
 from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.config.topic_config import topic_config_key
@@ -37,13 +39,15 @@ TEMPORARY_DIRECTORY = "/tmp/kbroker-wk3c8xyz"  # where the broker of the first m
 DIRECTORY_OF_APACHE = "/var/lib/kafka"
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 CLUSTERS = TEXT.partition("\n## Clusters\n")[2].partition("\n## ")[0]
-ALONE = TEXT.replace(CLUSTERS, "")
+PIPELINE = TEXT.partition("\n## Data pipeline\n")[2].partition("\n## ")[0]
+ALONE = TEXT.replace(CLUSTERS, "").replace(PIPELINE, "")
 NOT_YET = TEXT.partition("\n## What is not there yet\n")[2].partition("\n## ")[0]
 CODE_WORDS = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
 HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* --", w)]
 # What looks like a setting and is none of the broker's: files, and a client's own setting.
 NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
+    "isolation.level",
 }  # fmt: skip
 OF_OTHERS = {"--bootstrap-server", "--kind"}
 
@@ -182,20 +186,6 @@ def test_a_client_snippet_prints_what_its_comment_says(
     assert output.splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", code, re.MULTILINE)
 
 
-@pytest.mark.spark
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_the_spark_snippet_shows_what_it_wrote(address: str, tmp_path: Path) -> None:
-    if shutil.which("java") is None:
-        pytest.skip("no java on PATH (Spark needs Java 17 or 21)")
-    code = snippet("SparkSession").replace(DEFAULT_ADDRESS, address)
-
-    output = run([sys.executable, "-c", code], tmp_path, 280, PYSPARK_PYTHON=sys.executable)
-
-    rows = sorted(re.findall(r"^\| *(k\d)\| *(v\d)\| *\d+\|$", output, re.MULTILINE))
-    assert rows == [("k1", "v1"), ("k2", "v2")]
-
-
 def test_the_pytest_fixture_works(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(snippet("pytest.fixture"))
 
@@ -269,7 +259,7 @@ def test_a_start_over_data_of_apache_kafka_asks_as_shown_and_adopts_when_told(
 
 
 class Terminals:
-    """What the part about clusters shows, carried out in its order: what serves runs on until
+    """What the parts about clusters and the pipeline show, carried out in its order: what serves runs on until
     something else wants its place, or the text says that it has stopped.
     """
 
@@ -277,6 +267,11 @@ class Terminals:
         self.directory = directory
         self._ports = {port: free_port() for port in (2181, 9092, 9093, 9094)}
         self._running: list[tuple[str, subprocess.Popen[str]]] = []
+
+    @property
+    def address(self) -> str:
+        """Of the broker that is shown with the default address."""
+        return f"127.0.0.1:{self._ports[9092]}"
 
     def play(self, shown: Shown) -> None:
         """Carry one command out, and compare what it prints."""
@@ -309,7 +304,7 @@ class Terminals:
     def _start(self, command: str, shown: Shown) -> None:
         if "--listen" not in command:
             self.stop("kbroker")
-            command += f" --listen 127.0.0.1:{self._ports[9092]}"
+            command += f" --listen {self.address}"
         process = self._serve("kbroker", command)
         assert process.stdout is not None
         said = "".join(process.stdout.readline() for _ in shown.output.splitlines())
@@ -331,11 +326,11 @@ class Terminals:
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.directory,
-            env=environment(KBROKER_BOOTSTRAP=f"127.0.0.1:{self._ports[9092]}"),
+            env=environment(KBROKER_BOOTSTRAP=self.address),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
         return done.stdout
@@ -350,7 +345,18 @@ def unvarying(text: str) -> str:
     text = re.sub(r"no leader: .*", "no leader: PARTITIONS", text)
     text = re.sub(r"\d+ changed", "N changed", text)
     text = re.sub(r"127\.0\.0\.1:\d+|ADDRESS", "ADDRESS", text)
-    return re.sub(r" {2,}", "  ", text)
+    text = re.sub(r" {2,}", "  ", text)
+    return re.sub(r" +$", "", without_measures(text), flags=re.MULTILINE)
+
+
+def without_measures(text: str) -> str:
+    """Without what a job of the pipeline measures: sizes, rates, times, and its progress."""
+    text = re.sub(r"^archive: .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\bin \d+ batch.*", "in N batches, N rows/s", text)
+    text = re.sub(r"\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b", "ID", text)
+    text = re.sub(r"\b\d{4}-\d\d-\d\dT\d\d\b", "HOUR", text)
+    text = re.sub(r"\b(\d+\.\d+|\d{4,})\b", "N", text)
+    return re.sub(r"\b\d+(?= files?\b|  N  HOUR)", "N", text)  # more when an hour ends meanwhile
 
 
 @pytest.fixture
@@ -380,6 +386,34 @@ def test_clusters_over_a_zookeeper_print_what_is_shown(terminals: Terminals) -> 
     assert sum("--zookeeper" in shown.command for shown in commands) == 7
     for shown in commands:
         terminals.play(shown)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("no java on PATH (Spark needs Java 17 or 21)")
+    (toml,) = blocks("toml", PIPELINE)
+    (terminals.directory / "pipeline.toml").write_text(
+        toml.replace(DEFAULT_ADDRESS, terminals.address)
+    )
+    code = snippet("spark.jars.packages") + snippet("kbroker-log")  # one session for both
+    printed = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+
+    for shown in shown_commands(PIPELINE):
+        terminals.play(shown)
+    for job in ("archive --dry-run", "audit --dry-run", "lag"):
+        command = ["kbroker", "pipeline", *job.split(), "--config", "pipeline.toml"]
+        assert "sales" in run(command, terminals.directory)
+    output = run(
+        [sys.executable, "-c", code.replace(DEFAULT_ADDRESS, terminals.address)],
+        terminals.directory, 280, PYSPARK_PYTHON=sys.executable,
+    )  # fmt: skip
+
+    rows = sorted(re.findall(r"^\| *(k\d)\| *(v\d)\| *\d+\|$", output, re.MULTILINE))
+    assert rows == [("k1", "v1"), ("k2", "v2")]
+    assert re.findall(r"^\d+$", output, re.MULTILINE) == printed
 
 
 def sentences() -> str:
@@ -451,6 +485,8 @@ def test_apis_named_as_missing_are_missing() -> None:
 def found_command(words: list[str]) -> click.Command | None:
     command: click.Command | None = cli
     for word in words:
+        if isinstance(command, ArchiveCommand):
+            return UPKEEP.get(word)
         if not isinstance(command, click.Group):
             return command
         command = command.get_command(click.Context(command), word)
@@ -482,6 +518,8 @@ def commands_below(command: click.Command) -> Iterator[click.Command]:
             below = command.get_command(context, name)
             assert below is not None
             yield from commands_below(below)
+    if isinstance(command, ArchiveCommand):
+        yield from UPKEEP.values()
 
 
 def test_every_named_option_exists_unless_it_is_named_as_missing() -> None:
