@@ -49,6 +49,7 @@ NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
     "isolation.level",
 }  # fmt: skip
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for what runs a few seconds
 OF_OTHERS = {"--bootstrap-server", "--kind"}
 
 
@@ -326,7 +327,7 @@ class Terminals:
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.directory,
-            env=environment(KBROKER_BOOTSTRAP=self.address),
+            env=environment(KBROKER_BOOTSTRAP=self.address, JAVA_TOOL_OPTIONS=QUICK_JAVA),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -408,7 +409,7 @@ def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
         assert "sales" in run(command, terminals.directory)
     output = run(
         [sys.executable, "-c", code.replace(DEFAULT_ADDRESS, terminals.address)],
-        terminals.directory, 280, PYSPARK_PYTHON=sys.executable,
+        terminals.directory, 280, PYSPARK_PYTHON=sys.executable, JAVA_TOOL_OPTIONS=QUICK_JAVA,
     )  # fmt: skip
 
     rows = sorted(re.findall(r"^\| *(k\d)\| *(v\d)\| *\d+\|$", output, re.MULTILINE))

@@ -91,7 +91,8 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         ),
         _fixed(
             "records were removed while the job was about to read them (retention, DeleteRecords, "
-            "or the topic was deleted): run the same command again, which says which ones"
+            "or the topic was deleted): run the same command again, which says which ones; an "
+            "archive goes on without them with --allow-loss"
         ),
         _FAILED,
     ),
