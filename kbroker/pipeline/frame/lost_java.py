@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -55,6 +56,15 @@ def quiet_python_side(spark: Any) -> None:
     # With a handler of its own the root logger is not given one that prints.
     logging.getLogger().addHandler(logging.NullHandler())
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing
+
+
+def stop_quietly(spark: Any) -> None:
+    """Stop a session. Where a second Ctrl-C cuts that, pyspark warns of a Java process that may be
+    there for ever; it ends with this one.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spark.stop()
 
 
 def _say_nothing(*_: object) -> None:

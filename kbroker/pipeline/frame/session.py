@@ -29,6 +29,7 @@ from kbroker.pipeline.frame.lost_java import (
     java_process,
     java_sentence,
     quiet_python_side,
+    stop_quietly,
 )
 from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders, temporary_folder
 
@@ -88,7 +89,7 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
             yield spark
         finally:
             if not has_ended(java_process()):
-                spark.stop()
+                stop_quietly(spark)
             remove_temporary_folders()
 
 

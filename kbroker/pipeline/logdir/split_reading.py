@@ -160,7 +160,7 @@ def _read(held: _HeldSegment, task: SegmentTask, reading: SplitReading) -> Itera
             task = _behind(error, task, reading)
             continue
         if left_out:
-            _log.warning("Left out %d places of %s", left_out, task.directory)
+            _log.warning("Places left out of %s: %d", task.directory, left_out)
         return
 
 

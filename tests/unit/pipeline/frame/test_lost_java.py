@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -47,3 +48,21 @@ def test_errors_are_their_own_while_the_java_process_runs(
 
 def test_no_process_of_ours_has_not_ended() -> None:
     assert not lost_java.has_ended(None)
+
+
+class _CutSession:
+    """Stops as pyspark does when Java's answer does not come."""
+
+    def stop(self) -> None:
+        self.is_stopped = True
+        warnings.warn("Unable to cleanly shutdown Spark JVM process.", RuntimeWarning, stacklevel=2)
+
+
+def test_a_session_that_is_cut_while_it_stops_is_no_reason_to_warn() -> None:
+    session = _CutSession()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lost_java.stop_quietly(session)
+
+    assert session.is_stopped
