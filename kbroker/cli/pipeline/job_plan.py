@@ -40,7 +40,7 @@ def print_plan(job: StreamJob, options: StreamOptions) -> None:
 
 def _partition_rows(job: StreamJob, record: JobRecord | None) -> list[dict[str, Any]]:
     earliest, latest = job.source.earliest(), job.source.latest()
-    begun = record is not None and job.checkpoint.last_batch() is not None
+    begun = record is not None and job.checkpoint.has_start()
     start = job.checkpoint.position(record) if begun and record is not None else earliest
     return [
         {

@@ -15,7 +15,7 @@ from kbroker.pipeline.archive.archive_state import missing_by_reason
 from kbroker.pipeline.archive.archive_writer import ArchiveWriter, Step
 from kbroker.pipeline.archive.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.covered_ranges import bounded_holes
-from kbroker.pipeline.archive.hole_reasons import HoleWitness, holes_with_reasons
+from kbroker.pipeline.archive.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
 from kbroker.pipeline.archive.json_columns import JsonSchemas, parse_schemas
 from kbroker.pipeline.archive.manifest import RETENTION, UNEXPLAINED, HoleEntry, RangeEntry
 from kbroker.pipeline.archive.spark_tasks import run_on_directories, run_on_frame
@@ -68,12 +68,14 @@ class ArchiveJob:
         writer = self._writer or self._open_writer(batch.job_id)
         self._writer = writer
         ranges = tuple(_range_entry(*each) for each in sorted(batch.ranges.items()))
+        topics = sorted({entry.topic for entry in ranges})
+        topic_ids = {name: batch.topic_ids[name] for name in topics if name in batch.topic_ids}
+        writer.state.refuse_other_topics(topic_ids)
         if writer.is_done(batch.number, ranges):
             return BatchResult(rows=0, notes=(f"batch {batch.number} was archived before",))
         self._check_continues(writer, batch)
         if self._schemas is None:
             self._schemas = parse_schemas(self._options.schema_texts)
-        topics = sorted({entry.topic for entry in ranges})
         schemas = self._schemas.checked(topics, writer.state.json_schemas)
         staging = writer.staging_directory(batch.number)
         facts = assemble(self._run_tasks(batch, staging, schemas), batch.ranges)
@@ -86,6 +88,7 @@ class ArchiveJob:
                 holes=holes,
                 files=tuple(facts.files),
                 json_schemas=schemas,
+                topic_ids=topic_ids,
             )
         )
         self.missing += missing_by_reason(holes)
@@ -111,11 +114,12 @@ class ArchiveJob:
 
     def _check_continues(self, writer: ArchiveWriter, batch: Batch) -> None:
         """Each range begins where the archive ends: what lies between would be lost unnoticed."""
-        if batch.number and batch.job_id not in writer.state.jobs:
+        following = writer.state.jobs.get(batch.job_id, -1) + 1
+        if batch.number > following:
             raise PipelineError(
                 f"the checkpoint is at batch {batch.number}, and the archive {writer.path} has "
-                "nothing of this job: give the archive that belongs to the checkpoint, or a new "
-                "checkpoint"
+                f"{following} batches of this job: give the archive that belongs to the "
+                "checkpoint, or begin with a new --checkpoint, which goes on where the archive ends"
             )
         for partition, within in sorted(batch.ranges.items()):
             end_offset = writer.state.end_offset(partition)
@@ -138,6 +142,13 @@ class ArchiveJob:
         return tuple(found)
 
     def _refuse_loss(self, partition: TopicPartition, holes: Iterable[HoleEntry]) -> None:
+        left = [hole for hole in holes if hole.reason == NOT_READ]
+        if left:
+            raise PipelineError(
+                f"{partition} holds records between offsets {left[0].first_offset} and "
+                f"{left[-1].last_offset} that the source did not give: nothing of the batch was "
+                "published; run again, and if it stays so, see what `kbroker log verify` says"
+            )
         lost = [hole for hole in holes if hole.reason == RETENTION]
         if lost and not self._options.allows_loss:
             raise PipelineError(

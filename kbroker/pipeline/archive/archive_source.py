@@ -54,6 +54,7 @@ class ContinuedSource:
         """Raises PipelineError where the source no longer has what the archive needs next."""
         if self._state is None:
             return
+        self._state.refuse_other_topics(self.inner.topic_ids())
         latest = self.inner.latest()
         for partition, offset in self.inner.earliest().items():
             end_offset = self._state.end_offset(partition)

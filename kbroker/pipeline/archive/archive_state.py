@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,6 +64,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     jobs: dict[str, int]
     waiting: dict[str, int]
     json_schemas: dict[str, str]
+    topic_ids: dict[str, str] = {}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,6 +80,7 @@ class ArchiveState:
     jobs: dict[str, int] = field(default_factory=dict)  # job id -> its last batch
     waiting: dict[str, int] = field(default_factory=dict)  # removed file -> when, until deleted
     json_schemas: dict[str, str] = field(default_factory=dict)  # topic -> Spark's JSON
+    topic_ids: dict[str, str] = field(default_factory=dict)  # topic -> id, where it has one
 
     def topics(self) -> list[str]:
         """Every topic of which something was archived, in order."""
@@ -119,6 +121,7 @@ class ArchiveState:
         for entry in manifest.added:
             self.files[entry.path] = entry
         self.json_schemas.update(manifest.json_schemas)
+        self.topic_ids.update(manifest.topic_ids)
 
     def snapshot(self) -> Snapshot:
         """The state as a value, for a file."""
@@ -135,7 +138,21 @@ class ArchiveState:
             jobs=self.jobs,
             waiting=self.waiting,
             json_schemas=self.json_schemas,
+            topic_ids=self.topic_ids,
         )
+
+    def refuse_other_topics(self, topic_ids: Mapping[str, str]) -> None:
+        """PipelineError where one of these topics only has the name of one that was archived: its
+        offsets are those of other records.
+        """
+        for topic, topic_id in sorted(topic_ids.items()):
+            known = self.topic_ids.get(topic, topic_id)
+            if known != topic_id:
+                raise PipelineError(
+                    f"topic {topic} has the id {topic_id}, and the archive {self.path} holds the "
+                    f"one with the id {known}: it was deleted and made anew, or it is another "
+                    "cluster's; give it another archive"
+                )
 
     def _cover(self, ranges: Iterable[RangeEntry]) -> None:
         for entry in ranges:
@@ -269,6 +286,7 @@ def _restored(path: str, snapshot: Snapshot) -> ArchiveState:
         jobs=snapshot.jobs,
         waiting=snapshot.waiting,
         json_schemas=snapshot.json_schemas,
+        topic_ids=snapshot.topic_ids,
     )
     state._cover(snapshot.ranges)
     state._leave_out(snapshot.holes)

@@ -82,6 +82,7 @@ class Step:
     removed: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
     json_schemas: Mapping[str, str] | None = None
+    topic_ids: Mapping[str, str] | None = None
 
 
 def system_ms() -> int:
@@ -217,9 +218,11 @@ class ArchiveWriter:
             removed=step.removed,
             deleted=step.deleted,
             json_schemas=dict(step.json_schemas or {}),
+            topic_ids=dict(step.topic_ids or {}),
         )
 
     def _refuse(self, manifest: Manifest) -> None:
+        self.state.refuse_other_topics(manifest.topic_ids)
         for entry in manifest.ranges:
             self._refuse_overlap(entry)
         for path in manifest.removed:

@@ -4,7 +4,8 @@ Certain reasons only, from the batches that stand in the log around a hole: a ma
 batch of an aborted transaction, a batch that has fewer records than offsets (only compaction takes
 records out of a batch). Between batches offsets go by compaction alone, so there the topic has to
 be a compacted one, and before the log by retention. What none of this explains is unexplained,
-which is how loss would look.
+which is how loss would look. Where a batch has more records than were given of it, nothing is lost
+yet: they stand there and were not read, which is no reason to leave them out.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from kbroker.pipeline.archive.manifest import (
     UNEXPLAINED,
     HoleEntry,
 )
+
+NOT_READ = "there and not read"  # never in a manifest: such a batch is refused
 
 
 class CoverKind(Enum):
@@ -102,7 +105,9 @@ def _reason(cover: Cover, parts: Iterable[tuple[int, int]]) -> str:
         return ABORTED
     missing = sum(end - start for start, end in parts)
     removed = cover.last_offset - cover.base_offset + 1 - cover.record_count
-    return COMPACTION if cover.record_count >= 0 and missing <= removed else UNEXPLAINED
+    if cover.record_count < 0:
+        return UNEXPLAINED
+    return COMPACTION if missing <= removed else NOT_READ
 
 
 def _parts_of(holes: Sequence[Stretch], cover: Cover) -> list[tuple[int, int]]:

@@ -116,6 +116,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()  # paths that readers leave from here on
     deleted: tuple[str, ...] = ()  # removed earlier, now gone from the disk too
     json_schemas: dict[str, str] = {}  # topic -> schema of its column `json`, Spark's JSON
+    topic_ids: dict[str, str] = {}  # topic -> id, of topics in `ranges` that have one
 
 
 class _Version(msgspec.Struct):

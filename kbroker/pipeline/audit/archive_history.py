@@ -7,7 +7,7 @@ what the others say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import msgspec
 
@@ -60,9 +60,9 @@ def foreign_files(state: ArchiveState, findings: Findings) -> None:
                 findings.add(Finding(Severity.INFO, "archive-foreign", path, what, advice))
 
 
-def still_named(state: ArchiveState, path: str) -> bool:
-    """Whether a file is part of the archive now: a run may have merged or removed it meanwhile."""
-    return path in read_history(state.path, Findings()).files
+def named_now(state: ArchiveState) -> Collection[str]:
+    """The files of the archive now: a run may have merged or removed some meanwhile."""
+    return read_history(state.path, Findings()).files.keys()
 
 
 class _History:
@@ -158,6 +158,7 @@ def _facts(snapshot: Snapshot) -> tuple[object, ...]:
         snapshot.jobs,
         set(snapshot.waiting),
         snapshot.json_schemas,
+        snapshot.topic_ids,
     )
 
 

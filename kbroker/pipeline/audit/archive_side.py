@@ -12,7 +12,7 @@ from kbroker.pipeline.archive.archive_state import ArchiveState
 from kbroker.pipeline.archive.file_check import MISSING
 from kbroker.pipeline.audit.archive_coverage import check_partition
 from kbroker.pipeline.audit.archive_files import FileResult, FileTask, check_file
-from kbroker.pipeline.audit.archive_history import foreign_files, read_history, still_named
+from kbroker.pipeline.audit.archive_history import foreign_files, named_now, read_history
 from kbroker.pipeline.audit.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, placed
 from kbroker.pipeline.audit.audit_report import ArchiveSide, AuditRequest
@@ -45,7 +45,7 @@ def check_archive(path: str, request: AuditRequest, spread: Spread) -> CheckedAr
     ]  # fmt: skip
     entries.sort(key=lambda entry: (-entry.size_bytes, entry.path))
     tasks = [FileTask(archive=path, entry=e, window_ms=request.window_ms) for e in entries]
-    results = [result for result in spread(check_file, tasks) if not _went(state, result)]
+    results = _without_gone(state, spread(check_file, tasks))
     by_partition: defaultdict[TopicPartition, list[FileResult]] = defaultdict(list)
     for result in sorted(results, key=lambda each: each.entry.path):
         findings += placed(Side.ARCHIVE, result.entry.topic_partition, result.findings)
@@ -79,7 +79,12 @@ def check_archive(path: str, request: AuditRequest, spread: Spread) -> CheckedAr
     )
 
 
-def _went(state: ArchiveState, result: FileResult) -> bool:
-    """Whether a file is missing because a run has just taken it out of the archive."""
-    is_missing = any(finding.code == MISSING for finding in result.findings)
-    return is_missing and not still_named(state, result.entry.path)
+def _without_gone(state: ArchiveState, results: Sequence[FileResult]) -> list[FileResult]:
+    """Without files that are missing because a run has just taken them out of the archive."""
+    missing = {
+        result.entry.path
+        for result in results
+        if any(finding.code == MISSING for finding in result.findings)
+    }
+    gone = missing.difference(named_now(state)) if missing else set()
+    return [result for result in results if result.entry.path not in gone]

@@ -19,6 +19,7 @@ class Batch:
     job_id: str
     frame: Any  # DataFrame of envelope.RECORD_COLUMNS; it belongs to `frame.sparkSession`
     ranges: Ranges  # from the checkpoint's offsets, never from counted rows
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # of topics that have one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ JOB_FILE = "kbroker-job.json"
 LAYOUT_VERSION = 1
 _LOCK_FILE = ".kbroker-lock"
 _OFFSETS_LOG, _COMMITS_LOG = "offsets", "commits"
+_SOURCE_START = "sources/0"  # notes of the only source
 _LOG_VERSION = "v1"  # first line of every file of Spark's logs
 
 
@@ -95,19 +96,28 @@ class Checkpoint:
     def claim(self, identity: JobIdentity, source: Look) -> JobRecord:
         """The job's record, written now if it is new or a topic is.
 
-        The source is asked for the start as long as no batch has begun: until then nothing depends
+        The source is asked for the start as long as Spark has none: until then nothing depends
         on it, and partitions may come and go. A topic that is not the one that was seen before is
         refused.
         """
         record = self.read(identity)
         topic_ids = dict(source.topic_ids())
-        if record is None or self.last_batch() is None:
+        if record is None or not self.has_start():
             job_id = record.job_id if record is not None else str(uuid4())
             start = source.earliest()
             new = JobRecord(identity=identity, job_id=job_id, start=start, topic_ids=topic_ids)
         else:
-            self._check_topics(record, topic_ids)
-            new = replace(record, topic_ids={**topic_ids, **record.topic_ids})
+            return self.remember_topics(record, topic_ids)
+        if new != record:
+            self._store(new)
+        return new
+
+    def remember_topics(self, record: JobRecord, topic_ids: Mapping[str, str]) -> JobRecord:
+        """The record with topics that were not seen before, written down. A topic that is not the
+        one that was seen is refused.
+        """
+        self._check_topics(record, topic_ids)
+        new = replace(record, topic_ids={**topic_ids, **record.topic_ids})
         if new != record:
             self._store(new)
         return new
@@ -131,6 +141,12 @@ class Checkpoint:
             return (self.directory / _LOCK_FILE).open("w")
         except OSError as error:
             raise self._not_usable(error) from error
+
+    def has_start(self) -> bool:
+        """Whether Spark has written down where its first batch begins: a batch was begun, or the
+        source has kept its own note, as Spark's Kafka source does before the first batch.
+        """
+        return self.last_batch() is not None or bool(self._numbers(_SOURCE_START))
 
     def last_batch(self) -> int | None:
         """Number of the newest batch that was begun."""

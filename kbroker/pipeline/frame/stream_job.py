@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.frame.batch import (
     Batch,
     BatchReport,
@@ -202,10 +202,17 @@ class _Run:
 
     def _run_batch(self, frame: Any, number: int) -> None:
         ranges = self._job.checkpoint.ranges(number, self._record)
+        self._look_at_topics()
         self._events.began(number, ranges)
         begun_s = time.monotonic()
         result = self._job.work(
-            Batch(number=number, job_id=self._record.job_id, frame=frame, ranges=ranges)
+            Batch(
+                number=number,
+                job_id=self._record.job_id,
+                frame=frame,
+                ranges=ranges,
+                topic_ids=self._record.topic_ids,
+            )
         )
         with self._changed:
             self._position |= {partition: each.end for partition, each in ranges.items()}
@@ -223,6 +230,18 @@ class _Run:
                 notes=result.notes,
             )
         self._events.finished(report)
+
+    def _look_at_topics(self) -> None:
+        """Spark tells a topic from another by its name alone: one that was made anew while the job
+        runs, and has grown beyond the job's position, would be read on from there.
+        """
+        try:
+            topic_ids = self._job.source.topic_ids()
+        except PipelineError as error:
+            if error.code is not ExitCode.CANNOT_CONNECT:
+                raise
+            return  # a broker restarts: Spark decides how long to wait
+        self._record = self._job.checkpoint.remember_topics(self._record, topic_ids)
 
     @property
     def is_idle(self) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from errno import ENOENT
 from typing import Any
 
 from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
+from kbroker.log.file_system import StorageError
 from kbroker.pipeline import register
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
@@ -90,16 +92,32 @@ class LogDirectorySource:
         return self._wanted.fails_on_data_loss
 
     def topic_ids(self) -> Mapping[str, str]:
-        """Of `partition.metadata`; logs from before Kafka 2.8 have none."""
-        found: dict[str, str] = {}
-        for (topic, _), log in self._logs().items():
+        """Of `partition.metadata`; logs from before Kafka 2.8 have none. May be asked by any
+        thread.
+        """
+        disk = real_disk()
+        catalog = LogCatalog(disk, self._wanted.paths, self._wanted.selection.wants)
+        found: dict[str, tuple[str, str]] = {}  # id and directory by topic
+        for (topic, _), log in catalog.by_partition(is_committed=False).items():
+            directory = log.log.directory
             try:
-                topic_id = read_partition_metadata(real_disk().file_system, log.log.directory)
+                topic_id = read_partition_metadata(disk.file_system, directory)
             except CheckpointError as error:
                 raise PipelineError(f"{error}") from error
-            if topic_id is not None:
-                found[topic] = str(topic_id)
-        return found
+            except StorageError as error:
+                if error.errno != ENOENT:
+                    raise PipelineError(f"cannot {error}") from error
+                continue  # it is being deleted
+            if topic_id is None:
+                continue
+            known, elsewhere = found.setdefault(topic, (str(topic_id), directory))
+            if known != str(topic_id):
+                raise PipelineError(
+                    f"{directory} is of another topic {topic} than {elsewhere}: it has the id "
+                    f"{topic_id}, not {known}; leave out the directory that was left behind when "
+                    "the topic was deleted"
+                )
+        return {topic: topic_id for topic, (topic_id, _) in found.items()}
 
     def earliest(self) -> Offsets:
         """The first offset of every partition that is there."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
 from kbroker.pipeline.archive.archive_state import read_archive
+from kbroker.pipeline.archive.archive_writer import Step
 from kbroker.pipeline.archive.covered_ranges import Stretch
 from kbroker.pipeline.archive.hole_reasons import Surroundings
 from kbroker.pipeline.errors import PipelineError
@@ -67,8 +69,36 @@ def test_a_checkpoint_that_belongs_to_another_archive_is_refused(
 ) -> None:
     job = job_on(disk)
 
-    with pytest.raises(PipelineError, match="is at batch 7, and the archive /archive has nothing"):
+    with pytest.raises(PipelineError, match="is at batch 7, and the archive /archive has 0 batch"):
         job.work(batch(7, 25, 40, "stranger"))
+    job.close()
+
+
+def test_an_archive_that_is_a_copy_from_before_the_checkpoint_is_refused(
+    disk: RecordingArchiveDisk,
+) -> None:
+    job = job_on(disk)
+    new = Batch(
+        number=4, job_id=JOB, frame=None, ranges={TopicPartition("t", 2): OffsetRange(9, 12)}
+    )
+
+    with pytest.raises(PipelineError, match="is at batch 4, and the archive /archive has 2 batch"):
+        job.work(new)  # offsets 0 to 8 of the partition were in batch 3
+    job.close()
+
+
+def test_a_topic_that_was_made_anew_is_not_archived_behind_the_old_one(
+    disk: RecordingArchiveDisk,
+) -> None:
+    with writer(disk) as hand:
+        hand.publish(Step(kind="batch", batch=2, topic_ids={"t": "id-1", "u": "id-8"}))
+    job = job_on(disk)
+    follows = replace(batch(3, 25, 40), topic_ids={"t": "id-2", "u": "id-9"})
+
+    with pytest.raises(
+        PipelineError, match=r"topic t has the id id-2, .* the one with the id id-1"
+    ):
+        job.work(follows)
     job.close()
 
 

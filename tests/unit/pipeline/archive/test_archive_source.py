@@ -24,14 +24,15 @@ class Log:
     bounds_itself = True
     fails_on_data_loss = True
 
-    def __init__(self, start: int = 0, end: int = 50) -> None:
+    def __init__(self, start: int = 0, end: int = 50, topic_id: str | None = None) -> None:
         self.start, self.end = start, end
+        self.ids = {"t": topic_id} if topic_id else {}
 
     def describe(self) -> str:
         return "a log"
 
     def topic_ids(self) -> Mapping[str, str]:
-        return {}
+        return self.ids
 
     def earliest(self) -> Offsets:
         return {T0: self.start, T1: self.start}
@@ -76,3 +77,13 @@ def test_what_retention_took_since_is_refused_unless_that_is_allowed() -> None:
 def test_a_log_that_ends_before_the_archive_is_another_one() -> None:
     with pytest.raises(PipelineError, match="t-0 ends at offset 10, and the archive /archive goes"):
         ContinuedSource(Log(0, 10), archive(20), allows_loss=True).check()
+
+
+def test_a_topic_made_anew_is_refused_though_it_has_grown_beyond_the_archive() -> None:
+    known = archive(20)
+    known.topic_ids["t"] = "id-1"
+
+    with pytest.raises(PipelineError, match=r"it was deleted and made anew.* another archive"):
+        ContinuedSource(Log(0, 50, "id-2"), known, allows_loss=True).check()
+    ContinuedSource(Log(0, 50, "id-1"), known, allows_loss=False).check()
+    ContinuedSource(Log(0, 50), known, allows_loss=False).check()

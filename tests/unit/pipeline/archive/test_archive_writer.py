@@ -413,3 +413,15 @@ def test_a_directory_without_an_archive_is_not_read_as_one() -> None:
         read_archive(PATH, disk)
 
     assert caught.value.code is ExitCode.USAGE
+
+
+def test_a_snapshot_keeps_the_ids_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbroker.pipeline.archive.archive_writer.SNAPSHOT_EVERY", 1)
+    disk = new_disk()
+    with writer(disk) as hand:
+        hand.publish(Step(kind="batch", batch=0, topic_ids={"t": "id-1"}))
+        with pytest.raises(PipelineError, match="give it another archive"):
+            hand.publish(Step(kind="batch", batch=1, topic_ids={"t": "id-2"}))
+
+    assert disk.exists(snapshot(0))
+    assert read_archive(PATH, disk).topic_ids == {"t": "id-1"}

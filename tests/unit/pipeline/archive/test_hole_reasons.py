@@ -43,16 +43,16 @@ def test_a_batch_with_fewer_records_than_offsets_was_compacted() -> None:
     assert reasons([(2, 4)], Cover(0, 9, 8, CoverKind.RECORDS)) == [(2, 3, "compaction")]
 
 
-def test_a_batch_that_has_all_its_records_explains_nothing() -> None:
-    assert reasons([(2, 4)], Cover(0, 9, 10, CoverKind.RECORDS)) == [(2, 3, "unexplained")]
+def test_records_that_a_batch_still_has_were_not_read() -> None:
+    assert reasons([(2, 4)], Cover(0, 9, 10, CoverKind.RECORDS)) == [(2, 3, "there and not read")]
 
 
-def test_more_missing_than_compaction_took_is_unexplained() -> None:
+def test_more_missing_than_compaction_took_was_not_read() -> None:
     holes = [(2, 4), (6, 7)]
 
     assert reasons(holes, Cover(0, 9, 8, CoverKind.RECORDS)) == [
-        (2, 3, "unexplained"),
-        (6, 6, "unexplained"),
+        (2, 3, "there and not read"),
+        (6, 6, "there and not read"),
     ]
 
 

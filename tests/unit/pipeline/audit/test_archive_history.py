@@ -15,7 +15,7 @@ from kbroker.pipeline.archive.archive_state import (
     snapshot_path,
 )
 from kbroker.pipeline.archive.manifest import decode_manifest, encode_manifest, seal
-from kbroker.pipeline.audit.archive_history import foreign_files, read_history, still_named
+from kbroker.pipeline.audit.archive_history import foreign_files, named_now, read_history
 from kbroker.pipeline.errors import PipelineError
 from tests.fakes.archived_directory import archive_directory
 from tests.golden import golden_logs
@@ -116,10 +116,10 @@ def test_what_a_run_removed_meanwhile_is_asked_again(archive: Path) -> None:
         last, number=state.number + 1, kind="clean", ranges=(), holes=(), added=(), removed=(name,)
     )
 
-    before = still_named(state, name)
+    before = name in named_now(state)
     Path(manifest_path(str(archive), state.number + 1)).write_bytes(encode_manifest(following))
 
-    assert (before, still_named(state, name)) == (True, False)
+    assert (before, name in named_now(state)) == (True, False)
 
 
 def test_a_directory_without_manifests_is_no_archive(tmp_path: Path) -> None:

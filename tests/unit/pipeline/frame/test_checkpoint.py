@@ -81,6 +81,19 @@ def test_the_start_is_looked_up_anew_until_a_batch_has_begun(tmp_path: Path) -> 
     assert second.job_id == first.job_id
 
 
+def test_the_start_stays_once_the_source_has_noted_it_for_itself(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path)
+    first = checkpoint.claim(IDENTITY, Look({A0: 3}))
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    (tmp_path / "sources" / "0" / ".0.crc").touch()
+    before = checkpoint.claim(IDENTITY, Look({A0: 4}))
+    (tmp_path / "sources" / "0" / "0").write_text('v1\n{"a":{"0":4}}')
+
+    second = checkpoint.claim(IDENTITY, Look({A0: 5}))
+
+    assert (first.start, before.start, second.start) == ({A0: 3}, {A0: 4}, {A0: 4})
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

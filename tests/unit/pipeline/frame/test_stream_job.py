@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.frame.batch import Batch, BatchReport, BatchResult, Ending, NoEvents, Work
 from kbroker.pipeline.frame.checkpoint import Checkpoint
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges, format_offsets
@@ -78,6 +78,7 @@ class Source:
         self.end = 35
         self.directory = directory
         self.looks = 0
+        self.ids: dict[str, str] = {}
         self.queries: list[Query] = []
         self.trigger_options: dict[str, Any] = {}
 
@@ -85,7 +86,7 @@ class Source:
         return "memory a"
 
     def topic_ids(self) -> Mapping[str, str]:
-        return {}
+        return self.ids
 
     def earliest(self) -> Offsets:
         return {A0: 0}
@@ -256,3 +257,34 @@ def test_a_cluster_that_restarts_does_not_end_a_job_that_goes_on(
     going = job(source, count, every_s=1.0)
 
     assert going.run(None).ending is Ending.STOPPED
+
+
+def test_a_topic_that_is_made_anew_while_the_job_runs_is_not_read_on(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+    source.ids = {"a": "id-1"}
+    seen: list[tuple[int, Mapping[str, str]]] = []
+
+    def replace_topic(batch: Batch) -> BatchResult:
+        seen.append((batch.number, batch.topic_ids))
+        source.ids = {"a": "id-1" if batch.number == 0 else "id-2", "b": "id-7"}
+        return count(batch)
+
+    with pytest.raises(PipelineError, match="topic a was deleted and made anew"):
+        job(source, replace_topic).run(None)
+
+    assert seen == [(0, {"a": "id-1"}), (1, {"a": "id-1", "b": "id-7"})]
+
+
+def test_a_batch_does_not_wait_for_a_cluster_to_tell_its_topics(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+
+    def begin_without_cluster(batch: Batch) -> BatchResult:
+        source.topic_ids = away  # type: ignore[method-assign]
+        return count(batch)
+
+    def away() -> Mapping[str, str]:
+        raise PipelineError("cannot connect", ExitCode.CANNOT_CONNECT)
+
+    going = job(source, begin_without_cluster)
+
+    assert going.run(None).rows == 35

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from kbroker.log.checkpoint import write_partition_metadata
+from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -67,3 +70,18 @@ def test_a_topic_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
 )
 def test_the_same_source_has_the_same_identity(chosen: dict[str, Any], text: str) -> None:
     assert LogDirectorySource(["/a", "/b/", "/a"], **chosen).describe() == text
+
+
+def test_partitions_of_two_topics_of_one_name_are_refused(tmp_path: Path) -> None:
+    ids = []
+    for name in ("t-0", "t-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020d}.log").touch()
+        ids.append(uuid4())
+        write_partition_metadata(RealFileSystem(), str(tmp_path / name), ids[-1])
+    sound = LogDirectorySource([str(tmp_path / "t-0")])
+    mixed = LogDirectorySource([str(tmp_path)])
+
+    assert sound.topic_ids() == {"t": str(ids[0])}
+    with pytest.raises(PipelineError, match=f"has the id {ids[1]}, not {ids[0]}; leave out"):
+        mixed.topic_ids()
