@@ -3,7 +3,7 @@
 A segment that is larger than a split is cut at batches that its offset index names; many small ones
 go together. Law: pure over a FileSystem, no Spark; every readable offset of a range is in exactly
 one task. Segments that hold nothing wanted are left out: by offset always, by time where a closed
-segment's time index can be believed.
+segment's time index can be believed, which a power failure may have cut behind the recovery point.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ def planned_tasks(
             continue
         lookup = SegmentLookup(file_system, log.directory, segment.base_offset)
         is_whole = next_base is not None and end_offset == next_base
-        if is_whole and _is_too_old(lookup, options.min_timestamp_ms):
+        is_settled = next_base is not None and next_base <= log.trusted_offset
+        if is_whole and is_settled and _is_too_old(lookup, options.min_timestamp_ms):
             continue
         start = lookup.floor(start_offset) if start_offset > segment.base_offset else 0
         end = segment.size_bytes if is_whole else lookup.end_position(end_offset)
