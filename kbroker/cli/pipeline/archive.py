@@ -109,7 +109,7 @@ def archive(
     if options.is_dry_run:
         return code
     _say_result(run.job)
-    if merge:
+    if merge and code == 0:  # who stopped the run does not wait for more
         merge_archive(path)
     return 1 if code == 0 and strict and run.job.missing[UNEXPLAINED] else code
 

@@ -114,8 +114,8 @@ def audit(
     begun_s = time.monotonic()
     with _means(request, session if over_spark else None) as means:
         result = run_audit(request, means)
-    _write(result, report, findings)
     _print(result, output, quiet=quiet, has_page=report is not None)
+    _write(result, report, findings)  # a disk that refuses does not hide what was found
     _summary(result, time.monotonic() - begun_s)
     _leave(result, strict=strict)
 
@@ -127,8 +127,10 @@ def _means(request: AuditRequest, session: SessionOptions | None) -> Iterator[Me
 
     if session is None:
         progress = CountedProgress("auditing")
-        yield Means(spread=InProcess(progress.show))
-        progress.end()
+        try:
+            yield Means(spread=InProcess(progress.show))
+        finally:
+            progress.end()
         return
     from kbroker.pipeline.frame.session import running_session
 

@@ -13,13 +13,14 @@ from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.audit_report import PartitionSides
 from kbroker.pipeline.audit.window_counts import WindowCount, Windows
 from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.frame.stream_failure import is_of_spark, sentence_of_failure
 from kbroker.pipeline.sources.source import Source
 
 
 def count_cluster(
     spark: Any, source: Source, ranges: Mapping[TopicPartition, OffsetRange], window_ms: int
 ) -> dict[TopicPartition, Windows]:
-    """Records of these offsets by partition and window, aborted ones too."""
+    """Records of these offsets by partition and window, aborted ones too. Raises PipelineError."""
     from pyspark.sql import functions as f
 
     found: dict[TopicPartition, Windows] = {place: {} for place in ranges}
@@ -27,13 +28,18 @@ def count_cluster(
         return found
     time_ms = f.unix_millis(f.col("timestamp"))
     start = f.when(time_ms >= 0, time_ms - time_ms % window_ms).otherwise(f.lit(-1))
-    rows = (
-        source.batch(spark, ranges)
-        .select("topic", "partition", time_ms.alias("ms"), start.alias("start"))
-        .groupBy("topic", "partition", "start")
-        .agg(f.count("*").alias("records"), f.min("ms").alias("low"), f.max("ms").alias("high"))
-        .collect()
-    )
+    try:
+        rows = (
+            source.batch(spark, ranges)
+            .select("topic", "partition", time_ms.alias("ms"), start.alias("start"))
+            .groupBy("topic", "partition", "start")
+            .agg(f.count("*").alias("records"), f.min("ms").alias("low"), f.max("ms").alias("high"))
+            .collect()
+        )
+    except Exception as error:
+        if is_of_spark(error):
+            raise sentence_of_failure(error) from error
+        raise
     for row in rows:
         place = TopicPartition(row["topic"], row["partition"])
         is_timed = row["start"] >= 0

@@ -127,6 +127,25 @@ def test_offsets_that_nothing_explains_are_said_and_with_strict_end_with_1(
     assert "2 files; 3 offsets without record: unexplained" in result.stderr
 
 
+def test_a_run_that_was_stopped_does_not_go_on_to_merge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged: list[str] = []
+    codes = iter((130, 0))
+    monkeypatch.setattr("kbroker.cli.pipeline.archive.run_stream_job", lambda *_: next(codes))
+    monkeypatch.setattr("kbroker.cli.pipeline.archive.merge_archive", merged.append)
+    data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
+    arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]
+    arguments += ["--data", str(data), "--topics", "plain", "--merge"]
+
+    stopped = CliRunner().invoke(archive, arguments, standalone_mode=False)
+    merged_after_the_first = list(merged)
+    finished = CliRunner().invoke(archive, arguments, standalone_mode=False)
+
+    assert (stopped.return_value, merged_after_the_first) == (130, [])
+    assert (finished.return_value, merged) == (0, [str(tmp_path / "a")])
+
+
 def test_a_dry_run_shows_where_the_archive_ends_and_writes_nothing(tmp_path: Path) -> None:
     data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
     arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]

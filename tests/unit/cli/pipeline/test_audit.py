@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Collection
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbroker.cli.__main__ import main
+from kbroker.pipeline.archive.archive_state import ArchiveState
+from kbroker.pipeline.audit.archive_history import named_now
 from tests.fakes.archived_directory import archive_directory
 from tests.golden import golden_logs
 
@@ -204,3 +207,37 @@ def test_values_may_come_from_a_file(
 
     assert result.exit_code == 0
     assert "1 partition" in result.stderr
+
+
+def test_a_report_that_cannot_be_written_does_not_hide_what_was_found(
+    audit: Audit, tmp_path: Path
+) -> None:
+    directory = golden_logs.unpack(CLEAN, tmp_path)
+    (directory / "plain-0" / "leader-epoch-checkpoint").unlink()
+    (tmp_path / "file").touch()
+
+    result = audit("--data", directory / "plain-0", "--report", tmp_path / "file" / "report.html")
+
+    assert result.exit_code == 1
+    assert "epochs-" in result.stdout or "leader-epoch-checkpoint" in result.stdout
+    assert "the report cannot be written" in result.stderr
+
+
+def test_an_archive_whose_files_are_all_gone_is_told_file_by_file(
+    audit: Audit, archived: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "archive"
+    shutil.copytree(archived[1], copy)
+    shutil.rmtree(copy / "data")
+    looks: list[object] = []
+
+    def look(state: ArchiveState) -> Collection[str]:
+        looks.append(state)
+        return named_now(state)
+
+    monkeypatch.setattr("kbroker.pipeline.audit.archive_side.named_now", look)
+    result = audit("--archive", copy, "--output", "jsonl")
+    codes = [json.loads(line)["code"] for line in result.stdout.splitlines()]
+
+    assert codes.count("archive-file-missing") == 42
+    assert len(looks) == 1  # the whole history is read for it

@@ -15,7 +15,7 @@ PLACES = ("log/inspection", "pipeline/audit")
 def texts() -> set[str]:
     """Every string in the modules that make findings."""
     return {
-        text for place in PLACES for path in ROOT.glob(f"{place}/*.py") for text in _texts(path)
+        text for place in PLACES for path in ROOT.glob(f"{place}/**/*.py") for text in _texts(path)
     }
 
 
@@ -31,7 +31,7 @@ def made_codes() -> set[str]:
     """What stands where a code does in the calls that make findings."""
     found = set()
     for place in PLACES:
-        for path in ROOT.glob(f"{place}/*.py"):
+        for path in ROOT.glob(f"{place}/**/*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Call):
                     found |= set(_codes_of(node))
