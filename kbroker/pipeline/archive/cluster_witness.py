@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.client.connection import ClientError, client_errors
+from kbroker.client.connection import client_errors
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.covered_ranges import Stretch
 from kbroker.pipeline.archive.hole_reasons import Cover, CoverKind, Surroundings
-from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.cluster_errors import cluster_errors
+from kbroker.pipeline.errors import PipelineError
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import MAGIC, BatchHeader, read_control, records
 
@@ -46,23 +47,19 @@ class ClusterWitness:
         """The batches that hold offsets of these holes."""
         from kafka.admin import KafkaAdminClient
 
-        try:
-            with client_errors(self._bootstrap):
-                client = KafkaAdminClient(
-                    bootstrap_servers=self._bootstrap, client_id="kbroker-archive"
+        with cluster_errors(), client_errors(self._bootstrap):
+            client = KafkaAdminClient(
+                bootstrap_servers=self._bootstrap, client_id="kbroker-archive"
+            )
+            try:
+                leader = _leader(client, partition)
+                return look(
+                    lambda offset: _fetch(client, leader, partition, offset),
+                    holes,
+                    is_compacted=_is_compacted(client, partition.topic),
                 )
-                try:
-                    leader = _leader(client, partition)
-                    return look(
-                        lambda offset: _fetch(client, leader, partition, offset),
-                        holes,
-                        is_compacted=_is_compacted(client, partition.topic),
-                    )
-                finally:
-                    client.close()
-        except ClientError as error:
-            code = error.code if error.code in set(ExitCode) else ExitCode.ITEM_FAILED
-            raise PipelineError(error.sentence, ExitCode(code)) from error
+            finally:
+                client.close()
 
 
 def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surroundings:

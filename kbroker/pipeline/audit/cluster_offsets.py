@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.client.connection import ClientError, admin_client
+from kbroker.client.connection import admin_client
 from kbroker.client.group_offsets import GroupOffsets, read_groups
 from kbroker.client.partition_offsets import leaders_of, offsets_at
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.frame.offsets import OffsetRange
 
 
@@ -29,7 +28,7 @@ def read_cluster(bootstrap: str, topics: Sequence[str] | None) -> ClusterOffsets
     from kafka import TopicPartition as ClientPartition
     from kafka.admin import OffsetSpec
 
-    with _as_pipeline_error(), admin_client(bootstrap) as admin:
+    with cluster_errors(), admin_client(bootstrap) as admin:
         groups = read_groups(admin, sorted(entry["group_id"] for entry in admin.list_groups()))
         described = [
             entry
@@ -53,12 +52,3 @@ def read_cluster(bootstrap: str, topics: Sequence[str] | None) -> ClusterOffsets
 
 def _range(start: Any, end: Any) -> OffsetRange | None:
     return None if start is None or end is None else OffsetRange(start.offset, end.offset)
-
-
-@contextmanager
-def _as_pipeline_error() -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        code = ExitCode.USAGE if error.code == ExitCode.USAGE else ExitCode.CANNOT_CONNECT
-        raise PipelineError(error.sentence, code) from error

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kbroker.client.connection import ClientError, admin_client
+from kbroker.client.connection import admin_client
 from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
-from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges, format_offsets
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -64,7 +64,7 @@ class KafkaSource:
 
     def topic_ids(self) -> Mapping[str, str]:
         """None from brokers before Kafka 2.8."""
-        with _as_pipeline_error(), admin_client(self.bootstrap) as client:
+        with cluster_errors(), admin_client(self.bootstrap) as client:
             entries = self._chosen(client.describe_topics())
         ids = {str(entry["name"]): str(entry.get("topic_id") or _NO_ID) for entry in entries}
         return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
@@ -127,7 +127,7 @@ class KafkaSource:
         from kafka.protocol.consumer.offsets import IsolationLevel
 
         level = IsolationLevel[self.isolation_level.upper()]
-        with _as_pipeline_error(), admin_client(self.bootstrap) as client:
+        with cluster_errors(), admin_client(self.bootstrap) as client:
             partitions = self._partitions(client.describe_topics())
             wanted = {ClientPartition(*partition): spec for partition in partitions}
             found = client.list_partition_offsets(wanted, isolation_level=level) if wanted else {}
@@ -163,15 +163,6 @@ class KafkaSource:
                     "`kbroker topic list` shows what is there"
                 )
         return [by_name[name] for name in sorted(names)]
-
-
-@contextmanager
-def _as_pipeline_error() -> Iterator[None]:
-    try:
-        yield
-    except ClientError as error:
-        code = error.code if error.code in set(ExitCode) else ExitCode.ITEM_FAILED
-        raise PipelineError(error.sentence, ExitCode(code)) from error
 
 
 def _assignment(ranges: Mapping[TopicPartition, OffsetRange]) -> str:
