@@ -142,14 +142,14 @@ class StreamJob:
             if self._cutting.is_set():
                 return Ending.CUT
             run.tell()
-            if run.is_idle and (self._stopping.is_set() or run.reached_end()):
+            if run.ends():
                 break
             run.wait(_WATCH_S)
         if run.failure is not None:
             if is_of_spark(run.failure):
                 raise sentence_of_failure(run.failure) from run.failure
             raise run.failure
-        if not self._stopping.is_set():
+        if not run.is_over:
             error = query.exception()
             if error is not None:
                 raise sentence_of_failure(error) from error
@@ -183,11 +183,13 @@ class _Run:
         self._last: int | None = None  # batch whose work is done
         self._totals = _Totals()
         self.failure: Exception | None = None
+        self.is_over = False  # no batch begins any more
 
     def on_batch(self, frame: Any, number: int) -> None:
         """Spark's callback, in a thread of its own."""
         with self._changed:
-            if self._job.is_stopping:
+            if self._job.is_stopping or self.is_over:
+                self.is_over = True
                 raise _StoppedError
             self._working = number
         try:
@@ -243,8 +245,7 @@ class _Run:
             return  # a broker restarts: Spark decides how long to wait
         self._record = self._job.checkpoint.remember_topics(self._record, topic_ids)
 
-    @property
-    def is_idle(self) -> bool:
+    def _is_idle(self) -> bool:
         """Whether no batch runs, and the last one is written down as done."""
         if self._working is not None:
             return False
@@ -253,7 +254,14 @@ class _Run:
         committed = self._job.checkpoint.last_commit()
         return committed is not None and committed >= self._last
 
-    def reached_end(self) -> bool:
+    def ends(self) -> bool:
+        """Whether the run is to end here, between two batches; none begins from now on."""
+        with self._changed:
+            if self._is_idle() and (self._job.is_stopping or self._reached_end()):
+                self.is_over = True
+            return self.is_over
+
+    def _reached_end(self) -> bool:
         """Whether all that was there at the beginning is done, where Spark does not see to it."""
         if self._job.settings.every_s is not None or self._job.source.bounds_itself:
             return False

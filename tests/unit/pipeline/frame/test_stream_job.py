@@ -5,6 +5,7 @@ Spark is played by a thread that writes the logs of a checkpoint as Spark does.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -288,3 +289,26 @@ def test_a_batch_does_not_wait_for_a_cluster_to_tell_its_topics(tmp_path: Path) 
     going = job(source, begin_without_cluster)
 
     assert going.run(None).rows == 35
+
+
+def test_no_batch_begins_once_the_end_was_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(tmp_path, bounds_itself=False)
+    seen: list[int] = []
+
+    def stop_too_late(query: Query) -> None:
+        query._write("offsets", 4, f"v1\n{{}}\n{format_offsets({A0: 40})}")
+        with contextlib.suppress(Exception):
+            query.on_batch("frame", 4)
+        query._stopped.set()
+        query.join()
+
+    def note(batch: Batch) -> BatchResult:
+        seen.append(batch.number)
+        return count(batch)
+
+    monkeypatch.setattr(Query, "stop", stop_too_late)
+    report = job(source, note).run(None)
+
+    assert (report.ending, report.rows, seen) == (Ending.REACHED, 35, [0, 1, 2, 3])
