@@ -119,7 +119,7 @@ def _schema_text(text: str) -> tuple[str | None, str]:
     topic, equals, schema = text.partition("=")
     if not equals:
         topic, schema = "", text
-    if Path(schema).is_file():
+    if os.path.isfile(schema):  # as a Path a long schema would be an error
         schema = Path(schema).read_text(encoding="utf-8")
     return topic.strip() or None, schema.strip()
 

@@ -127,6 +127,22 @@ def test_offsets_that_nothing_explains_are_said_and_with_strict_end_with_1(
     assert "2 files; 3 offsets without record: unexplained" in result.stderr
 
 
+def test_a_long_schema_is_no_name_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kbroker.cli.pipeline.archive.run_stream_job", lambda *_: 0)
+    data = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path / "data")
+    arguments = ["--to", str(tmp_path / "a"), "--checkpoint", str(tmp_path / "c"), "--once"]
+    arguments += ["--data", str(data), "--topics", "plain"]
+    columns = ", ".join(f"column_{number} STRING" for number in range(50))
+
+    result = CliRunner().invoke(
+        archive, [*arguments, "--json-schema", columns], standalone_mode=False
+    )
+
+    assert (result.exception, result.return_value) == (None, 0)
+
+
 def test_a_run_that_was_stopped_does_not_go_on_to_merge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
