@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -218,13 +218,6 @@ def refresh(state: ArchiveState, disk: FileSystem) -> None:
                 "archives cannot be mixed"
             )
         state.apply(manifest)
-
-
-def manifests(path: str, file_system: FileSystem | None = None) -> Iterator[Manifest]:
-    """Every manifest of an archive, in order: its whole history."""
-    disk = file_system or RealFileSystem()
-    for number in _numbers(path, disk, is_snapshot=False):
-        yield read_manifest(path, number, disk)
 
 
 def read_manifest(path: str, number: int, disk: FileSystem) -> Manifest:

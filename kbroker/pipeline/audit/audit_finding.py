@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kbroker.log.inspection.finding import Finding, Severity
+from kbroker.log.inspection.finding import Finding
 from kbroker.model import TopicPartition
 
 
@@ -59,11 +59,6 @@ def placed(
 def in_order(findings: Iterable[AuditFinding]) -> list[AuditFinding]:
     """The worst first, then by place: however the work was spread, the order is the same."""
     return sorted(findings, key=_key)
-
-
-def worst(findings: Iterable[AuditFinding]) -> Severity | None:
-    """The worst severity; None where nothing was found."""
-    return max((each.finding.severity for each in findings), default=None)
 
 
 def _key(each: AuditFinding) -> tuple[object, ...]:

@@ -90,10 +90,6 @@ PARTITION_COLUMNS = (
     "topic", "partition", "errors", "warnings", "log_start", "log_end", "records", "bytes",
     "archive_start", "archive_end", "archived", "holes", "cluster_start", "cluster_end", "path",
 )  # fmt: skip
-WINDOW_COLUMNS = (
-    "side", "topic", "partition", "window_start_ms", "records", "markers", "batches", "size_bytes",
-    "min_timestamp_ms", "max_timestamp_ms", "compression_ratio", "path",
-)  # fmt: skip
 
 
 def partition_rows(report: AuditReport) -> list[dict[str, object]]:

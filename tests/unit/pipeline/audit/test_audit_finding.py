@@ -4,7 +4,7 @@ from random import Random
 
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.model import TopicPartition
-from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed, worst
+from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -29,8 +29,6 @@ def test_the_worst_come_first_and_then_the_place_decides() -> None:
         mixed = expected.copy()
         Random(seed).shuffle(mixed)
         assert in_order(mixed) == expected
-    assert worst(expected) is Severity.ERROR
-    assert worst([]) is None
 
 
 def test_those_that_were_left_out_come_after_those_that_were_not() -> None:
