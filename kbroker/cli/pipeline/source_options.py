@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -12,6 +12,21 @@ from click.core import ParameterSource
 from kbroker.cli.pipeline.parameters import names, pair
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED, KafkaSource
 from kbroker.pipeline.sources.source import Source
+
+# Options of the connector, in small letters, that say what options of the job say.
+_SAID_ELSEWHERE = {
+    "assign": "--topics",
+    "failondataloss": "--allow-loss",
+    "kafka.bootstrap.servers": "--bootstrap",
+    "kafka.isolation.level": "--isolation",
+    "maxoffsetspertrigger": "--batch-records",
+    "startingoffsets": "--checkpoint",
+    "startingoffsetsbytimestamp": "--checkpoint",
+    "startingtimestamp": "--checkpoint",
+    "subscribe": "--topics",
+    "subscribepattern": "--pattern",
+}
+_SECURITY = ("kafka.sasl.", "kafka.security.", "kafka.ssl.")
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 SOURCE_OPTION_NAMES = ("bootstrap", "data", "topics", "pattern", "isolation", "kafka_option")
@@ -41,6 +56,7 @@ def source_of(ctx: click.Context) -> Source:
             "give one source: --bootstrap HOST:PORT, or --data DIR (more than once for several)"
         )
     if bootstrap:
+        _check_kafka_options(name for name, _ in values["kafka_option"])
         return KafkaSource(
             bootstrap=bootstrap,
             topics=topics,
@@ -58,6 +74,18 @@ def source_of(ctx: click.Context) -> Source:
         pattern=pattern,
         options={"isolation.level": values["isolation"]},
     )
+
+
+def _check_kafka_options(given: Iterable[str]) -> None:
+    for name in given:
+        option = _SAID_ELSEWHERE.get(name.lower())
+        if option is not None:
+            raise click.UsageError(f"--kafka-option {name}: the job sees to that, give {option}")
+        if name.lower().startswith(_SECURITY):
+            raise click.UsageError(
+                f"--kafka-option {name}: the job looks up topics and offsets without TLS and SASL, "
+                "so it cannot read a cluster that wants them; give --data, or a PLAINTEXT listener"
+            )
 
 
 def _check_pattern(pattern: str) -> None:
