@@ -26,7 +26,13 @@ from kbroker.pipeline.audit.contents_compared import (
     ContentsTask,
     compare_contents,
 )
-from kbroker.pipeline.audit.log_side import findings_of, plan_logs, run_logs, side_of
+from kbroker.pipeline.audit.log_side import (
+    findings_of,
+    other_topics,
+    plan_logs,
+    run_logs,
+    side_of,
+)
 from kbroker.pipeline.audit.log_tasks import LogResult, LogTask
 from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.errors import PipelineError
@@ -55,6 +61,7 @@ def run_audit(request: AuditRequest, means: Means) -> AuditReport:
         findings += archive.findings
     logs = run_logs(tasks, archive.offsets if archive else {}, means.spread)
     findings += findings_of(logs)
+    findings += other_topics(logs, archive.state.topic_ids if archive else {})
     contents = _compare_contents(request, tasks, archive, means.spread)
     for content in contents:
         findings += placed(Side.ARCHIVE, content.topic_partition, content.findings)

@@ -106,6 +106,7 @@ _ARCHIVE: Final = {
 }
 _BETWEEN: Final = {
     "archive-behind": "The log goes on after the end of the archive.",
+    "archive-other-topic": "The archive is of another topic of the same name.",
     "archive-overtaken": "Retention deleted records before they were archived.",
     "archive-hole-contradicted": "The archive says why it lacks offsets, and the log has them.",
     "archive-extra": "The archive has a record where the log has none.",

@@ -13,7 +13,7 @@ from kbroker.log.inspection.directory_check import (
     check_together,
     check_topic_ids,
 )
-from kbroker.log.inspection.finding import Finding, Findings
+from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView, view_log_directory
 from kbroker.log.inspection.log_paths import (
     DataDirectory,
@@ -99,6 +99,23 @@ def findings_of(results: Iterable[LogResult]) -> list[AuditFinding]:
     for directory, ids in sorted(topic_ids.items()):
         check_topic_ids(directory, ids, findings)
     return found + placed(Side.LOG, None, findings.all())
+
+
+def other_topics(results: Iterable[LogResult], archived: Mapping[str, str]) -> list[AuditFinding]:
+    """Topics that only have the name of one that was archived; `archived` are its topic ids."""
+    found = []
+    for result in results:
+        topic_id, place = result.checked.topic_id, result.task.topic_partition
+        known = archived.get(place.topic)
+        if topic_id is None or known is None or str(topic_id) == known:
+            continue
+        finding = Finding(
+            Severity.ERROR, "archive-other-topic", result.task.path,
+            f"is of the topic with the id {topic_id}, the archive has {known} of that name",
+            "the topic was made anew, or is another cluster's: it needs an archive of its own",
+        )  # fmt: skip
+        found.append(AuditFinding(Side.ARCHIVE, finding, place))
+    return found
 
 
 def side_of(result: LogResult) -> LogSide:

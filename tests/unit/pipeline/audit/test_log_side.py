@@ -9,7 +9,7 @@ import pytest
 from kbroker.log.inspection.finding import Severity
 from kbroker.pipeline.audit.audit_finding import AuditFinding, in_order
 from kbroker.pipeline.audit.audit_report import AuditRequest
-from kbroker.pipeline.audit.log_side import findings_of, plan_logs, run_logs, side_of
+from kbroker.pipeline.audit.log_side import findings_of, other_topics, plan_logs, run_logs, side_of
 from kbroker.pipeline.audit.log_tasks import check_segments, content_tasks
 from kbroker.pipeline.audit.spread import InProcess
 from kbroker.pipeline.audit.window_counts import HOUR_MS
@@ -110,3 +110,16 @@ def test_findings_come_in_the_same_order_however_the_work_was_spread(tmp_path: P
 
     assert forwards == backwards
     assert forwards[0].finding.severity is Severity.ERROR
+
+
+def test_a_topic_that_only_has_the_name_of_the_archived_one_is_told_of(tmp_path: Path) -> None:
+    directory = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path)
+    tasks, _ = plan_logs(request(directory, topics=("plain", "odd")))
+    results = run_logs(tasks, {}, InProcess())
+    ids = {result.task.topic_partition.topic: str(result.checked.topic_id) for result in results}
+
+    assert other_topics(results, {}) == other_topics(results, ids) == []
+    found = other_topics(results, {**ids, "plain": "6f1c1f1e-0000-4000-8000-000000000000"})
+    assert {each.finding.code for each in found} == {"archive-other-topic"}
+    assert {Path(each.finding.path).name.partition("-")[0] for each in found} == {"plain"}
+    assert "6f1c1f1e" in found[0].finding.what
