@@ -13,7 +13,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,11 +88,21 @@ class StreamJob:
         self._stopping.set()
         self._cutting.set()
 
-    def prepare(self) -> JobRecord:
+    def prepare(self) -> None:
         """Claim the checkpoint, and see that the source still has what comes next; without Spark.
 
-        Raises PipelineError.
+        Raises PipelineError, also where another process runs the job.
         """
+        with self._held():
+            self._prepare()
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        self.checkpoint.read(self.identity)  # nothing is left behind in another's directory
+        with self.checkpoint.held():
+            yield
+
+    def _prepare(self) -> JobRecord:
         record = self.checkpoint.claim(self.identity, self.source)
         check_continuity(
             self.checkpoint.position(record),
@@ -103,9 +114,8 @@ class StreamJob:
 
     def run(self, spark: Any, events: JobEvents | None = None) -> JobReport:
         """Run to the end, or until stopped. Raises PipelineError, or what the work raised."""
-        self.checkpoint.read(self.identity)  # nothing is left behind in another's directory
-        with self.checkpoint.held():
-            record = self.prepare()
+        with self._held():
+            record = self._prepare()
             run = _Run(self, record, events or NoEvents())
             query = self._start(spark, record, run)
             try:

@@ -312,3 +312,13 @@ def test_no_batch_begins_once_the_end_was_seen(
     report = job(source, note).run(None)
 
     assert (report.ending, report.rows, seen) == (Ending.REACHED, 35, [0, 1, 2, 3])
+
+
+def test_a_job_that_runs_already_is_refused_before_spark_starts(tmp_path: Path) -> None:
+    source = Source(tmp_path)
+
+    with Checkpoint(tmp_path).held(), pytest.raises(PipelineError, match="another process runs"):
+        job(source, count).prepare()
+    job(source, count).prepare()
+
+    assert source.queries == []
