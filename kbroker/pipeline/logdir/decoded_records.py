@@ -21,6 +21,12 @@ MAX_TIMESTAMP_MS: Final = (2**63 - 1) // _US_PER_MS
 MIN_TIMESTAMP_MS: Final = -(2**63) // _US_PER_MS
 _CODECS: Final = pa.array([CODEC_NAMES.get(codec) for codec in range(8)], pa.string())
 
+TASK_COLUMNS: Final = {  # the same for all that a task reads; and how the task calls them
+    "topic": "topic",
+    "partition": "partition",
+    "segment": "segment_base_offset",
+    "directory": "directory",
+}
 _BATCH_VALUES: Final[Mapping[str, Callable[[BatchHeaders], npt.NDArray[Any]]]] = {
     "leaderEpoch": lambda headers: headers.field("leader_epoch"),
     "producerId": lambda headers: headers.field("producer_id"),
@@ -61,14 +67,8 @@ class DecodedRecords:
             return pa.array(direct[name]) if name == "offset" else direct[name]
         if name == "timestamp":
             return timestamps(self.timestamp_ms)
-        if name in ("topic", "partition", "segment", "directory"):
-            constant = {
-                "topic": task.topic,
-                "partition": task.partition,
-                "segment": task.segment_base_offset,
-                "directory": task.directory,
-            }[name]
-            return pa.repeat(pa.scalar(constant, column.arrow_type), len(self.batch))
+        if name in TASK_COLUMNS:
+            return task_array(column, task, len(self.batch))
         if name == "sequence":
             return pa.array(self._sequence(), column.arrow_type)
         return batch_array(name, column.arrow_type, self.headers).take(pa.array(self.batch))
@@ -78,6 +78,12 @@ class DecodedRecords:
         base = self.headers.field("base_sequence")[self.batch]
         delta = self.offset - self.headers.field("base_offset")[self.batch]
         return np.where(base == NO_SEQUENCE, NO_SEQUENCE, (base + delta) & 0x7FFF_FFFF)
+
+
+def task_array(column: Column, task: SegmentTask, count: int) -> pa.Array:
+    """One of TASK_COLUMNS, `count` times."""
+    constant = getattr(task, TASK_COLUMNS[column.name])
+    return pa.repeat(pa.scalar(constant, column.arrow_type), count)
 
 
 def timestamps(times_ms: Int64s | None) -> pa.Array:

@@ -21,7 +21,9 @@ from kbroker.pipeline.logdir.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decoded_records import (
     MAX_TIMESTAMP_MS,
     MIN_TIMESTAMP_MS,
+    TASK_COLUMNS,
     batch_array,
+    task_array,
     timestamps,
 )
 from kbroker.pipeline.logdir.segment_pieces import Piece, pieces, segment_path
@@ -81,14 +83,8 @@ def _array(
     column: Column, task: SegmentTask, headers: BatchHeaders, piece: Piece | None
 ) -> pa.Array:
     name = column.name
-    if name in ("topic", "partition", "segment", "directory"):
-        constant = {
-            "topic": task.topic,
-            "partition": task.partition,
-            "segment": task.segment_base_offset,
-            "directory": task.directory,
-        }[name]
-        return pa.repeat(pa.scalar(constant, column.arrow_type), len(headers))
+    if name in TASK_COLUMNS:
+        return task_array(column, task, len(headers))
     if name == "baseOffset":
         return batch_array("batchBaseOffset", column.arrow_type, headers)
     if name == "recordCount":
