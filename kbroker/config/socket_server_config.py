@@ -8,6 +8,8 @@ from __future__ import annotations
 from kbroker.config.config_def import ConfigGroup, config_group, define
 from kbroker.config.config_values import MAX_INT, ConfigType
 
+KAFKAS_SEND_BUFFER_BYTES = 102_400  # also written in the properties file that Kafka ships
+
 
 @config_group
 class SocketServerConfig(ConfigGroup):
@@ -44,7 +46,10 @@ class SocketServerConfig(ConfigGroup):
         support="accepted",
     )
     socket_send_buffer_bytes: int = define(
-        102_400, "SO_SNDBUF of client connections; -1 leaves it to the system.", importance="high"
+        KAFKAS_SEND_BUFFER_BYTES,
+        "SO_SNDBUF of client connections; -1 leaves it to the system. The default grows for "
+        "clients that fetch large answers, another value stays.",
+        importance="high",
     )
     socket_receive_buffer_bytes: int = define(
         102_400, "SO_RCVBUF of client connections; -1 leaves it to the system.", importance="high"

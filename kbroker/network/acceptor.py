@@ -14,6 +14,7 @@ import logging
 import socket
 import sys
 
+from kbroker.config.socket_server_config import KAFKAS_SEND_BUFFER_BYTES
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
@@ -24,6 +25,8 @@ from kbroker.protocol.request import ConnectionInfo
 _log = logging.getLogger(__name__)
 
 _ACCEPTS_PER_TURN = 64
+# What the system charges for it is twice that; it may allow less (net.core.wmem_max).
+_WIDE_SEND_BUFFER_BYTES = 512 * 1024
 # One loop accepts between requests: a burst of clients needs more room than Kafka's 50.
 _BACKLOG_MIN = 1_024
 _RETRY_S = 1.0  # after running out of descriptors
@@ -42,11 +45,15 @@ class Acceptor:
         socket_buffers: tuple[int, int],
         backlog: int,
     ) -> None:
-        """`socket_buffers` are SO_SNDBUF and SO_RCVBUF in bytes; -1 leaves them to the system."""
+        """`socket_buffers` are SO_SNDBUF and SO_RCVBUF in bytes; -1 leaves them to the system, and
+        Kafka's default send buffer may grow (see `response_writer`).
+        """
         self._end_point = end_point
         self._processor = processor
         self._quotas = quotas
         self._send_buffer_bytes, self._receive_buffer_bytes = socket_buffers
+        grows = self._send_buffer_bytes == KAFKAS_SEND_BUFFER_BYTES
+        self._wide_buffer_bytes = _WIDE_SEND_BUFFER_BYTES if grows else 0
         self._backlog = backlog
         self._socket: socket.socket | None = None
         self._retry: asyncio.TimerHandle | None = None
@@ -189,7 +196,7 @@ class Acceptor:
         )
 
     async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:
-        channel = Channel(self._processor, sock, connection)
+        channel = Channel(self._processor, sock, connection, self._wide_buffer_bytes)
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: channel, sock)
         except OSError as error:

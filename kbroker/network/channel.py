@@ -84,13 +84,19 @@ class Channel(asyncio.BufferedProtocol):
     )
 
     def __init__(
-        self, owner: ChannelOwner, sock: socket.socket, connection: ConnectionInfo
+        self,
+        owner: ChannelOwner,
+        sock: socket.socket,
+        connection: ConnectionInfo,
+        wide_buffer_bytes: int = 0,
     ) -> None:
         self._owner = owner
         self._socket = sock
         self.connection = connection
         self._loop = asyncio.get_running_loop()
-        self.writer = ResponseWriter(sock, self._loop, self._answer_left, self._write_failed)
+        self.writer = ResponseWriter(
+            sock, self._loop, self._answer_left, self._write_failed, wide_buffer_bytes
+        )
         self._transport: asyncio.Transport | None = None
         self._buffer: bytearray | None = None
         self._start = 0  # first byte that belongs to no answered or running request

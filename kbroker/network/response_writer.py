@@ -6,6 +6,10 @@ the socket is full the rest of the pieces waits here for writability. A connecti
 in work, so there is at most one answer in it, and the small ones before it that were held back to
 leave together: that bounds what a client can hold by not reading.
 
+A socket that a slice fills up is given a larger send buffer, once: a client that fetches megabytes
+then finds them there, and does not wait for the loop at every 100 KiB. Pages of files are not
+copied into it.
+
 Law: bytes leave in the order of `write` calls; after an error nothing leaves any more.
 """
 
@@ -24,6 +28,7 @@ from kbroker.protocol.request import FileSlice, Piece
 _SIZE = Struct(">i")
 _JOIN_BYTES_MAX = 64 * 1024  # up to here one copy costs less than a second system call
 _COPY_BYTES_MAX = 256 * 1024
+_REST_BYTES_MAX = 64 * 1024  # of an answer that fills the socket; more is worth a larger buffer
 # Said by file systems that cannot send files.
 _NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 _MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
@@ -41,6 +46,7 @@ class ResponseWriter:
         "_pending",
         "_poll_fd",
         "_socket",
+        "_wide_buffer_bytes",
         "bytes_out",
     )
 
@@ -50,8 +56,12 @@ class ResponseWriter:
         loop: asyncio.AbstractEventLoop,
         drained: Callable[[], None],
         failed: Callable[[OSError], None],
+        wide_buffer_bytes: int = 0,
     ) -> None:
-        """`drained` is called when a `write` that was False has left, `failed` when it cannot."""
+        """`drained` is called when a `write` that was False has left, `failed` when it cannot.
+
+        `wide_buffer_bytes` is what SO_SNDBUF may become, 0 for what it is.
+        """
         self._socket = sock
         self._loop = loop
         self._drained = drained
@@ -60,6 +70,7 @@ class ResponseWriter:
         self._held: list[bytes] = []
         self._holding = False
         self._poll_fd = -1
+        self._wide_buffer_bytes = wide_buffer_bytes
         self.bytes_out = 0
 
     @property
@@ -85,7 +96,12 @@ class ResponseWriter:
             return self._send_small(b"".join((prefix, *joined)))
         was_blocked = not self.release()
         self._queue(prefix, pieces)
-        return not was_blocked and self._flush()
+        if was_blocked:
+            return False
+        if self._flush() or (self._widen() and self._flush()):
+            return True
+        self._watch()
+        return False
 
     def hold(self) -> None:
         """Keep small answers back until `release`: several of one connection then cost one system
@@ -173,8 +189,20 @@ class ResponseWriter:
                 else:
                     pending[0] = head[sent:]
         except BlockingIOError:
-            self._watch()
             return False
+        return True
+
+    def _widen(self) -> bool:
+        """Enlarge the buffer of a full socket; True when there is room again."""
+        head = self._pending[0]
+        if (
+            not self._wide_buffer_bytes
+            or not isinstance(head, _SliceRest)
+            or len(head) <= _REST_BYTES_MAX
+        ):
+            return False
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._wide_buffer_bytes)
+        self._wide_buffer_bytes = 0
         return True
 
     def _watch(self) -> None:

@@ -214,6 +214,31 @@ def test_a_file_system_without_sendfile_is_read_instead(
 
 
 @pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize(
+    ("settings", "has_room"), [({}, True), ({"socket_send_buffer_bytes": 102_401}, False)]
+)
+def test_a_default_send_buffer_grows_for_large_answers_and_another_stays(
+    kind: EventLoopKind,
+    settings: dict[str, int],
+    has_room: bool,
+    log_file: tuple[int, bytes],
+) -> None:
+    fd, data = log_file
+    second_began = threading.Event()  # once the first answer has left for the socket
+
+    def fetch(request: Request) -> Response:
+        if request.header.correlation_id == 2:
+            second_began.set()
+        return Response([b"head", FileRange(fd, 7, 400 * 1024)])
+
+    with SmallServer(fetch, kind, **settings) as server, server.connect() as connection:
+        connection.send(frame(1) + frame(2))
+        assert second_began.wait(5 if has_room else 0.3) == has_room
+        answers = [connection.read_frame() for _ in range(2)]
+    assert answers == [b"head" + data[7 : 7 + 400 * 1024]] * 2
+
+
+@pytest.mark.parametrize("kind", LOOPS)
 def test_a_file_that_ends_before_its_slice_closes_the_connection(
     kind: EventLoopKind, log_file: tuple[int, bytes]
 ) -> None:

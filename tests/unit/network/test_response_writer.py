@@ -12,6 +12,8 @@ import pytest
 
 from kbroker.network.response_writer import ResponseWriter
 
+NARROW_BYTES, WIDE_BYTES = 16 * 1024, 64 * 1024
+
 
 class Slice:
     """A file slice as the log hands it out."""
@@ -39,15 +41,24 @@ def frame(body: bytes) -> bytes:
 class Pair:
     """A writer on one end of a socket pair, and the other end."""
 
-    def __init__(self) -> None:
+    def __init__(self, wide_buffer_bytes: int = 0) -> None:
         ours, self.peer = socket.socketpair()
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BYTES)
         ours.setblocking(False)
         self.peer.setblocking(False)
         self.ours = ours
         self.drained = asyncio.Event()
         self.writer = ResponseWriter(
-            ours, asyncio.get_running_loop(), self.drained.set, lambda error: None
+            ours,
+            asyncio.get_running_loop(),
+            self.drained.set,
+            lambda error: None,
+            wide_buffer_bytes,
         )
+
+    @property
+    def send_buffer_bytes(self) -> int:
+        return self.ours.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
 
     def received(self) -> bytes:
         chunks = []
@@ -64,9 +75,9 @@ class Pair:
         self.peer.close()
 
 
-def with_pair(check: Callable[[Pair], None]) -> None:
+def with_pair(check: Callable[[Pair], None], wide_buffer_bytes: int = 0) -> None:
     async def main() -> None:
-        pair = Pair()
+        pair = Pair(wide_buffer_bytes)
         try:
             check(pair)
         finally:
@@ -142,5 +153,61 @@ def test_nothing_held_leaves_after_close() -> None:
 
         assert pair.writer.release()
         assert pair.received() == b""
+
+    with_pair(check)
+
+
+def test_a_slice_that_fills_the_socket_gets_it_a_larger_buffer_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        pair = Pair(WIDE_BYTES)
+        narrow_bytes = pair.send_buffer_bytes
+        content = os.urandom(1 << 20)
+
+        assert not pair.writer.write([b"head", Slice(tmp_path / "log", content)])
+        assert pair.send_buffer_bytes > narrow_bytes
+        pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BYTES)
+        assert not pair.writer.write([b"head", Slice(tmp_path / "log", content), b"tail"])
+
+        expected = frame(b"head" + content) + frame(b"head" + content + b"tail")
+        received = b""
+        while len(received) < len(expected):
+            received += pair.received()
+            await asyncio.sleep(0)
+        assert received == expected
+        await asyncio.wait_for(pair.drained.wait(), 5)
+        assert not pair.writer.write([Slice(tmp_path / "log", content)])
+        assert pair.send_buffer_bytes == narrow_bytes
+        pair.close()
+
+    asyncio.run(main())
+
+
+def test_an_answer_that_just_fits_into_the_larger_buffer_has_left(tmp_path: Path) -> None:
+    content = os.urandom(200 * 1024)
+
+    async def write(wide_buffer_bytes: int) -> bool:
+        pair = Pair(wide_buffer_bytes)
+        has_left = pair.writer.write([b"head", Slice(tmp_path / "log", content)])
+        pair.close()
+        return has_left
+
+    assert not asyncio.run(write(0))
+    assert asyncio.run(write(1 << 20))
+
+
+def test_an_answer_in_memory_leaves_the_buffer_as_it_is() -> None:
+    def check(pair: Pair) -> None:
+        narrow_bytes = pair.send_buffer_bytes
+        assert not pair.writer.write([bytes(1 << 20)])
+        assert pair.send_buffer_bytes == narrow_bytes
+
+    with_pair(check, WIDE_BYTES)
+
+
+def test_a_buffer_that_is_not_to_grow_stays(tmp_path: Path) -> None:
+    def check(pair: Pair) -> None:
+        narrow_bytes = pair.send_buffer_bytes
+        assert not pair.writer.write([Slice(tmp_path / "log", bytes(1 << 20))])
+        assert pair.send_buffer_bytes == narrow_bytes
 
     with_pair(check)
