@@ -22,6 +22,7 @@ from benchmarks.spark_session import session
 
 RECORDS = 1_000_000
 RECORD_BYTES = 1_000
+SMALL_RECORD_BYTES = 100
 PARTITIONS = 4
 TOPIC = "spark-tuned"  # what every read reads
 
@@ -33,8 +34,7 @@ READ_OPTIONS: Mapping[str, Mapping[str, str]] = {
     "defaults": {},
     "tuned": {
         "kafka.max.poll.records": "20000",
-        "kafka.max.partition.fetch.bytes": str(8 * _MIB),
-        "kafka.fetch.max.bytes": str(64 * _MIB),
+        "kafka.max.partition.fetch.bytes": str(4 * _MIB),
         "kafka.receive.buffer.bytes": str(_MIB),
     },
 }
@@ -88,12 +88,12 @@ def read_topic(broker: RunningBroker, topic: str, options: Mapping[str, str]) ->
     frame.write.format("noop").mode("overwrite").save()
 
 
-def timed(broker: RunningBroker, work: Callable[[], Any]) -> Figures:
+def timed(broker: RunningBroker, work: Callable[[], Any], records: int = RECORDS) -> Figures:
     """Rate of work on all records, and the time that it takes of the broker's process."""
     cpu, begun = broker.cpu_s(), time.perf_counter()
     work()
     elapsed = time.perf_counter() - begun
-    return {"records_per_s": RECORDS / elapsed, "broker_cpu_s": broker.cpu_s() - cpu}
+    return {"records_per_s": records / elapsed, "broker_cpu_s": broker.cpu_s() - cpu}
 
 
 def _warm_spark(broker: RunningBroker) -> None:
@@ -106,19 +106,31 @@ def _warm_spark(broker: RunningBroker) -> None:
             read_topic(broker, "warm-up", READ_OPTIONS[options])
 
 
-def _write(broker: RunningBroker, topic: str, records: int, options: Mapping[str, str]) -> None:
-    frame = _records(session(), records)
+def write_small_records(broker: RunningBroker, topic: str, records: int) -> None:
+    """Records of 100 bytes into a new topic."""
+    raw_client.create_topic(broker.address, topic, PARTITIONS)
+    _write(broker, topic, records, WRITE_OPTIONS["tuned"], SMALL_RECORD_BYTES)
+
+
+def _write(
+    broker: RunningBroker,
+    topic: str,
+    records: int,
+    options: Mapping[str, str],
+    record_bytes: int = RECORD_BYTES,
+) -> None:
+    frame = _records(session(), records, record_bytes)
     writer = frame.write.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
     writer.options(topic=topic, **options).save()
 
 
-def _records(spark: Any, count: int) -> Any:
+def _records(spark: Any, count: int, size_bytes: int) -> Any:
     """Keys are numbers, values pieces of a random text."""
     from pyspark.sql import functions
 
-    start = functions.pmod(functions.col("id") * 7_919, functions.lit(_TEXT_BYTES - RECORD_BYTES))
+    start = functions.pmod(functions.col("id") * 7_919, functions.lit(_TEXT_BYTES - size_bytes))
     text = functions.lit(_random_text())
-    value = functions.substring(text, start.cast("int") + 1, functions.lit(RECORD_BYTES))
+    value = functions.substring(text, start.cast("int") + 1, functions.lit(size_bytes))
     return spark.range(0, count, 1, PARTITIONS).select(
         functions.col("id").cast("string").alias("key"), value.alias("value")
     )

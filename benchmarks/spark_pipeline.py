@@ -12,12 +12,21 @@ from typing import Any
 
 from benchmarks.loads import Figures, Load
 from benchmarks.processes import RunningBroker
-from benchmarks.spark import READ_OPTIONS, RECORDS, TOPIC, read_topic, timed
+from benchmarks.spark import (
+    READ_OPTIONS,
+    RECORDS,
+    TOPIC,
+    read_topic,
+    timed,
+    write_small_records,
+)
 from benchmarks.spark_session import CORES, session
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source
 
+_SMALL_TOPIC = "spark-small"
+_SMALL_RECORDS = 4_000_000  # of 100 bytes: fewer would measure how long a query takes to begin
 _SETTLE_S = 30  # until a broker has noted how far its logs may be read
 
 
@@ -27,17 +36,17 @@ def log_read(columns: str | None = None) -> Load:
     """
 
     def load(broker: RunningBroker) -> Figures:
-        _await_high_watermarks(broker)
-        reader = session().read.format("kbroker-log").option("topics", TOPIC)
-        if columns is not None:
-            reader = reader.option("columns", columns)
-        frame = reader.load(str(broker.data))
-        from_kafka = timed(broker, lambda: read_topic(broker, TOPIC, READ_OPTIONS["tuned"]))
-        rate = timed(broker, lambda: frame.write.format("noop").mode("overwrite").save())
-        return {
-            "records_per_s": rate["records_per_s"],
-            "times_kafka_source": rate["records_per_s"] / from_kafka["records_per_s"],
-        }
+        return _both_sources(broker, TOPIC, RECORDS, columns)
+
+    return load
+
+
+def small_log_read() -> Load:
+    """As `log_read`, all columns of records that have 100 bytes instead of 1,000."""
+
+    def load(broker: RunningBroker) -> Figures:
+        write_small_records(broker, _SMALL_TOPIC, _SMALL_RECORDS)
+        return _both_sources(broker, _SMALL_TOPIC, _SMALL_RECORDS)
 
     return load
 
@@ -91,13 +100,30 @@ def log_source(broker: RunningBroker) -> Source:
 
 
 ROWS: list[tuple[str, Load]] = [
-    ("spark: log directory read", log_read()),
+    ("spark: log directory read, 1 KB", log_read()),
+    ("spark: log directory read, 100 B", small_log_read()),
     ("spark: log directory read, keys and offsets", log_read("key,offset")),
     ("spark: log directory read, offsets alone", log_read("offset")),
     (f"pipeline: audit of headers, {CORES} cores", header_audit()),
     (f"pipeline: archive from kafka, {CORES} cores", archive(kafka_source)),
     (f"pipeline: archive from its files, {CORES} cores", archive(log_source)),
 ]
+
+
+def _both_sources(
+    broker: RunningBroker, topic: str, records: int, columns: str | None = None
+) -> Figures:
+    _await_high_watermarks(broker, topic, records)
+    reader = session().read.format("kbroker-log").option("topics", topic)
+    if columns is not None:
+        reader = reader.option("columns", columns)
+    frame = reader.load(str(broker.data))
+    from_kafka = timed(broker, lambda: read_topic(broker, topic, READ_OPTIONS["tuned"]), records)
+    rate = timed(broker, lambda: frame.write.format("noop").mode("overwrite").save(), records)
+    return {
+        "records_per_s": rate["records_per_s"],
+        "times_kafka_source": rate["records_per_s"] / from_kafka["records_per_s"],
+    }
 
 
 def _archived(source: Source, home: Path) -> Any:
@@ -114,9 +140,10 @@ def _archived(source: Source, home: Path) -> Any:
         run.job.close()
 
 
-def _await_high_watermarks(broker: RunningBroker) -> None:
+def _await_high_watermarks(broker: RunningBroker, topic: str, records: int) -> None:
     deadline = time.monotonic() + _SETTLE_S
-    while sum(log_source(broker).latest().values()) < RECORDS:
+    source = LogDirectorySource([str(broker.data)], [topic])
+    while sum(source.latest().values()) < records:
         if time.monotonic() > deadline:
             raise RuntimeError(f"the high watermarks in {broker.data} stay below what was written")
         time.sleep(0.2)

@@ -132,6 +132,7 @@ options_of_reading = st.builds(
     min_timestamp_ms=st.none() | st.integers(NOW_MS - 100, NOW_MS + 100),
     max_timestamp_ms=st.none() | st.integers(NOW_MS - 100, NOW_MS + 10_000),
     rows_per_batch=st.sampled_from([1, 7, 8192]),
+    bytes_per_batch=st.sampled_from([1, 200, 1024 * 1024]),
 )
 
 

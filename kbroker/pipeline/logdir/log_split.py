@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,5 +32,15 @@ def read_log_split(reading: SplitReading, partition: InputPartition | None) -> I
     """The rows of a split as Arrow record batches; none for the one that pyspark makes up where
     there is nothing to read.
     """
+    _spare_collector()
     if isinstance(partition, LogSplit):
         yield from read_split(real_disk(), partition.tasks, reading)
+
+
+@functools.cache
+def _spare_collector() -> None:
+    """Once per process: leave out of garbage collections what the libraries made when imported.
+
+    A worker of pyspark collects all behind every task: 50 ms of CPU, mostly for pandas and pyspark.
+    """
+    gc.freeze()

@@ -23,7 +23,7 @@ from kbroker.pipeline.logdir.segment_task import AbortedTransaction, SegmentTask
 from kbroker.pipeline.logdir.transaction_scan import aborted_transactions
 from kbroker.record.record_batch import HEADER_SIZE
 
-MAX_PARTITION_BYTES = 64 * 1024 * 1024
+MAX_PARTITION_BYTES = 128 * 1024 * 1024  # as spark.sql.files.maxPartitionBytes
 _LEAST_SPLIT_BYTES = 4 * 1024 * 1024
 _OPEN_COST_BYTES = 256 * 1024  # to open a file and begin a task costs as much as reading so far
 

@@ -89,14 +89,21 @@ class _PieceReader:
         headers: BatchHeaders,
         chosen: np.ndarray[tuple[int], np.dtype[np.int64]],
     ) -> Iterator[pa.RecordBatch]:
-        most = self._options.rows_per_batch
         for records in self._decoder.decode(piece, headers, chosen):
             if not len(records.batch):
                 continue
             arrays = records.arrays(self._columns, self._task)
             rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            most = self._rows_at_once(rows)
             for at in range(0, len(rows), most):
                 yield rows.slice(at, most)
+
+    def _rows_at_once(self, rows: pa.RecordBatch) -> int:
+        """So many rows of the usual size as stay, on their way to Spark, in a processor's cache and
+        in memory that Arrow's Java side pools: what is beyond 4 MiB it asks of the system anew.
+        """
+        by_size: int = self._options.bytes_per_batch * len(rows) // max(rows.nbytes, 1)
+        return max(min(self._options.rows_per_batch, by_size), 1)
 
     def _first_unsound(self, piece: Piece, headers: BatchHeaders) -> Unsound | None:
         """The first batch with a wrong checksum or impossible offsets."""

@@ -26,6 +26,8 @@ from kbroker.record.compression import NONE
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, MAGIC, BatchHeader
 
+_ZEROS = bytes(64 * 1024)
+
 
 class Cut(NamedTuple):
     """A place between two batches; all records from `offset` on lie behind `position`."""
@@ -145,5 +147,14 @@ class SegmentLookup:
         if not self._file_system.exists(path):
             return b""
         data = self._file_system.read_bytes(path)
-        count = -(-len(data.rstrip(b"\0")) // entry_size)
+        count = -(-_used_bytes(data) // entry_size)
         return data[: count * entry_size]
+
+
+def _used_bytes(data: bytes) -> int:
+    """How much stands before the zeros at the end: of 10 MiB, most often, in an index in use."""
+    end = len(data)
+    while data.endswith(_ZEROS, 0, end):
+        end -= len(_ZEROS)
+    start = max(end - len(_ZEROS), 0)
+    return start + len(data[start:end].rstrip(b"\0"))

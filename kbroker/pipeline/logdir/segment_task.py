@@ -43,3 +43,4 @@ class ReadOptions:
     min_timestamp_ms: int | None = None
     max_timestamp_ms: int | None = None  # inclusive
     rows_per_batch: int = 8_192
+    bytes_per_batch: int = 1024 * 1024  # about; one record may be larger

@@ -21,7 +21,7 @@ endingTimestamp      Unix ms, exclusive
 failOnDataLoss       true: what retention took before it was read ends the query
 onDamage             fail, or skip: broken batches are left out, and told of in the log
 maxRecordsPerTrigger at most so many offsets in one batch of a stream
-maxPartitionBytes    of log for one task, at most (67108864)
+maxPartitionBytes    of log for one task, at most (134217728)
 minPartitions        so many tasks, where there is enough to read (two for each processor)
 pushFilters          true: filters by topic, partition, offset and time spare reading, from pyspark
                      4.1 on and where spark.sql.python.filterPushdown.enabled allows. Spark (4.2.0)

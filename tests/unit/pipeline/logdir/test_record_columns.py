@@ -252,6 +252,24 @@ def test_no_batch_of_rows_is_larger_than_asked_for_or_empty() -> None:
     assert 0 < min(sizes) <= max(sizes) <= 300
 
 
+def test_large_records_come_in_fewer_rows() -> None:
+    records = [Record(i, NOW_MS, None, bytes(1000)) for i in range(100)]
+    disk, task = stored(build(records, base_offset=0))
+    options = ReadOptions(columns=("value",), bytes_per_batch=10_240)
+
+    sizes = [batch.num_rows for batch in record_batches(disk, task, options)]
+
+    assert sizes == [10] * 10
+
+
+def test_a_record_larger_than_a_batch_of_rows_comes_alone() -> None:
+    records = [Record(i, NOW_MS, None, bytes(1000)) for i in range(3)]
+    disk, task = stored(build(records, base_offset=0))
+    options = ReadOptions(columns=("value",), bytes_per_batch=10)
+
+    assert [batch.num_rows for batch in record_batches(disk, task, options)] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("piece_bytes", [1, 100, 333])
 @pytest.mark.parametrize("codec", [NONE, ZSTD])
 def test_pieces_of_any_size_give_the_same_rows(

@@ -59,10 +59,11 @@ def test_a_batch_that_is_torn_behind_the_offset_is_not_part_of_it(path: Path) ->
     assert lookup(path).end_position(40) == 40 * SIZE
 
 
-def test_zeros_behind_the_entries_are_no_entries(path: Path) -> None:
+@pytest.mark.parametrize("zeros", [8, 800, 64 * 1024, 10 * 1024 * 1024])
+def test_zeros_behind_the_entries_are_no_entries(path: Path, zeros: int) -> None:
     before = [lookup(path).floor(offset) for offset in range(40)]
     with index_file(path).open("ab") as file:
-        file.write(bytes(800))
+        file.write(bytes(zeros))
 
     assert [lookup(path).floor(offset) for offset in range(40)] == before
 
