@@ -6,7 +6,7 @@ without the extra `kbroker[spark]` there just is no source.
 """
 
 try:
-    from kbroker.pipeline.logdir.data_source import KbrokerLogDataSource as DefaultSource
+    from kbroker.pipeline.logdir.source.data_source import KbrokerLogDataSource as DefaultSource
 except ImportError:
     __all__: list[str] = []
 else:

@@ -17,6 +17,6 @@ __all__ = ["ArchiveSelection", "commit_progress", "read_archive_frame", "registe
 
 def register(spark: Any) -> None:
     """Make `spark.read.format("kbroker-log")` known to a session that did not find it by itself."""
-    from kbroker.pipeline.logdir import data_source
+    from kbroker.pipeline.logdir.source import data_source
 
     data_source.register(spark)

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from kbroker.pipeline.archive.archive_disk import ArchiveDisk
-from kbroker.pipeline.archive.archive_state import ArchiveState, read_archive
-from kbroker.pipeline.archive.archive_writer import ArchiveWriter, StagedFile, Step
-from kbroker.pipeline.archive.manifest import (
+from kbroker.pipeline.archive.manifests.archive_disk import ArchiveDisk
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, read_archive
+from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
+from kbroker.pipeline.archive.manifests.manifest import (
     FileEntry,
     HoleEntry,
     RangeEntry,

@@ -8,19 +8,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.archive_writer import ArchiveWriter, Step
-from kbroker.pipeline.archive.batch_facts import BatchFacts, assemble
-from kbroker.pipeline.archive.covered_ranges import bounded_holes
-from kbroker.pipeline.archive.hole_reasons import holes_with_reasons
-from kbroker.pipeline.archive.log_witness import LogWitness
-from kbroker.pipeline.archive.manifest import HoleEntry, RangeEntry
-from kbroker.pipeline.archive.record_files import TaskOptions, write_records
+from kbroker.pipeline.archive.holes.hole_reasons import holes_with_reasons
+from kbroker.pipeline.archive.holes.log_witness import LogWitness
+from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
+from kbroker.pipeline.archive.manifests.manifest import HoleEntry, RangeEntry
+from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.frame.offsets import OffsetRange, Ranges
-from kbroker.pipeline.logdir.log_catalog import LogCatalog, ReadableLog, Selection
-from kbroker.pipeline.logdir.partition_log import real_disk
-from kbroker.pipeline.logdir.planning import SplitOptions, planned_tasks, stretch_of
-from kbroker.pipeline.logdir.record_columns import record_batches
+from kbroker.pipeline.logdir.decode.record_columns import record_batches
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, Selection
+from kbroker.pipeline.logdir.directory.partition_log import real_disk
+from kbroker.pipeline.logdir.planning.splits import SplitOptions, planned_tasks, stretch_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions
 
 JOB = "11111111-2222-4333-8444-555555555555"

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from kbroker.client.group_offsets import GroupOffsets
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.archive_state import MARK_NAME, manifest_path, read_archive
-from kbroker.pipeline.archive.file_check import file_checksum
-from kbroker.pipeline.archive.manifest import (
+from kbroker.pipeline.archive.manifests.archive_state import MARK_NAME, manifest_path, read_archive
+from kbroker.pipeline.archive.manifests.file_check import file_checksum
+from kbroker.pipeline.archive.manifests.manifest import (
     ABORTED,
     UNEXPLAINED,
     FileEntry,
@@ -26,8 +26,8 @@ from kbroker.pipeline.archive.manifest import (
     decode_manifest,
     encode_manifest,
 )
-from kbroker.pipeline.archive.record_files import open_parquet
-from kbroker.pipeline.audit.cluster_offsets import ClusterOffsets
+from kbroker.pipeline.archive.tasks.record_files import open_parquet
+from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
 from kbroker.pipeline.frame.offsets import OffsetRange
 from tests.faults.audit_case import BOOTSTRAP, Ask, Case, Planted
 from tests.faults.audit_log_faults import Fault

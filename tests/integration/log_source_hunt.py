@@ -20,10 +20,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.conftest import BrokerProcess
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.logdir.batch_query import BatchQuery
-from kbroker.pipeline.logdir.partition_log import real_disk
-from kbroker.pipeline.logdir.source_options import parse_options
-from kbroker.pipeline.logdir.split_reading import read_split
+from kbroker.pipeline.logdir.directory.partition_log import real_disk
+from kbroker.pipeline.logdir.planning.batch_query import BatchQuery
+from kbroker.pipeline.logdir.planning.source_options import parse_options
+from kbroker.pipeline.logdir.planning.split_reading import read_split
 
 COMPACTED, RETAINED = "compacted", "retained"
 _SETTINGS = (

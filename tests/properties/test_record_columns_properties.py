@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.pipeline.logdir.damage import DamagedBatchError
-from kbroker.pipeline.logdir.header_columns import header_batches
-from kbroker.pipeline.logdir.record_columns import record_batches
+from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
+from kbroker.pipeline.logdir.decode.header_columns import header_batches
+from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, ReadOptions, SegmentTask
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import (

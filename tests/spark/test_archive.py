@@ -16,10 +16,10 @@ from kafka import TopicPartition as ClientPartition
 from compat_tests.clients import create_topic
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_run import archive_run
-from kbroker.pipeline.archive.archive_state import missing_by_reason, read_archive
-from kbroker.pipeline.archive.file_check import check_file
+from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason, read_archive
+from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
-from kbroker.pipeline.archive.upkeep import merge_small_files
+from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import Batch, BatchResult, JobReport, Work
 from kbroker.pipeline.frame.checkpoint import Checkpoint
@@ -176,7 +176,8 @@ def test_a_run_that_was_cut_goes_on_without_loss_and_without_doubles(
         def run(batch: Batch) -> BatchResult:
             if batch.number == 1 and cut == "before the manifest":
                 monkeypatch.setattr(
-                    "kbroker.pipeline.archive.archive_writer.ArchiveWriter._write_manifest", die
+                    "kbroker.pipeline.archive.manifests.archive_writer.ArchiveWriter._write_manifest",
+                    die,
                 )
             result = work(batch)
             if batch.number == 1:

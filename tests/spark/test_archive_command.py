@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import Producer
 
 from compat_tests.clients import create_topic
-from kbroker.pipeline.archive.archive_state import read_archive
+from kbroker.pipeline.archive.manifests.archive_state import read_archive
 
 RECORDS = 2_000
 QUICK_JAVA = "spark.driver.extraJavaOptions=-XX:+UseSerialGC -XX:TieredStopAtLevel=1"

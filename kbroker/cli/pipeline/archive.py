@@ -21,7 +21,7 @@ from kbroker.cli.pipeline.archive_upkeep import UPKEEP, merge_archive
 from kbroker.cli.pipeline.parameters import directory
 from kbroker.cli.pipeline.stream_command import run_stream_job
 from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
-from kbroker.pipeline.archive.manifest import UNEXPLAINED
+from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED
 
 
 class ArchiveCommand(click.Command):

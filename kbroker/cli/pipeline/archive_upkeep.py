@@ -15,8 +15,12 @@ import click
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.parameters import directory, duration, names
 from kbroker.cli.pipeline.session_options import pipeline_errors
-from kbroker.pipeline.archive.archive_state import ArchiveState, missing_by_reason, read_archive
-from kbroker.pipeline.archive.manifest import NO_HOUR
+from kbroker.pipeline.archive.manifests.archive_state import (
+    ArchiveState,
+    missing_by_reason,
+    read_archive,
+)
+from kbroker.pipeline.archive.manifests.manifest import NO_HOUR
 
 _COLUMNS = (
     "topic", "partition", "start_offset", "end_offset", "rows", "missing", "files", "size_bytes",
@@ -109,7 +113,7 @@ def expire(
     """Let old files go from an archive. What they held stays known as expired: it is not archived
     again. Records without a time do not expire.
     """
-    from kbroker.pipeline.archive.upkeep import expire_files
+    from kbroker.pipeline.archive.upkeep.merge_and_expiry import expire_files
 
     with pipeline_errors():
         gone = expire_files(
@@ -132,7 +136,7 @@ def merge_archive(
     target_bytes: int = 256 * _MB,
 ) -> None:
     """Merge, and say what was merged; raises PipelineError."""
-    from kbroker.pipeline.archive.upkeep import merge_small_files  # brings pyarrow
+    from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files  # brings pyarrow
 
     report = merge_small_files(path, topics, older_than_ms, target_bytes)
     say(

@@ -155,8 +155,8 @@ def _source(request: AuditRequest) -> Any:
 def _size_bytes(request: AuditRequest) -> int:
     """What there is to read, in directories and archive."""
     from kbroker.log.inspection.finding import Findings
-    from kbroker.pipeline.audit.archive_history import read_history
-    from kbroker.pipeline.audit.log_side import plan_logs
+    from kbroker.pipeline.audit.archives.archive_history import read_history
+    from kbroker.pipeline.audit.logs.log_side import plan_logs
 
     tasks, _ = plan_logs(request)
     size = sum(task.size_bytes for task in tasks)
@@ -167,7 +167,7 @@ def _size_bytes(request: AuditRequest) -> int:
 
 
 def _print_plan(request: AuditRequest, size_bytes: int, master: str | None, output: str) -> None:
-    from kbroker.pipeline.audit.log_side import plan_logs
+    from kbroker.pipeline.audit.logs.log_side import plan_logs
 
     tasks, _ = plan_logs(request)
     rows = [
@@ -185,12 +185,12 @@ def _print_plan(request: AuditRequest, size_bytes: int, master: str | None, outp
 
 def _write(result: AuditReport, report: str | None, findings: str | None) -> None:
     if findings is not None:
-        from kbroker.pipeline.audit.tables import write_tables
+        from kbroker.pipeline.audit.report.tables import write_tables
 
         for path in write_tables(result, findings.rstrip("/")):
             say(f"wrote {path}")
     if report is not None:
-        from kbroker.pipeline.audit.report_page import write_page
+        from kbroker.pipeline.audit.report.report_page import write_page
 
         write_page(result, report)
         say(f"wrote {report}")

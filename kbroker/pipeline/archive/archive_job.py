@@ -11,15 +11,20 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.archive_state import missing_by_reason
-from kbroker.pipeline.archive.archive_writer import ArchiveWriter, Step
-from kbroker.pipeline.archive.batch_facts import BatchFacts, assemble
-from kbroker.pipeline.archive.covered_ranges import bounded_holes
-from kbroker.pipeline.archive.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
-from kbroker.pipeline.archive.json_columns import JsonSchemas, parse_schemas
-from kbroker.pipeline.archive.manifest import RETENTION, UNEXPLAINED, HoleEntry, RangeEntry
-from kbroker.pipeline.archive.spark_tasks import run_on_directories, run_on_frame
-from kbroker.pipeline.archive.task_facts import Fact, decode_fact
+from kbroker.pipeline.archive.holes.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
+from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason
+from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
+from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
+from kbroker.pipeline.archive.manifests.manifest import (
+    RETENTION,
+    UNEXPLAINED,
+    HoleEntry,
+    RangeEntry,
+)
+from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
+from kbroker.pipeline.archive.tasks.json_columns import JsonSchemas, parse_schemas
+from kbroker.pipeline.archive.tasks.spark_tasks import run_on_directories, run_on_frame
+from kbroker.pipeline.archive.tasks.task_facts import Fact, decode_fact
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import Batch, BatchResult
 from kbroker.pipeline.frame.offsets import OffsetRange

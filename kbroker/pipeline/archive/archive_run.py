@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from kbroker.log.file_system import RealFileSystem
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
-from kbroker.pipeline.archive.archive_mark import check_target
 from kbroker.pipeline.archive.archive_source import ContinuedSource
-from kbroker.pipeline.archive.archive_state import read_archive
-from kbroker.pipeline.archive.archive_writer import ArchiveWriter
-from kbroker.pipeline.archive.cluster_witness import ClusterWitness
-from kbroker.pipeline.archive.hole_reasons import HoleWitness
-from kbroker.pipeline.archive.log_witness import LogWitness
+from kbroker.pipeline.archive.holes.cluster_witness import ClusterWitness
+from kbroker.pipeline.archive.holes.hole_reasons import HoleWitness
+from kbroker.pipeline.archive.holes.log_witness import LogWitness
+from kbroker.pipeline.archive.manifests.archive_mark import check_target
+from kbroker.pipeline.archive.manifests.archive_state import read_archive
+from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbroker.pipeline.archive.archive_job import loss_sentence
-from kbroker.pipeline.archive.archive_state import ArchiveState
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets, Ranges
 from kbroker.pipeline.sources.source import Source

@@ -15,25 +15,25 @@ from typing import Any
 from kbroker.log.inspection.finding import Severity
 from kbroker.log.inspection.log_walk import CheckTotals
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
-from kbroker.pipeline.audit.archive_side import CheckedArchive, check_archive
+from kbroker.pipeline.audit.archives.archive_side import CheckedArchive, check_archive
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed
 from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest, PartitionSides
-from kbroker.pipeline.audit.cluster_check import OtherSides, SeenLog, check_cluster
-from kbroker.pipeline.audit.cluster_counts import check_counts, count_cluster
-from kbroker.pipeline.audit.cluster_offsets import ClusterOffsets, read_cluster
-from kbroker.pipeline.audit.contents_compared import (
+from kbroker.pipeline.audit.clusters.cluster_check import OtherSides, SeenLog, check_cluster
+from kbroker.pipeline.audit.clusters.cluster_counts import check_counts, count_cluster
+from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets, read_cluster
+from kbroker.pipeline.audit.comparison.contents_compared import (
     ContentsResult,
     ContentsTask,
     compare_contents,
 )
-from kbroker.pipeline.audit.log_side import (
+from kbroker.pipeline.audit.logs.log_side import (
     findings_of,
     other_topics,
     plan_logs,
     run_logs,
     side_of,
 )
-from kbroker.pipeline.audit.log_tasks import LogResult, LogTask
+from kbroker.pipeline.audit.logs.log_tasks import LogResult, LogTask
 from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange

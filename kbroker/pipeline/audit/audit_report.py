@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kbroker.log.inspection.finding import Severity
 from kbroker.log.inspection.log_walk import CheckTotals
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.covered_ranges import Stretch
+from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.window_counts import Windows
 from kbroker.pipeline.frame.offsets import OffsetRange

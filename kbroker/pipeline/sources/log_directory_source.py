@@ -17,13 +17,13 @@ from kbroker.pipeline import register
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets, Ranges, format_offsets
-from kbroker.pipeline.logdir.batch_query import Splits, reading_of
-from kbroker.pipeline.logdir.log_catalog import LogCatalog, absolute
-from kbroker.pipeline.logdir.log_stream import LogStream
-from kbroker.pipeline.logdir.partition_log import real_disk
-from kbroker.pipeline.logdir.read_ranges import check_topics
-from kbroker.pipeline.logdir.source_options import parse_options
-from kbroker.pipeline.logdir.split_reading import SplitReading
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, absolute
+from kbroker.pipeline.logdir.directory.partition_log import real_disk
+from kbroker.pipeline.logdir.planning.batch_query import Splits, reading_of
+from kbroker.pipeline.logdir.planning.log_stream import LogStream
+from kbroker.pipeline.logdir.planning.read_ranges import check_topics
+from kbroker.pipeline.logdir.planning.source_options import parse_options
+from kbroker.pipeline.logdir.planning.split_reading import SplitReading
 
 _FORMAT = "kbroker-log"
 
@@ -60,7 +60,7 @@ class LogDirectorySource:
     @property
     def bounds_itself(self) -> bool:
         """From pyspark 4.2 on."""
-        from kbroker.pipeline.logdir.stream_reader import is_admitted
+        from kbroker.pipeline.logdir.source.stream_reader import is_admitted
 
         return is_admitted()
 

@@ -9,10 +9,10 @@ import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
-from kbroker.pipeline.archive.archive_state import read_archive
-from kbroker.pipeline.archive.archive_writer import Step
-from kbroker.pipeline.archive.covered_ranges import Stretch
-from kbroker.pipeline.archive.hole_reasons import Surroundings
+from kbroker.pipeline.archive.holes.hole_reasons import Surroundings
+from kbroker.pipeline.archive.manifests.archive_state import read_archive
+from kbroker.pipeline.archive.manifests.archive_writer import Step
+from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import Batch
 from kbroker.pipeline.frame.offsets import OffsetRange

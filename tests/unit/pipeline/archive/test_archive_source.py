@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_source import ContinuedSource
-from kbroker.pipeline.archive.archive_state import ArchiveState
-from kbroker.pipeline.archive.covered_ranges import Stretch
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets
 

@@ -1,0 +1,1 @@
+"""Why offsets of a topic hold no record, as its log tells."""

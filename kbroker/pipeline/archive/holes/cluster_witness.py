@@ -1,0 +1,196 @@
+"""What stands in the logs of a cluster around holes: raw batches, fetched as a consumer of
+committed records does (KIP-98), so that the answer names the aborted transactions too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.client.connection import client_errors
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.holes.hole_reasons import Cover, CoverKind, Surroundings
+from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
+from kbroker.pipeline.cluster_errors import cluster_errors
+from kbroker.pipeline.errors import PipelineError
+from kbroker.record.legacy_record import read_any_header
+from kbroker.record.record_batch import MAGIC, BatchHeader, read_control, records
+
+_FETCH_BYTES = 64 * 1024  # the first batch comes whole, however large it is
+_FETCH_WAIT_MS = 500
+_READ_COMMITTED = 1
+_FETCH_VERSIONS = (4, 12)  # with aborted transactions, and topics by name
+_ENDLESS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RawFetch:
+    """Batches as bytes, and the aborted transactions (producer id, first offset) among them."""
+
+    records: bytes
+    aborted: tuple[tuple[int, int], ...]
+    log_start_offset: int
+
+
+Fetch = Callable[[int], RawFetch]  # from an offset on
+
+
+class ClusterWitness:
+    """Looks at partitions of a running cluster, one request for each hole or group of holes."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
+        """The batches that hold offsets of these holes."""
+        from kafka.admin import KafkaAdminClient
+
+        with cluster_errors(), client_errors(self._bootstrap):
+            client = KafkaAdminClient(
+                bootstrap_servers=self._bootstrap, client_id="kbroker-archive"
+            )
+            try:
+                leader = _leader(client, partition)
+                return look(
+                    lambda offset: _fetch(client, leader, partition, offset),
+                    holes,
+                    is_compacted=_is_compacted(client, partition.topic),
+                )
+            finally:
+                client.close()
+
+
+def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surroundings:
+    """Fetch around the holes: one answer often serves many that lie close together."""
+    found: dict[int, Cover] = {}
+    log_start_offset = 0
+    at = 0  # all batches before it have been seen
+    for hole in holes:
+        at = max(at, hole.start_offset)
+        while at < hole.end_offset:
+            answer = fetch(at)
+            log_start_offset = max(log_start_offset, answer.log_start_offset)
+            next_offset = max(at, min(answer.log_start_offset, hole.end_offset))
+            for cover in _covers(answer):
+                found[cover.base_offset] = cover
+                next_offset = max(next_offset, cover.last_offset + 1)
+            if next_offset == at:
+                break  # nothing stands there up to the end of what may be read
+            at = next_offset
+    return Surroundings(
+        covers=[found[base] for base in sorted(found)],
+        log_start_offset=log_start_offset,
+        compacted_end_offset=_ENDLESS if is_compacted else 0,
+    )
+
+
+def _covers(answer: RawFetch) -> Iterator[Cover]:
+    """The whole batches of an answer; transactions end with their markers, as for consumers."""
+    waiting = sorted(answer.aborted, key=lambda each: each[1])
+    open_producers: set[int] = set()
+    for header, data in _batches(answer.records):
+        while waiting and waiting[0][1] <= header.last_offset:
+            open_producers.add(waiting.pop(0)[0])
+        count = header.record_count if header.magic == MAGIC else -1
+        if header.is_control:
+            kind = CoverKind.MARKER
+            if not _is_commit(data):
+                open_producers.discard(header.producer_id)
+        elif header.is_transactional and header.producer_id in open_producers:
+            kind = CoverKind.ABORTED
+        else:
+            kind = CoverKind.RECORDS
+        yield Cover(header.base_offset, header.last_offset, count, kind)
+
+
+def _batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
+    position = 0
+    while position < len(data):
+        try:
+            header = read_any_header(data, position)
+        except KafkaError:
+            return  # the last one is cut
+        end = position + header.size_bytes
+        if end > len(data):
+            return
+        yield header, data[position:end]
+        position = end
+
+
+def _is_commit(batch: bytes) -> bool:
+    record = next(records(batch), None)
+    marker = read_control(record) if record is not None else None
+    return marker is not None and marker.is_commit
+
+
+def _is_compacted(client: Any, topic: str) -> bool:
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
+    found = client.describe_configs([wanted], config_filter="all")["topic"][topic]
+    return "compact" in str(found.get("cleanup.policy", {}).get("value"))
+
+
+def _leader(client: Any, partition: TopicPartition) -> int:
+    for topic in client.describe_topics([partition.topic]):
+        for entry in topic["partitions"]:
+            if entry["partition_index"] == partition.partition:
+                return int(entry["leader_id"])
+    raise PipelineError(f"{partition} has gone from the cluster while it was archived")
+
+
+def _fetch(client: Any, leader: int, partition: TopicPartition, offset: int) -> RawFetch:
+    from kafka.protocol.consumer import FetchRequest
+
+    wanted = FetchRequest.FetchTopic.FetchPartition(
+        partition=partition.partition,
+        current_leader_epoch=-1,
+        fetch_offset=offset,
+        last_fetched_epoch=-1,
+        log_start_offset=-1,
+        partition_max_bytes=_FETCH_BYTES,
+    )
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=_FETCH_WAIT_MS,
+        min_bytes=1,
+        max_bytes=_FETCH_BYTES,
+        isolation_level=_READ_COMMITTED,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic=partition.topic, partitions=[wanted])],
+        forgotten_topics_data=[],
+        rack_id="",
+        min_version=_FETCH_VERSIONS[0],
+        max_version=_FETCH_VERSIONS[1],
+    )
+
+    async def send() -> Any:
+        return await client._manager.send(request, node_id=leader)
+
+    # The client library offers raw batches in no other way.
+    answer = client._manager.run(send).responses[0].partitions[0]
+    if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+        return RawFetch(b"", (), _earliest(client, partition))
+    if answer.error_code:
+        raise PipelineError(
+            f"{partition} cannot be read to explain its holes: "
+            f"{ErrorCode(answer.error_code).name}; run again"
+        )
+    aborted = answer.aborted_transactions or []
+    return RawFetch(
+        records=bytes(answer.records or b""),
+        aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
+        log_start_offset=max(answer.log_start_offset or 0, 0),
+    )
+
+
+def _earliest(client: Any, partition: TopicPartition) -> int:
+    from kafka import TopicPartition as ClientPartition
+    from kafka.admin import OffsetSpec
+
+    wanted = ClientPartition(*partition)
+    found = client.list_partition_offsets({wanted: OffsetSpec.EARLIEST})
+    return int(found[wanted].offset)

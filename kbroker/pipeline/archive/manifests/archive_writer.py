@@ -1,0 +1,387 @@
+"""The one way a step becomes part of an archive: staged, moved to its place, then said by a
+manifest.
+
+    staging/<job>.lock              held while the job runs: one run of a job at a time
+    staging/<job>-<batch>/          removed when the step is published
+    staging/<job>-<batch>/<run>/    what the tasks of this run write
+    staging/<job>-<batch>/targets   the places files are about to be moved to
+    kbroker-archive.lock            held while a step is published: one after the other
+
+Law: until its manifest has its name, nothing of a step is part of the archive, and whatever it left
+(staged files, files already moved) is found by `targets` and removed by the next writer. A step
+whose manifest is there is done. Neither files nor manifests ever replace others, so that even where
+locks do not reach (some network file systems) one of two writers ends with a sentence.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Self
+from uuid import uuid4
+
+from kbroker.log.file_system import FileLock, StorageError
+from kbroker.pipeline.archive.manifests.archive_disk import (
+    ArchiveDisk,
+    RealArchiveDisk,
+    disk_sentences,
+)
+from kbroker.pipeline.archive.manifests.archive_mark import check_target, claim_directory
+from kbroker.pipeline.archive.manifests.archive_state import (
+    LOCK_NAME,
+    MANIFESTS,
+    SNAPSHOT_EVERY,
+    STAGING,
+    ArchiveState,
+    manifest_path,
+    read_archive,
+    refresh,
+    snapshot_path,
+)
+from kbroker.pipeline.archive.manifests.covered_ranges import gaps, overlap
+from kbroker.pipeline.archive.manifests.manifest import (
+    FileEntry,
+    HoleEntry,
+    Manifest,
+    ManifestKind,
+    RangeEntry,
+    encode_manifest,
+    is_file_path,
+    seal,
+    unbalanced_partition,
+)
+from kbroker.pipeline.errors import PipelineError
+
+_TARGETS = "targets"
+_BATCH_DIRECTORY = re.compile(r"(.+)-(\d+)")
+_LOCK_PAUSE_S = 0.05
+_LOCK_ATTEMPTS = 1_200  # a minute
+_REMOVAL_ATTEMPTS = 100
+_SNAPSHOTS_KEPT = 2  # the one before the last is for readers that have just found it
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A finished file on the disk, synced, and what a manifest will say of it."""
+
+    staged_path: str
+    entry: FileEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a manifest is to say."""
+
+    kind: ManifestKind
+    batch: int
+    ranges: tuple[RangeEntry, ...] = ()
+    holes: tuple[HoleEntry, ...] = ()
+    files: tuple[StagedFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    json_schemas: Mapping[str, str] | None = None
+    topic_ids: Mapping[str, str] | None = None
+
+
+def system_ms() -> int:
+    """Now, in Unix milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class ArchiveWriter:
+    """A job's hand on an archive; a context manager. One at a time per job, owned by its driver."""
+
+    def __init__(
+        self,
+        path: str,
+        job: str,
+        disk: ArchiveDisk | None = None,
+        now_ms: Callable[[], int] = system_ms,
+    ) -> None:
+        self.job = job
+        self.path = self._path = path = os.path.abspath(path)
+        self._disk = disk or RealArchiveDisk()
+        self._now_ms = now_ms
+        with disk_sentences(path):
+            check_target(path, self._disk)
+            self._disk.make_directory(path)
+            with self._locked():
+                claim_directory(path, self._disk, self._now_ms())
+            self._job_lock = self._lock_of(job)
+            if self._job_lock is None:
+                raise PipelineError(
+                    f"job {job} runs already on the archive {path}: wait for it, or stop it"
+                )
+            try:
+                self.state: ArchiveState = read_archive(path, self._disk)
+                with self._locked():
+                    self._remove_leftovers()
+            except BaseException:
+                self._job_lock.release()
+                raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let another run of the job have the archive."""
+        if self._job_lock is not None:
+            self._job_lock.release()
+            self._job_lock = None
+
+    def is_done(self, batch: int, ranges: Iterable[RangeEntry]) -> bool:
+        """Whether this batch was published before; PipelineError where the archive holds some of
+        its offsets from elsewhere, or skipped some.
+        """
+        with disk_sentences(self._path):
+            refresh(self.state, self._disk)
+        if batch > self.state.jobs.get(self.job, -1):
+            for entry in ranges:
+                self._refuse_overlap(entry)
+            return False
+        for entry in ranges:
+            known = self.state.ranges.get(entry.topic_partition, ())
+            missing = gaps(known, (entry.start_offset, entry.end_offset))
+            if missing:
+                raise PipelineError(
+                    f"batch {batch} is in the archive {self._path}, but not with the offsets "
+                    f"{missing[0].start_offset} to {missing[0].end_offset - 1} of "
+                    f"{entry.topic_partition}: the checkpoint is a copy from another time; "
+                    "begin with a new --checkpoint, which goes on where the archive ends"
+                )
+        return True
+
+    def staging_directory(self, batch: int) -> str:
+        """An empty directory for the files of a batch, under a name that was never used: the tasks
+        of a run that was killed may live a little longer, and find theirs gone.
+        """
+        above = self._staging(f"{self.job}-{batch}")
+        directory = f"{above}/{uuid4().hex}"
+        with disk_sentences(self._path):
+            self._remove_tree(above)
+            self._disk.make_directory(directory)
+        return directory
+
+    def publish(self, step: Step) -> Manifest:
+        """Make a step part of the archive. Afterwards it is on the disk."""
+        with disk_sentences(self._path), self._locked():
+            refresh(self.state, self._disk)
+            manifest = self._manifest(step)
+            self._refuse(manifest)
+            directory = self._staging(f"{self.job}-{step.batch}")
+            self._disk.make_directory(directory)
+            self._move_files(directory, step.files)
+            self._write_manifest(directory, manifest)
+            self.state.apply(manifest)
+            self._write_snapshot(directory)
+            self._remove_tree(directory)
+        return manifest
+
+    def delete_removed(self, older_than_ms: int) -> int:
+        """Delete the files that readers left this long ago; answers how many. A file stays that
+        long for those who have read the manifests and not yet the file.
+        """
+        before_ms = self._now_ms() - older_than_ms
+        paths = tuple(path for path, at_ms in self.state.waiting.items() if at_ms <= before_ms)
+        if not paths:
+            return 0
+        with disk_sentences(self._path), self._locked():
+            refresh(self.state, self._disk)
+            for path in paths:
+                self._disk.unlink(f"{self._path}/{path}")
+        self.publish(Step(kind="clean", batch=self.next_batch(), deleted=paths))
+        return len(paths)
+
+    def next_batch(self) -> int:
+        """A number for a step of upkeep, which has no batch of its own."""
+        return self.state.number + 1
+
+    # Before a step
+
+    def _manifest(self, step: Step) -> Manifest:
+        return Manifest(
+            archive_id=self.state.archive_id,
+            number=self.state.number + 1,
+            kind=step.kind,
+            kbroker_version=metadata.version("kbroker"),
+            written_ms=self._now_ms(),
+            job=self.job,
+            batch=step.batch,
+            ranges=step.ranges,
+            holes=step.holes,
+            added=tuple(staged.entry for staged in step.files),
+            removed=step.removed,
+            deleted=step.deleted,
+            json_schemas=dict(step.json_schemas or {}),
+            topic_ids=dict(step.topic_ids or {}),
+        )
+
+    def _refuse(self, manifest: Manifest) -> None:
+        self.state.refuse_other_topics(manifest.topic_ids)
+        for entry in manifest.ranges:
+            self._refuse_overlap(entry)
+        for path in manifest.removed:
+            if path not in self.state.files:
+                raise PipelineError(
+                    f"{path} has left the archive {self._path} meanwhile, by another run: run again"
+                )
+        if manifest.kind == "batch" and (wrong := unbalanced_partition(manifest)) is not None:
+            raise PipelineError(
+                f"batch {manifest.batch} was not archived: {wrong}; the source gave other records "
+                "than its offsets promise"
+            )
+
+    def _refuse_overlap(self, entry: RangeEntry) -> None:
+        known = self.state.ranges.get(entry.topic_partition, ())
+        twice = overlap(known, (entry.start_offset, entry.end_offset))
+        if twice is not None:
+            raise PipelineError(
+                f"offsets {twice.start_offset} to {twice.end_offset - 1} of "
+                f"{entry.topic_partition} are in the archive {self._path} already: begin with a "
+                "new --checkpoint, which goes on where the archive ends; let one job archive a "
+                "topic, and give a topic that was made anew another archive"
+            )
+
+    # A step
+
+    def _move_files(self, directory: str, files: tuple[StagedFile, ...]) -> None:
+        if not files:
+            return
+        targets = "".join(f"{staged.entry.path}\n" for staged in files)
+        self._disk.write_bytes(f"{directory}/{_TARGETS}", targets.encode(), sync=True)
+        self._sync_up(directory)
+        folders = {staged.entry.path.rpartition("/")[0] for staged in files}
+        for folder in sorted(folders):
+            self._disk.make_directory(f"{self._path}/{folder}")
+        for staged in files:
+            self._move(staged)
+        for folder in sorted(_with_parents(folders)):
+            self._disk.sync_directory(f"{self._path}/{folder}".rstrip("/"))
+
+    def _move(self, staged: StagedFile) -> None:
+        try:
+            self._disk.rename_new(staged.staged_path, f"{self._path}/{staged.entry.path}")
+        except StorageError as error:
+            if error.errno != errno.EEXIST:
+                raise
+            raise PipelineError(
+                f"{self._path}/{staged.entry.path} is there, and no manifest names it: if no other "
+                "kbroker writes to this archive, remove it, and run again"
+            ) from error
+
+    def _write_manifest(self, directory: str, manifest: Manifest) -> None:
+        temporary = f"{directory}/manifest"
+        self._disk.write_bytes(temporary, encode_manifest(manifest), sync=True)
+        try:
+            self._disk.rename_new(temporary, manifest_path(self._path, manifest.number))
+        except StorageError as error:
+            if error.errno != errno.EEXIST:
+                raise
+            raise PipelineError(
+                f"another writer published manifest {manifest.number} of the archive {self._path} "
+                "at the same time: nothing of this step is part of it; run again"
+            ) from error
+        self._disk.sync_directory(f"{self._path}/{MANIFESTS}")
+
+    def _write_snapshot(self, directory: str) -> None:
+        if (self.state.number + 1) % SNAPSHOT_EVERY:
+            return
+        temporary = f"{directory}/snapshot"
+        try:
+            self._disk.write_bytes(temporary, seal(self.state.snapshot()), sync=True)
+            self._disk.rename(temporary, snapshot_path(self._path, self.state.number))
+            old_number = self.state.number - _SNAPSHOTS_KEPT * SNAPSHOT_EVERY
+            if old_number >= 0:
+                self._disk.unlink(snapshot_path(self._path, old_number))
+        except StorageError:
+            pass  # it only saves time, and the step is published
+
+    # What others left
+
+    def _remove_leftovers(self) -> None:
+        """Of runs of this job, and of jobs that run no more."""
+        refresh(self.state, self._disk)
+        for name in self._disk.list(self._staging("")):
+            matched = _BATCH_DIRECTORY.fullmatch(name)
+            if matched is None or not self._disk.is_directory(self._staging(name)):
+                continue
+            lock = None if matched[1] == self.job else self._lock_of(matched[1])
+            if matched[1] != self.job and lock is None:
+                continue  # it runs
+            try:
+                self._remove_batch(self._staging(name))
+            finally:
+                if lock is not None:
+                    lock.release()
+
+    def _remove_batch(self, directory: str) -> None:
+        targets = f"{directory}/{_TARGETS}"
+        content = self._disk.read_bytes(targets) if self._disk.exists(targets) else b""
+        for path in content.decode(errors="replace").splitlines():
+            if not is_file_path(path):
+                break  # a list that is not whole: no file has been moved
+            if path in self.state.files or path in self.state.waiting:
+                continue
+            if self._disk.unlink(f"{self._path}/{path}"):
+                self._disk.sync_directory(f"{self._path}/{path}".rpartition("/")[0])
+        self._remove_tree(directory)
+
+    def _remove_tree(self, directory: str) -> None:
+        """Also while tasks of a run that was killed still make files in it."""
+        for _ in range(_REMOVAL_ATTEMPTS):
+            try:
+                self._disk.remove_tree(directory)
+                return
+            except StorageError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
+                    raise
+            time.sleep(_LOCK_PAUSE_S)
+        self._disk.remove_tree(directory)
+
+    # The disk
+
+    def _staging(self, name: str) -> str:
+        return f"{self._path}/{STAGING}/{name}".rstrip("/")
+
+    def _lock_of(self, job: str) -> FileLock | None:
+        return self._disk.lock(self._staging(f"{job}.lock"))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = self._disk.lock(f"{self._path}/{LOCK_NAME}")
+        for _ in range(_LOCK_ATTEMPTS):
+            if lock is not None:
+                break
+            time.sleep(_LOCK_PAUSE_S)
+            lock = self._disk.lock(f"{self._path}/{LOCK_NAME}")
+        if lock is None:
+            raise PipelineError(
+                f"another run has been publishing to the archive {self._path} for a minute: "
+                "see what it does, and run again"
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _sync_up(self, directory: str) -> None:
+        self._disk.sync_directory(directory)
+        self._disk.sync_directory(self._staging(""))
+
+
+def _with_parents(folders: Iterable[str]) -> set[str]:
+    """The folders and all above them up to the archive's directory, which is ""."""
+    found = {""}
+    for folder in folders:
+        parts = folder.split("/")
+        found |= {"/".join(parts[:count]) for count in range(1, len(parts) + 1)}
+    return found

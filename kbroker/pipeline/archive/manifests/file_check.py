@@ -1,0 +1,61 @@
+"""Holds one file of an archive against what its manifest says of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from kbroker.log.file_system import File, FileSystem, RealFileSystem
+from kbroker.log.inspection.finding import Finding, Severity
+from kbroker.pipeline.archive.manifests.manifest import FileEntry
+
+MISSING: Final = "archive-file-missing"
+WRONG_SIZE: Final = "archive-file-size"
+WRONG_CHECKSUM: Final = "archive-file-checksum"
+
+_READ_BYTES = 8 * 1024 * 1024
+_ADVICE = (
+    "its records cannot be trusted: put the file back from a copy, or archive its offsets again "
+    "into another archive"
+)
+
+
+def check_file(path: str, entry: FileEntry, disk: FileSystem | None = None) -> Finding | None:
+    """What is wrong with a file of the archive in `path`; None where it is as it was written. All
+    of it is read. Raises StorageError where the disk refuses.
+    """
+    file_system = disk or RealFileSystem()
+    name = f"{path}/{entry.path}"
+    if not file_system.exists(name):
+        what = f"is not there, with {entry.rows} records of {entry.topic_partition}"
+        return Finding(Severity.ERROR, MISSING, name, what, _ADVICE, None, entry.first_offset)
+    size = file_system.size(name)
+    if size != entry.size_bytes:
+        what = f"has {size} bytes, and was written with {entry.size_bytes}"
+        return Finding(Severity.ERROR, WRONG_SIZE, name, what, _ADVICE, size, entry.first_offset)
+    checksum = file_checksum(name, file_system)
+    if checksum != entry.checksum:
+        what = f"has other content than was written: {checksum}, and not {entry.checksum}"
+        return Finding(
+            Severity.ERROR, WRONG_CHECKSUM, name, what, _ADVICE, None, entry.first_offset
+        )
+    return None
+
+
+def file_checksum(path: str, disk: FileSystem | None = None) -> str:
+    """CRC-32C of a file's bytes, as manifests spell it. Raises StorageError."""
+    file = (disk or RealFileSystem()).open(path, read_only=True)
+    try:
+        return _checksum(file)
+    finally:
+        file.close()
+
+
+def _checksum(file: File) -> str:
+    crc: int | None = None
+    position = 0
+    while piece := file.pread(_READ_BYTES, position):
+        crc = crc32c(piece) if crc is None else crc32c(piece, crc)
+        position += len(piece)
+    return f"crc32c:{crc or 0:08x}"

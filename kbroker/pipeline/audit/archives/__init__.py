@@ -1,0 +1,1 @@
+"""An archive by itself: manifests, files, and what they hold together."""

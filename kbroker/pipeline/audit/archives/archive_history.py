@@ -1,0 +1,191 @@
+"""The manifests of an archive, read one after the other with an eye for what is wrong with them.
+
+Readers stop at the first manifest that they cannot read; an audit goes on, and tells of the rest by
+what the others say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.inspection.finding import Finding, Findings, Severity
+from kbroker.pipeline.archive.manifests.archive_state import (
+    MANIFESTS,
+    MARK_NAME,
+    ArchiveState,
+    Snapshot,
+    manifest_path,
+    read_manifest,
+    read_mark,
+    snapshot_path,
+)
+from kbroker.pipeline.archive.manifests.manifest import (
+    Manifest,
+    ManifestError,
+    unbalanced_partition,
+    unseal,
+)
+from kbroker.pipeline.errors import ExitCode, PipelineError
+
+_MANIFEST = re.compile(r"(\d{20})(\.snapshot)?\.json")
+_RESTORE = "put the file back from a copy of the archive: readers and the next run stop here"
+_KINDS = ("data", "rejected")
+
+
+def read_history(path: str, findings: Findings) -> ArchiveState:
+    """What all sound manifests say together. PipelineError where there is no archive at all."""
+    disk = RealFileSystem()
+    if not disk.is_directory(path):
+        raise PipelineError(f"{path} is no directory: give that of an archive", ExitCode.USAGE)
+    archive_id = _archive_id(path, findings)
+    history = _History(path, archive_id, findings)
+    numbers = sorted(_numbers(path, is_snapshot=False))
+    snapshots = set(_numbers(path, is_snapshot=True))
+    for expected, number in enumerate(numbers):
+        if number != expected and (number - 1) not in numbers:
+            history.missing(number)
+        history.manifest(number)
+        if number in snapshots:
+            history.snapshot(number)
+    return history.state
+
+
+def foreign_files(state: ArchiveState, findings: Findings) -> None:
+    """Tell of files that no manifest names; a run that was killed leaves some."""
+    known = state.files.keys() | state.waiting.keys()
+    for kind in _KINDS:
+        for name in _files_below(state.path, kind):
+            if name not in known:
+                what, advice = "is named by no manifest", "readers do not see it"
+                path = f"{state.path}/{name}"
+                findings.add(Finding(Severity.INFO, "archive-foreign", path, what, advice))
+
+
+def named_now(state: ArchiveState) -> Collection[str]:
+    """The files of the archive now: a run may have merged or removed some meanwhile."""
+    return read_history(state.path, Findings()).files.keys()
+
+
+class _History:
+    def __init__(self, path: str, archive_id: str | None, findings: Findings) -> None:
+        self.state = ArchiveState(path=path, archive_id=archive_id or "")
+        self._path = path
+        self._findings = findings
+        self._disk = RealFileSystem()
+        self._is_whole = True
+
+    def missing(self, number: int) -> None:
+        """There are manifests before and after it, or none before."""
+        path = manifest_path(self._path, number - 1)
+        self._say("manifest-missing", path, "is missing, and there are later ones")
+
+    def manifest(self, number: int) -> None:
+        """Take a manifest in."""
+        path = manifest_path(self._path, number)
+        try:
+            manifest = read_manifest(self._path, number, self._disk)
+        except PipelineError as error:
+            self._say("manifest-damaged", path, error.sentence.removeprefix(f"{path} "))
+            return
+        if self.state.archive_id and manifest.archive_id != self.state.archive_id:
+            what = f"is of archive {manifest.archive_id}, this is archive {self.state.archive_id}"
+            self._say("manifest-foreign", path, what)
+            return
+        self._look_at(path, manifest)
+        self.state.apply(manifest)
+
+    def _look_at(self, path: str, manifest: Manifest) -> None:
+        unbalanced = unbalanced_partition(manifest) if manifest.kind == "batch" else None
+        if unbalanced is not None:
+            self._say("manifest-balance", path, f"does not add up for {unbalanced}")
+        for name in manifest.removed:
+            if name not in self.state.files and self._is_whole:
+                self._say("manifest-removes", path, f"removes {name}, which was not there")
+        for entry in manifest.added:
+            if entry.path in self.state.files and entry.path not in manifest.removed:
+                self._say("manifest-adds", path, f"adds {entry.path}, which was there")
+
+    def snapshot(self, number: int) -> None:
+        """Hold a snapshot against the state that the manifests lead to."""
+        path = snapshot_path(self._path, number)
+        try:
+            snapshot = msgspec.json.decode(unseal(self._disk.read_bytes(path)), type=Snapshot)
+        except (ManifestError, msgspec.DecodeError, StorageError) as error:
+            advice = "readers pass it by and read the manifests"
+            what = f"cannot be used: it {error}"
+            self._findings.add(Finding(Severity.WARNING, "snapshot-damaged", path, what, advice))
+            return
+        if self._is_whole and _facts(snapshot) != _facts(self.state.snapshot()):
+            what = "says something else than the manifests up to it"
+            advice = "remove it: readers believe it"
+            finding = Finding(Severity.ERROR, "snapshot-differs", path, what, advice)
+            self._findings.add(finding)
+
+    def _say(self, code: str, path: str, what: str) -> None:
+        self._is_whole = self._is_whole and code not in (
+            "manifest-damaged", "manifest-missing", "manifest-foreign"
+        )  # fmt: skip
+        self._findings.add(Finding(Severity.ERROR, code, path, what, _RESTORE))
+
+
+def _archive_id(path: str, findings: Findings) -> str | None:
+    try:
+        mark = read_mark(path, RealFileSystem())
+    except PipelineError as error:
+        name = f"{path}/{MARK_NAME}"
+        what = error.sentence.removeprefix(f"{name} ")
+        findings.add(Finding(Severity.ERROR, "archive-mark", name, what, _RESTORE))
+        return None
+    if mark is None:
+        if not RealFileSystem().exists(f"{path}/{MANIFESTS}"):
+            raise PipelineError(
+                f"{path} is no archive: it has neither {MARK_NAME} nor manifests", ExitCode.USAGE
+            )
+        finding = Finding(
+            Severity.ERROR, "archive-mark", f"{path}/{MARK_NAME}", "is missing", _RESTORE
+        )
+        findings.add(finding)
+        return None
+    return mark.archive_id
+
+
+def _facts(snapshot: Snapshot) -> tuple[object, ...]:
+    """What a snapshot says, in whatever order it says it."""
+    return (
+        snapshot.number,
+        {entry.path: entry for entry in snapshot.files},
+        set(snapshot.ranges),
+        set(snapshot.holes),
+        snapshot.jobs,
+        set(snapshot.waiting),
+        snapshot.json_schemas,
+        snapshot.topic_ids,
+    )
+
+
+def _numbers(path: str, *, is_snapshot: bool) -> Iterator[int]:
+    disk = RealFileSystem()
+    directory = f"{path}/{MANIFESTS}"
+    if not disk.exists(directory):
+        return
+    for name in disk.list(directory):
+        matched = _MANIFEST.fullmatch(name)
+        if matched is not None and bool(matched[2]) == is_snapshot:
+            yield int(matched[1])
+
+
+def _files_below(root: str, folder: str) -> Iterator[str]:
+    """Paths of files below a folder of the archive, in order."""
+    disk = RealFileSystem()
+    if not disk.exists(f"{root}/{folder}"):
+        return
+    for name in sorted(disk.list(f"{root}/{folder}")):
+        path = f"{folder}/{name}"
+        if disk.is_directory(f"{root}/{path}"):
+            yield from _files_below(root, path)
+        else:
+            yield path

@@ -1,0 +1,1 @@
+"""A cluster against directories and archive."""

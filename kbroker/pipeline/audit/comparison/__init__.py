@@ -1,0 +1,1 @@
+"""A log and its archive against each other."""

@@ -1,0 +1,1 @@
+"""Log directories, each by itself."""

@@ -1,0 +1,1 @@
+"""What stands in segments, as Arrow columns: records, and batches by their headers."""

@@ -1,0 +1,101 @@
+"""The records of some batches, taken apart into columns; what makes them an Arrow record batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kbroker.model import NO_SEQUENCE
+from kbroker.pipeline.logdir.columns import TIMESTAMP, Column
+from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Int64s
+from kbroker.pipeline.logdir.segment_task import SegmentTask
+from kbroker.record.compression import CODEC_NAMES
+
+_US_PER_MS: Final = 1000
+MAX_TIMESTAMP_MS: Final = (2**63 - 1) // _US_PER_MS
+MIN_TIMESTAMP_MS: Final = -(2**63) // _US_PER_MS
+_CODECS: Final = pa.array([CODEC_NAMES.get(codec) for codec in range(8)], pa.string())
+
+TASK_COLUMNS: Final = {  # the same for all that a task reads; and how the task calls them
+    "topic": "topic",
+    "partition": "partition",
+    "segment": "segment_base_offset",
+    "directory": "directory",
+}
+_BATCH_VALUES: Final[Mapping[str, Callable[[BatchHeaders], npt.NDArray[Any]]]] = {
+    "leaderEpoch": lambda headers: headers.field("leader_epoch"),
+    "producerId": lambda headers: headers.field("producer_id"),
+    "producerEpoch": lambda headers: headers.field("producer_epoch"),
+    "isTransactional": lambda headers: headers.is_transactional,
+    "isControl": lambda headers: headers.is_control,
+    "magic": lambda headers: headers.field("magic"),
+    "position": lambda headers: headers.positions,
+    "timestampType": lambda headers: headers.timestamp_type,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedRecords:
+    """One entry for each record in every array. None: a column that was not asked for."""
+
+    batch: Int64s  # index of its batch in `headers`
+    headers: BatchHeaders
+    offset: Int64s | None = None
+    timestamp_ms: Int64s | None = None
+    key: pa.Array | None = None
+    value: pa.Array | None = None
+    record_headers: pa.Array | None = None
+
+    def arrays(self, columns: tuple[Column, ...], task: SegmentTask) -> list[pa.Array]:
+        """The records as the columns want them."""
+        return [self._array(column, task) for column in columns]
+
+    def _array(self, column: Column, task: SegmentTask) -> pa.Array:
+        name = column.name
+        direct = {
+            "key": self.key,
+            "value": self.value,
+            "headers": self.record_headers,
+            "offset": self.offset,
+        }
+        if name in direct:
+            return pa.array(direct[name]) if name == "offset" else direct[name]
+        if name == "timestamp":
+            return timestamps(self.timestamp_ms)
+        if name in TASK_COLUMNS:
+            return task_array(column, task, len(self.batch))
+        if name == "sequence":
+            return pa.array(self._sequence(), column.arrow_type)
+        return batch_array(name, column.arrow_type, self.headers).take(pa.array(self.batch))
+
+    def _sequence(self) -> Int64s:
+        assert self.offset is not None
+        base = self.headers.field("base_sequence")[self.batch]
+        delta = self.offset - self.headers.field("base_offset")[self.batch]
+        return np.where(base == NO_SEQUENCE, NO_SEQUENCE, (base + delta) & 0x7FFF_FFFF)
+
+
+def task_array(column: Column, task: SegmentTask, count: int) -> pa.Array:
+    """One of TASK_COLUMNS, `count` times."""
+    constant = getattr(task, TASK_COLUMNS[column.name])
+    return pa.repeat(pa.scalar(constant, column.arrow_type), count)
+
+
+def timestamps(times_ms: Int64s | None) -> pa.Array:
+    """Unix ms as Spark's TIMESTAMP; the caller has checked that they fit."""
+    assert times_ms is not None
+    return pa.array(times_ms * _US_PER_MS).view(TIMESTAMP)
+
+
+def batch_array(name: str, kind: pa.DataType, headers: BatchHeaders) -> pa.Array:
+    """A column that is the same for all records of a batch; one entry for each batch."""
+    if name == "compression":
+        return _CODECS.take(pa.array(headers.compression))
+    if name == "batchBaseOffset":
+        return pa.array(headers.field("base_offset"), mask=headers.is_wrapper)
+    return pa.array(_BATCH_VALUES[name](headers)).cast(kind)

@@ -1,0 +1,132 @@
+"""Batches of a segment as Arrow rows, one for each: read from their headers, never opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, takewhile
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kbroker.log.file_system import FileSystem
+from kbroker.log.inspection.segment_scan import SegmentScan
+from kbroker.model import NO_SEQUENCE
+from kbroker.pipeline.logdir.columns import Column, arrow_schema, header_columns
+from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match
+from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Bools, Int64s
+from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
+from kbroker.pipeline.logdir.decode.decoded_records import (
+    MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
+    TASK_COLUMNS,
+    batch_array,
+    task_array,
+    timestamps,
+)
+from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces, segment_path
+from kbroker.pipeline.logdir.segment_task import SegmentTask
+from kbroker.record.record_batch import DELETE_HORIZON_BIT
+
+_LARGE_BATCH_BYTES: Final = 64 * 1024  # on average: from here on headers are read alone
+_ROWS: Final = 4096
+
+
+def header_batches(
+    file_system: FileSystem, task: SegmentTask, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """One row for each batch that begins in the task's stretch, whatever its offsets, markers and
+    aborted ones too.
+
+    A wrong checksum is a row with `crcValid` false. Raises DamagedBatchError where no batch begins,
+    StorageError, ValueError for a column that there is not.
+    """
+    wanted = header_columns(columns)
+    schema = arrow_schema(wanted)
+    checks_crc = "crcValid" in columns
+    for headers, piece in _read(file_system, task, checks_crc=checks_crc):
+        arrays = [_array(column, task, headers, piece) for column in wanted]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _read(
+    file_system: FileSystem, task: SegmentTask, *, checks_crc: bool
+) -> Iterator[tuple[BatchHeaders, Piece | None]]:
+    """Headers, with the bytes of their batches where those are asked for or were at hand."""
+    for piece in pieces(file_system, task):
+        headers = BatchHeaders.of(piece)
+        if len(headers):
+            yield headers, piece
+        if piece.damage is not None:
+            raise piece.damage
+        if not checks_crc and piece.bounds[-1] > _LARGE_BATCH_BYTES * len(headers):
+            rest = replace(task, start_position=piece.position + piece.bounds[-1])
+            yield from _leap(file_system, rest)
+            return
+
+
+def _leap(file_system: FileSystem, task: SegmentTask) -> Iterator[tuple[BatchHeaders, None]]:
+    """Only headers are read: where batches are large, most of the file is not."""
+    scan = SegmentScan(file_system, segment_path(task), checks_crc=False, start=task.start_position)
+    inside = takewhile(lambda batch: batch.position < task.end_position, scan.batches())
+    while found := list(islice(inside, _ROWS)):
+        headers = [batch.header for batch in found]
+        yield BatchHeaders.from_headers(headers, [batch.position for batch in found]), None
+    tail = scan.tail
+    if tail is not None and tail.position < task.end_position:
+        raise DamagedBatchError(scan.path, tail.position, None, tail.reason)
+
+
+def _array(
+    column: Column, task: SegmentTask, headers: BatchHeaders, piece: Piece | None
+) -> pa.Array:
+    name = column.name
+    if name in TASK_COLUMNS:
+        return task_array(column, task, len(headers))
+    if name == "baseOffset":
+        return batch_array("batchBaseOffset", column.arrow_type, headers)
+    if name == "recordCount":
+        count = headers.field("record_count")
+        return pa.array(count, mask=headers.is_wrapper).cast(column.arrow_type)
+    if name == "baseTimestamp":
+        return _timestamps(headers.field("base_timestamp"))
+    if name == "maxTimestamp":
+        return _timestamps(headers.field("max_timestamp"))
+    if name == "crcValid":
+        assert piece is not None
+        return pa.array(crcs_match(headers, piece))
+    values = _values(name, headers)
+    if values is None:
+        return batch_array(name, column.arrow_type, headers)
+    return pa.array(values).cast(column.arrow_type)
+
+
+def _values(name: str, headers: BatchHeaders) -> npt.NDArray[Any] | None:
+    if name == "sizeBytes":
+        return headers.size_bytes
+    if name == "lastOffset":
+        return headers.last_offset
+    if name == "baseSequence":
+        return headers.field("base_sequence")
+    if name == "lastSequence":
+        base = headers.field("base_sequence")
+        last = (base + headers.field("last_offset_delta")) & 0x7FFF_FFFF
+        return np.where(base == NO_SEQUENCE, NO_SEQUENCE, last)
+    if name == "hasDeleteHorizon":
+        return headers.has_flag(DELETE_HORIZON_BIT)
+    if name in ("attributes", "crc"):
+        return headers.field(name)
+    return None
+
+
+def _timestamps(times_ms: Int64s) -> pa.Array:
+    """Null where a time does not fit."""
+    fits = (times_ms >= MIN_TIMESTAMP_MS) & (times_ms <= MAX_TIMESTAMP_MS)
+    return timestamps(times_ms * fits) if fits.all() else _masked(times_ms, ~fits)
+
+
+def _masked(times_ms: Int64s, mask: Bools) -> pa.Array:
+    shown = pa.array(np.where(mask, 0, times_ms), mask=mask)
+    return pa.compute.multiply(shown, 1000).view(timestamps(times_ms[:0]).type)

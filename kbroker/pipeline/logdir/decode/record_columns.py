@@ -1,0 +1,129 @@
+"""Records of a segment as Arrow record batches: what a Java consumer would see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from kbroker.log.file_system import FileSystem
+from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
+from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match
+from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders
+from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
+from kbroker.pipeline.logdir.decode.record_batch_choice import (
+    Unsound,
+    first_misplaced,
+    wanted_batches,
+)
+from kbroker.pipeline.logdir.decode.record_decoder import RecordDecoder
+from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces, segment_path
+from kbroker.pipeline.logdir.decode.tuple_decoder import UnreadableBatchError
+from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
+
+
+def record_batches(
+    file_system: FileSystem, task: SegmentTask, options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
+    """The records that the task wants, in the order of the log; no batch of rows is empty.
+
+    Raises DamagedBatchError behind the last record before the damage, StorageError (also for a file
+    that retention removed meanwhile), ValueError for a column that there is not.
+    """
+    reader = _PieceReader(task, options)
+    for piece in pieces(file_system, task):
+        yield from reader.rows(piece)
+
+
+def readable_record_batches(
+    file_system: FileSystem,
+    task: SegmentTask,
+    options: ReadOptions,
+    on_damage: Callable[[DamagedBatchError], None],
+) -> Iterator[pa.RecordBatch]:
+    """As `record_batches`, but damaged batches are told of and left out."""
+    while True:
+        try:
+            yield from record_batches(file_system, task, options)
+        except DamagedBatchError as error:
+            on_damage(error)
+            if error.end_position is None:
+                return
+            task = replace(task, start_position=error.end_position)
+        else:
+            return
+
+
+class _PieceReader:
+    """Turns pieces of one task into rows, in the order of the file."""
+
+    def __init__(self, task: SegmentTask, options: ReadOptions) -> None:
+        self._task = task
+        self._options = options
+        self._columns = record_columns(options.columns)
+        self._schema = arrow_schema(self._columns)
+        self._decoder = RecordDecoder(task, options)
+        self._next_offset = task.segment_base_offset
+
+    def rows(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """The wanted records of a piece; then its damage is raised, if there is any."""
+        headers = BatchHeaders.of(piece)
+        damage = piece.damage
+        if len(headers):
+            unsound = self._first_unsound(piece, headers)
+            if unsound is not None:
+                damage = self._damage(piece, headers, unsound)
+                headers = headers.take(slice(0, unsound.index))
+        if len(headers):
+            self._next_offset = int(headers.last_offset[-1]) + 1
+            chosen = np.flatnonzero(wanted_batches(headers, self._task, self._options))
+            try:
+                yield from self._row_batches(piece, headers, chosen)
+            except UnreadableBatchError as error:
+                unsound = Unsound(error.index, error.reason, error.index + 1)
+                damage = self._damage(piece, headers, unsound)
+        if damage is not None:
+            raise damage
+
+    def _row_batches(
+        self,
+        piece: Piece,
+        headers: BatchHeaders,
+        chosen: np.ndarray[tuple[int], np.dtype[np.int64]],
+    ) -> Iterator[pa.RecordBatch]:
+        for records in self._decoder.decode(piece, headers, chosen):
+            if not len(records.batch):
+                continue
+            arrays = records.arrays(self._columns, self._task)
+            rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            most = self._rows_at_once(rows)
+            for at in range(0, len(rows), most):
+                yield rows.slice(at, most)
+
+    def _rows_at_once(self, rows: pa.RecordBatch) -> int:
+        """So many rows of the usual size as stay, on their way to Spark, in a processor's cache and
+        in memory that Arrow's Java side pools: what is beyond 4 MiB it asks of the system anew.
+        """
+        by_size: int = self._options.bytes_per_batch * len(rows) // max(rows.nbytes, 1)
+        return max(min(self._options.rows_per_batch, by_size), 1)
+
+    def _first_unsound(self, piece: Piece, headers: BatchHeaders) -> Unsound | None:
+        """The first batch with a wrong checksum or impossible offsets."""
+        unsound = first_misplaced(headers, self._next_offset, piece.follower_offset)
+        right = crcs_match(headers, piece)
+        if not right.all():
+            index = int(np.argmin(right))
+            if unsound is None or index <= unsound.index:
+                return Unsound(index, "its checksum does not match", index + 1)
+        return unsound
+
+    def _damage(self, piece: Piece, headers: BatchHeaders, unsound: Unsound) -> DamagedBatchError:
+        return DamagedBatchError(
+            segment_path(self._task),
+            int(headers.positions[unsound.index]),
+            int(headers.field("base_offset")[unsound.index]),
+            unsound.reason,
+            piece.position + piece.bounds[unsound.next_index],
+        )

@@ -1,0 +1,113 @@
+"""The fields of many records at once, as arrays of numbers and of places in the buffer.
+
+Law: what is given here is what `default_record.read_record` gives for each record; where that is
+not certain, UnprovenError.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from kbroker.pipeline.logdir.decode.batch_headers import Bools, Int64s
+from kbroker.pipeline.logdir.decode.varint_arrays import (
+    Uint8s,
+    UnprovenError,
+    read_signed,
+    read_unsigned,
+    zigzag,
+)
+
+_MAX_HEADERS: Final = 64  # of a record: each costs a round over all records
+
+
+class Spans(NamedTuple):
+    """Byte strings in a buffer, in rising order; a negative length is null."""
+
+    starts: Int64s
+    lengths: Int64s
+
+
+class HeaderFields(NamedTuple):
+    """The headers of all records, flat, in order."""
+
+    counts: Int64s  # of each record
+    keys: Spans
+    values: Spans
+
+
+class RecordFields(NamedTuple):
+    """One entry for each record. What was not asked for is not read, and not checked."""
+
+    timestamp_delta: Int64s
+    offset_delta: Int64s
+    key: Spans | None
+    value: Spans | None
+    headers: HeaderFields | None  # None: no record has any
+
+
+def read_deltas(data: Uint8s, starts: Int64s, ends: Int64s) -> tuple[RecordFields, Int64s]:
+    """Times and offsets of the records at `starts`, and where their keys begin."""
+    length, body = read_unsigned(data, starts)
+    if ((length & 1) != 0).any() or (body + (length >> 1) != ends).any():
+        raise UnprovenError
+    timestamp_delta, at = read_signed(data, body + 1)  # behind the attributes
+    offset_delta, at = read_unsigned(data, at)
+    if (at >= ends).any():
+        raise UnprovenError
+    return RecordFields(timestamp_delta, zigzag(offset_delta), None, None, None), at
+
+
+def read_contents(data: Uint8s, fields: RecordFields, at: Int64s, ends: Int64s) -> RecordFields:
+    """The fields with keys, values and headers, which begin at `at`."""
+    key, at = _read_span(data, at)
+    value, at = _read_span(data, at)
+    counts, at = read_unsigned(data, at)
+    headers = None
+    if counts.any():
+        headers, at = _read_headers(data, zigzag(counts), at)
+    if (at != ends).any():
+        raise UnprovenError
+    return fields._replace(key=key, value=value, headers=headers)
+
+
+def _read_span(data: Uint8s, at: Int64s) -> tuple[Spans, Int64s]:
+    unsigned, start = read_unsigned(data, at)
+    length = zigzag(unsigned)
+    return Spans(start, length), start + np.maximum(length, 0)
+
+
+def _read_headers(data: Uint8s, counts: Int64s, at: Int64s) -> tuple[HeaderFields, Int64s]:
+    most = int(counts.max())
+    if most > _MAX_HEADERS or int(counts.min()) < 0:
+        raise UnprovenError
+    first = np.cumsum(counts) - counts
+    total = int(counts.sum())
+    keys = Spans(np.empty(total, np.int64), np.empty(total, np.int64))
+    values = Spans(np.empty(total, np.int64), np.empty(total, np.int64))
+    at = at.copy()
+    for index in range(most):
+        chosen = np.flatnonzero(counts > index)
+        target = first[chosen] + index
+        places = at[chosen]
+        for spans in (keys, values):
+            span, places = _read_span(data, places)
+            spans.starts[target], spans.lengths[target] = span
+        at[chosen] = places
+    if total and int(keys.lengths.min()) < 0:
+        raise UnprovenError
+    return HeaderFields(counts, keys, values), at
+
+
+def some_spans(spans: Spans, chosen: Bools) -> Spans:
+    """Those of the chosen records."""
+    return Spans(spans.starts[chosen], spans.lengths[chosen])
+
+
+def some_headers(headers: HeaderFields, chosen: Bools) -> HeaderFields:
+    """Those of the chosen records."""
+    flat = np.repeat(chosen, headers.counts)
+    return HeaderFields(
+        headers.counts[chosen], some_spans(headers.keys, flat), some_spans(headers.values, flat)
+    )

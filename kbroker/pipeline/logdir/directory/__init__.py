@@ -1,0 +1,1 @@
+"""What lies in log directories: partitions, how far each may be read, its transactions."""

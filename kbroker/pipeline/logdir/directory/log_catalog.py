@@ -1,0 +1,184 @@
+"""The partitions below some paths: which there are, and how far each may be read.
+
+Law: what is found is a value of one moment. A dead directory whose files have not changed is not
+read again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from errno import ENOENT
+
+from kbroker.log.file_system import StorageError
+from kbroker.log.format import is_moved_directory
+from kbroker.log.inspection.log_directory_view import (
+    LogDirectoryView,
+    PartitionView,
+    view_log_directory,
+)
+from kbroker.log.inspection.log_paths import (
+    DataDirectory,
+    NotALogError,
+    PartitionDirectory,
+    log_directory,
+)
+from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.logdir.directory.partition_log import (
+    Disk,
+    PartitionLog,
+    find_log,
+    find_segments,
+)
+from kbroker.pipeline.logdir.directory.transaction_scan import TransactionState, scan_transactions
+
+_HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata"}  # KRaft's own log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which partitions are wanted. Topics given by name may be internal ones."""
+
+    topics: frozenset[str] | None = None
+    pattern: str | None = None  # a regular expression for the whole name
+    partitions: frozenset[int] | None = None
+    includes_internal: bool = False
+
+    def wants(self, topic_partition: TopicPartition) -> bool:
+        """True where the partition is to be read."""
+        topic, partition = topic_partition
+        if self.partitions is not None and partition not in self.partitions:
+            return False
+        if self.topics is not None:
+            return topic in self.topics
+        if topic in _HIDDEN_TOPICS and not self.includes_internal:
+            return False
+        return self.pattern is None or re.fullmatch(self.pattern, topic) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableLog:
+    """A log and its transactions; those are None where all records are read."""
+
+    log: PartitionLog
+    transactions: TransactionState | None
+
+    @property
+    def end_offset(self) -> int:
+        """Up to where it may be read: the last stable offset for readers of committed data."""
+        state = self.transactions
+        return self.log.end_offset if state is None else state.last_stable_offset
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A partition directory and what the data directory around it says."""
+
+    directory: PartitionDirectory
+    view: PartitionView
+    is_live: bool
+
+
+class LogCatalog:
+    """Looks at the same paths again and again; owned by one thread."""
+
+    def __init__(
+        self, disk: Disk, paths: Iterable[str], wants: Callable[[TopicPartition], bool]
+    ) -> None:
+        self._disk = disk
+        self._paths = tuple(dict.fromkeys(absolute(path) for path in paths))
+        self._wants = wants
+        self._seen: dict[str, tuple[_Place, PartitionLog]] = {}
+        self._states: dict[str, TransactionState] = {}
+
+    def logs(self, *, is_committed: bool, may_repeat: bool = False) -> list[ReadableLog]:
+        """All wanted partitions, by topic and number. `may_repeat`: a partition may lie in several
+        of the paths, as those of several brokers do. Raises PipelineError.
+        """
+        found = []
+        for place in self._places(may_repeat=may_repeat):
+            log = self._readable(place, is_committed=is_committed)
+            if log is not None:
+                found.append(log)
+        return sorted(found, key=lambda each: (each.log.topic_partition, each.log.directory))
+
+    def by_partition(self, *, is_committed: bool) -> Mapping[TopicPartition, ReadableLog]:
+        """The same where each partition lies in one place."""
+        return {each.log.topic_partition: each for each in self.logs(is_committed=is_committed)}
+
+    def _places(self, *, may_repeat: bool) -> Iterator[_Place]:
+        homes: dict[TopicPartition, str] = {}
+        for path in self._paths:
+            for place in self._below(path):
+                directory = place.directory
+                home = homes.setdefault(directory.topic_partition, directory.path)
+                if home == directory.path or may_repeat:
+                    yield place
+                    continue
+                raise PipelineError(
+                    f"{directory.topic_partition} lies in {home} and in {directory.path}: name one "
+                    "of them, or ask for the column `directory`, which tells the rows apart"
+                )
+
+    def _below(self, path: str) -> Iterator[_Place]:
+        try:
+            found = log_directory(self._disk.file_system, path)
+            if isinstance(found, DataDirectory):
+                view, directories = found.view, found.partitions()
+            else:
+                view, directories = self._around(path), [found]
+        except NotALogError as error:
+            raise PipelineError(str(error)) from error
+        except StorageError as error:
+            raise PipelineError(f"cannot {error}") from error
+        is_live = self._disk.is_locked(view.path)
+        for directory in directories:
+            if self._wants(directory.topic_partition):
+                yield _Place(directory, view.of(directory.topic_partition), is_live)
+
+    def _around(self, path: str) -> LogDirectoryView:
+        """What the data directory around a partition directory says."""
+        if is_moved_directory(path):
+            raise PipelineError(f"{path} is a partition on its way out or in: it is not read")
+        return view_log_directory(self._disk.file_system, path.rpartition("/")[0] or "/")
+
+    def _readable(self, place: _Place, *, is_committed: bool) -> ReadableLog | None:
+        for is_last in (False, False, True):
+            try:
+                log = self._log(place)
+                state = self._state(log) if is_committed and log is not None else None
+            except StorageError as error:
+                if error.errno == ENOENT and not is_last:
+                    continue  # retention or the cleaner was here: look again
+                raise PipelineError(f"cannot {error}") from error
+            return ReadableLog(log, state) if log is not None else None
+        return None
+
+    def _log(self, place: _Place) -> PartitionLog | None:
+        path = place.directory.path
+        known = self._seen.get(path)
+        is_known = known is not None and known[0] == place and not place.is_live
+        if known is not None and is_known:
+            segments = find_segments(self._disk.file_system, path)
+            if segments == known[1].segments:
+                return known[1]
+        log = find_log(self._disk, place.directory, place.view, is_live=place.is_live)
+        if log is not None:
+            self._seen[path] = (place, log)
+        return log
+
+    def _state(self, log: PartitionLog) -> TransactionState:
+        known = self._states.get(log.directory)
+        state = scan_transactions(self._disk.file_system, log, known)
+        self._states[log.directory] = state
+        return state
+
+
+def absolute(path: str) -> str:
+    """A path of this machine, also where it was written as a URI."""
+    for scheme in ("file://", "file:"):
+        path = path.removeprefix(scheme)
+    return os.path.abspath(os.path.expanduser(path))

@@ -1,0 +1,240 @@
+"""One partition's log on disk as its readers may see it: segments, first offset, end.
+
+Where a log ends:
+
+- A running broker (its `.lock` is held) says how far the replicas agree: readable is what lies
+  below the high watermark in `replication-offset-checkpoint`, which follows within five seconds.
+  A partition that the file does not name yet has nothing to read.
+- A dead directory is read as its broker, started alone, would serve it: to the end of the log.
+  After a clean stop the log ends with its last batch. After any other, batches from the recovery
+  point on count as far as their checksums and offsets are right one after the other; what follows
+  the first broken one is gone, as a recovery would cut it. The high watermark file is no bound
+  then: it is as old as its last writing, and a broker without followers had promised more. What
+  other replicas never got may be among these records.
+
+A log starts with its first segment, or with the offset that DeleteRecords left in
+`log-start-offset-checkpoint`. Law: nothing is written and nothing locked; whoever removes or
+replaces segments meanwhile makes the directory be listed again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from errno import ENOENT
+
+from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
+from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX, file_name
+from kbroker.log.inspection.log_directory_view import PartitionView
+from kbroker.log.inspection.log_paths import PartitionDirectory
+from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
+from kbroker.log.inspection.segment_scan import SegmentScan
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.logdir.directory.lock_probe import is_locked
+from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
+
+_LISTINGS = 50  # of a directory in which files come and go
+_PAUSE_S = 0.02
+
+
+def _pause() -> None:
+    time.sleep(_PAUSE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The files, and what is known of who uses them."""
+
+    file_system: FileSystem
+    is_locked: Callable[[str], bool] = is_locked  # of a data directory: a broker runs on it
+    pause: Callable[[], None] = _pause  # while a broker moves files
+
+
+def real_disk() -> Disk:
+    """The disk of this machine."""
+    return Disk(RealFileSystem())
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment as it was found; what was closed then must look the same when it is read."""
+
+    base_offset: int
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionLog:
+    """Readable are the offsets from `start_offset` to `end_offset`, exclusive."""
+
+    directory: str
+    topic_partition: TopicPartition
+    segments: tuple[SegmentFile, ...]  # by base offset
+    snapshot_offsets: tuple[int, ...]
+    start_offset: int
+    end_offset: int
+    trusted_offset: int  # before it, indexes and snapshots were written by a broker that lived on
+    is_live: bool
+
+
+def find_log(
+    disk: Disk, directory: PartitionDirectory, view: PartitionView, *, is_live: bool
+) -> PartitionLog | None:
+    """The log in a partition directory; None where the directory went meanwhile."""
+    for _ in range(_LISTINGS):
+        try:
+            listed = _listed(disk, directory.path, is_live=is_live)
+            if listed is None:
+                disk.pause()
+                continue
+            files, segments = listed
+            return _bounded(disk, directory, view, files, segments, is_live=is_live)
+        except StorageError as error:
+            if error.errno != ENOENT:
+                raise PipelineError(f"cannot {error}") from error
+            if not disk.file_system.exists(directory.path):
+                return None
+    raise PipelineError(
+        f"{directory.path} does not come to rest: its segments are replaced all the time; try again"
+    )
+
+
+def find_segments(file_system: FileSystem, directory: str) -> tuple[SegmentFile, ...]:
+    """The segments that lie there now, by base offset. Raises StorageError."""
+    return _segments(file_system, directory, sort_files(file_system.list(directory)))
+
+
+def _segments(
+    file_system: FileSystem, directory: str, files: PartitionFiles
+) -> tuple[SegmentFile, ...]:
+    found = []
+    for base_offset in files.base_offsets:
+        path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+        size, modified_ms = file_system.size(path), file_system.modified_ms(path)
+        found.append(SegmentFile(base_offset, size, modified_ms))
+    return tuple(found)
+
+
+def _listed(
+    disk: Disk, directory: str, *, is_live: bool
+) -> tuple[PartitionFiles, tuple[SegmentFile, ...]] | None:
+    """Its files; None while a broker is replacing segments. Raises StorageError."""
+    file_system = disk.file_system
+    names = file_system.list(directory)
+    if _are_sources_going(names):
+        if is_live:
+            return None
+        raise PipelineError(
+            f"{directory} holds a cleaned segment that was replacing others when its broker died: "
+            "start the broker once, which finishes that"
+        )
+    files = sort_files(names)
+    segments = _segments(file_system, directory, files)
+    if is_live and file_system.list(directory) != names:
+        return None
+    return files, segments
+
+
+def written_end(file_system: FileSystem, log: PartitionLog) -> int:
+    """Where the last file ends, agreed upon by the replicas or not. Raises StorageError."""
+    if not log.is_live or not log.segments:
+        return log.end_offset
+    base_offset = log.segments[-1].base_offset
+    lookup = SegmentLookup(file_system, log.directory, base_offset)
+    end_offset = base_offset
+    scan = SegmentScan(file_system, lookup.path, checks_crc=False, start=lookup.last())
+    for batch in scan.batches():
+        end_offset = batch.header.next_offset
+    return max(end_offset, log.end_offset)
+
+
+def _are_sources_going(names: list[str]) -> bool:
+    """Whether a cleaned segment is taking the place of others, and those are not whole any more: of
+    its sources the first goes first, and has its name.
+    """
+    swaps = (name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX))
+    return any(name.removesuffix(SWAP_SUFFIX) not in names for name in swaps)
+
+
+def _bounded(
+    disk: Disk,
+    directory: PartitionDirectory,
+    view: PartitionView,
+    files: PartitionFiles,
+    segments: tuple[SegmentFile, ...],
+    *,
+    is_live: bool,
+) -> PartitionLog:
+    start_offset = max(view.log_start_offset or 0, segments[0].base_offset if segments else 0)
+    if is_live:
+        end_offset = view.high_watermark or 0
+        trusted_offset = end_offset
+    elif not segments:
+        end_offset = trusted_offset = start_offset
+    elif view.was_clean:
+        end_offset = trusted_offset = _clean_end(disk, directory.path, view, segments)
+    else:
+        end_offset = _recovered_end(disk.file_system, directory.path, view, segments)
+        trusted_offset = view.recovery_point or 0
+    if start_offset > end_offset and not is_live and any(s.size_bytes for s in segments):
+        start_offset = segments[0].base_offset  # no record goes because a number says so
+    return PartitionLog(
+        directory=directory.path,
+        topic_partition=directory.topic_partition,
+        segments=segments,
+        snapshot_offsets=tuple(files.snapshot_offsets),
+        start_offset=start_offset,
+        end_offset=max(end_offset, start_offset),
+        trusted_offset=trusted_offset,
+        is_live=is_live,
+    )
+
+
+def _clean_end(
+    disk: Disk, directory: str, view: PartitionView, segments: tuple[SegmentFile, ...]
+) -> int:
+    """The end of a log that was stopped cleanly.
+
+    Where its last batch is broken, the recovery point tells how far the log went: whoever reads so
+    far shall meet the damage.
+    """
+    lookup = SegmentLookup(disk.file_system, directory, segments[-1].base_offset)
+    scan = SegmentScan(disk.file_system, lookup.path, checks_crc=False, start=lookup.last())
+    end_offset = segments[-1].base_offset
+    for batch in scan.batches():
+        end_offset = batch.header.next_offset
+    return max(end_offset, view.recovery_point or 0) if scan.tail is not None else end_offset
+
+
+def _recovered_end(
+    file_system: FileSystem, directory: str, view: PartitionView, segments: tuple[SegmentFile, ...]
+) -> int:
+    """The end of a log whose broker was killed, as recovery would find it."""
+    recovery_point = view.recovery_point or 0
+    first = max((i for i, s in enumerate(segments) if s.base_offset <= recovery_point), default=0)
+    end_offset = _sound_end(file_system, directory, segments[first:])
+    if end_offset < recovery_point and first:
+        end_offset = _sound_end(file_system, directory, segments)
+    return end_offset
+
+
+def _sound_end(file_system: FileSystem, directory: str, segments: tuple[SegmentFile, ...]) -> int:
+    end_offset = segments[0].base_offset
+    for segment in segments:
+        end_offset = max(end_offset, segment.base_offset)
+        path = f"{directory}/{file_name(segment.base_offset, LOG_SUFFIX)}"
+        scan = SegmentScan(file_system, path, checks_crc=True)
+        for batch in scan.batches():
+            header = batch.header
+            is_rising = (
+                end_offset <= header.last_offset and segment.base_offset <= header.base_offset
+            )
+            if not (batch.is_intact and is_rising):
+                return end_offset
+            end_offset = header.next_offset
+        if scan.tail is not None:
+            return end_offset
+    return end_offset

@@ -1,0 +1,115 @@
+"""A query over log directories that reads a range of each log once: options in, splits out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from errno import ENOENT
+
+from kbroker.log.file_system import StorageError
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog
+from kbroker.pipeline.logdir.directory.partition_log import Disk
+from kbroker.pipeline.logdir.planning.filter_pushdown import Hints
+from kbroker.pipeline.logdir.planning.read_ranges import check_there, check_topics, wanted_range
+from kbroker.pipeline.logdir.planning.source_options import SourceOptions
+from kbroker.pipeline.logdir.planning.split_reading import SplitReading
+from kbroker.pipeline.logdir.planning.splits import PlannedTask, SplitOptions, plan, stretch_of
+from kbroker.pipeline.logdir.segment_task import ReadOptions
+
+Splits = list[tuple[PlannedTask, ...]]
+_DIRECTORY = "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchQuery:
+    """Values that can be pickled; `wanted` has its columns."""
+
+    wanted: SourceOptions
+    hints: Hints = Hints()  # noqa: RUF009 - a frozen value
+
+    @property
+    def reading(self) -> SplitReading:
+        """How the splits are to be read."""
+        return reading_of(self.wanted, self.hints)
+
+    def narrowed(self, hints: Hints) -> BatchQuery:
+        """The same with what is known of the rows that are wanted."""
+        return replace(self, hints=hints)
+
+    def plan(self, disk: Disk) -> Splits:
+        """What each task reads. Raises PipelineError."""
+        wanted = self.wanted
+        catalog = LogCatalog(disk, wanted.paths, self._wants)
+        may_repeat = _DIRECTORY in (wanted.columns or ())
+        for is_last in (False, False, True):
+            logs = catalog.logs(is_committed=wanted.is_committed, may_repeat=may_repeat)
+            self._check_named(logs)
+            ranges = [(log, self._range(log)) for log in logs]
+            try:
+                return planned(disk, ranges, self.splits)
+            except StorageError as error:
+                if error.errno != ENOENT or is_last:
+                    raise PipelineError(f"cannot {error}") from error
+        raise AssertionError
+
+    @property
+    def splits(self) -> SplitOptions:
+        """How the logs are parted."""
+        return replace(self.wanted.splits, min_timestamp_ms=self.reading.read.min_timestamp_ms)
+
+    def _wants(self, topic_partition: TopicPartition) -> bool:
+        return self.wanted.selection.wants(topic_partition) and self.hints.may_hold(topic_partition)
+
+    def _check_named(self, logs: Sequence[ReadableLog]) -> None:
+        wanted = self.wanted
+        found = {log.log.topic_partition: log for log in logs}
+        topics = {topic for topic, _ in found}
+        check_topics(wanted.selection, topics, wanted.paths, self.hints.topics)
+        for offsets in (wanted.starting_offsets, wanted.ending_offsets):
+            if isinstance(offsets, Mapping):
+                named = {each: 0 for each in offsets if self._wants(each)}
+                check_there(found, named, fails_on_data_loss=wanted.fails_on_data_loss)
+
+    def _range(self, log: ReadableLog) -> OffsetRange:
+        wanted, hints = self.wanted, self.hints
+        found = wanted_range(
+            log,
+            wanted.starting_offsets,
+            wanted.ending_offsets,
+            fails_on_data_loss=wanted.fails_on_data_loss,
+        )
+        start, end = found.start, found.end
+        if hints.first_offset is not None:
+            start = min(max(start, hints.first_offset), end)
+        if hints.last_offset is not None:
+            end = max(min(end, hints.last_offset + 1), start)
+        return OffsetRange(start, end)
+
+
+def planned(
+    disk: Disk, ranges: Iterable[tuple[ReadableLog, OffsetRange]], splits: SplitOptions
+) -> Splits:
+    """The splits of these ranges. Raises StorageError, with ENOENT where a segment went."""
+    file_system = disk.file_system
+    return plan(file_system, [stretch_of(file_system, *each) for each in ranges], splits)
+
+
+def reading_of(wanted: SourceOptions, hints: Hints = Hints()) -> SplitReading:  # noqa: B008 - frozen
+    """How splits are read; the times of options and hints both hold."""
+    least = (wanted.min_timestamp_ms, hints.min_timestamp_ms)
+    most = (wanted.max_timestamp_ms, hints.max_timestamp_ms)
+    read = ReadOptions(
+        columns=wanted.columns or (),
+        includes_control=wanted.includes_control,
+        min_timestamp_ms=max((ms for ms in least if ms is not None), default=None),
+        max_timestamp_ms=min((ms for ms in most if ms is not None), default=None),
+    )
+    return SplitReading(
+        read=read,
+        is_batch_detail=wanted.is_batch_detail,
+        skips_damage=wanted.skips_damage,
+        fails_on_data_loss=wanted.fails_on_data_loss,
+    )

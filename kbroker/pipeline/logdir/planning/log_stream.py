@@ -1,0 +1,162 @@
+"""Log directories as a stream: how far it may go, and what lies between two offsets.
+
+Law: what was given once is given again: offsets that were reached are read even where a broker that
+was started anew does not speak of them yet. No Spark here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from errno import ENOENT
+from math import ceil
+
+from kbroker.log.file_system import StorageError
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.offsets import OffsetRange, Offsets
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog
+from kbroker.pipeline.logdir.directory.partition_log import Disk, written_end
+from kbroker.pipeline.logdir.directory.transaction_scan import scan_transactions
+from kbroker.pipeline.logdir.planning.batch_query import Splits, planned
+from kbroker.pipeline.logdir.planning.read_ranges import (
+    GO_ON,
+    available,
+    check_there,
+    check_topics,
+    edge_offset,
+)
+from kbroker.pipeline.logdir.planning.source_options import SourceOptions
+
+
+class LogStream:
+    """Owned by the thread of a query's planner."""
+
+    def __init__(self, wanted: SourceOptions, disk: Disk) -> None:
+        self._wanted = wanted
+        self._disk = disk
+        self._catalog = LogCatalog(disk, wanted.paths, wanted.selection.wants)
+        self._initial: Offsets | None = None
+        self._position: Offsets | None = None  # where the query stands, once that is known
+        self._target: Offsets | None = None
+
+    def initial(self) -> Offsets:
+        """Where a query begins that never ran; decided once. Raises PipelineError."""
+        if self._initial is None:
+            logs = self._logs()
+            wanted = self._wanted
+            topics = {topic for topic, _ in logs}
+            check_topics(wanted.selection, topics, wanted.paths)
+            starting = wanted.starting_offsets
+            if isinstance(starting, Mapping):
+                check_there(logs, starting, fails_on_data_loss=wanted.fails_on_data_loss)
+            self._initial = {
+                partition: edge_offset(
+                    log,
+                    starting.get(partition, "earliest")
+                    if isinstance(starting, Mapping)
+                    else starting,
+                )
+                for partition, log in logs.items()
+            }
+        return self._initial
+
+    def latest(self) -> Offsets:
+        """The end of the next batch, from where the query stands. Raises PipelineError."""
+        return self.latest_from(self._position or self.initial(), self._wanted.max_records)
+
+    def latest_from(self, start: Offsets, max_records: int | None) -> Offsets:
+        """The end of a batch that begins at `start`. Raises PipelineError."""
+        logs = self._logs()
+        check_there(logs, start, fails_on_data_loss=self._wanted.fails_on_data_loss)
+        if self._target is not None:
+            logs = {each: log for each, log in logs.items() if each in self._target}
+        ranges = {each: self._ahead(log, start) for each, log in logs.items()}
+        return _shared_out(ranges, max_records)
+
+    def fix_target(self) -> None:
+        """From now on, go no further than what is there now."""
+        self._target = {partition: log.end_offset for partition, log in self._logs().items()}
+
+    def end(self) -> Offsets:
+        """Up to where all can be read now."""
+        return {partition: log.end_offset for partition, log in self._logs().items()}
+
+    def reached(self, offsets: Offsets) -> None:
+        """The query stands there."""
+        self._position = dict(offsets)
+
+    def plan(self, start: Offsets, end: Offsets) -> Splits:
+        """What lies between the two. Raises PipelineError."""
+        self.reached(end)
+        if start == end:
+            return []
+        for is_last in (False, False, True):
+            logs = self._logs()
+            check_there(logs, end, fails_on_data_loss=self._wanted.fails_on_data_loss)
+            ranges = [
+                self._between(logs[partition], start, end_offset)
+                for partition, end_offset in sorted(end.items())
+                if partition in logs
+            ]
+            try:
+                return planned(self._disk, ranges, self._wanted.splits)
+            except StorageError as error:
+                if error.errno != ENOENT or is_last:
+                    raise PipelineError(f"cannot {error}") from error
+        raise AssertionError
+
+    def _logs(self) -> Mapping[TopicPartition, ReadableLog]:
+        return self._catalog.by_partition(is_committed=self._wanted.is_committed)
+
+    def _ahead(self, log: ReadableLog, start: Offsets) -> OffsetRange:
+        """From where the query stands in a log to where it may go; never back."""
+        partition = log.log.topic_partition
+        position = start.get(partition, log.log.start_offset)
+        end_offset = log.end_offset
+        if self._target is not None:
+            end_offset = min(end_offset, self._target[partition])
+        if end_offset >= position:
+            return OffsetRange(position, end_offset)
+        if self._target is not None or written_end(self._disk.file_system, log.log) >= position:
+            return OffsetRange(position, position)
+        if self._wanted.fails_on_data_loss:
+            raise PipelineError(
+                f"{partition} ends with offset {end_offset} in {log.log.directory}, and was read "
+                f"up to {position} before: it lost records, or was deleted and made again; {GO_ON}"
+            )
+        return OffsetRange(end_offset, end_offset)
+
+    def _between(
+        self, log: ReadableLog, start: Offsets, end_offset: int
+    ) -> tuple[ReadableLog, OffsetRange]:
+        first = start.get(log.log.topic_partition, log.log.start_offset)
+        if first >= end_offset:
+            return log, OffsetRange(end_offset, end_offset)
+        log = self._reaching(log, end_offset)
+        wanted = OffsetRange(first, end_offset)
+        fails = self._wanted.fails_on_data_loss
+        return log, available(log, wanted, fails_on_data_loss=fails)
+
+    def _reaching(self, log: ReadableLog, end_offset: int) -> ReadableLog:
+        """The log up to an offset that was readable before, if it still has it."""
+        file_system = self._disk.file_system
+        if log.end_offset >= end_offset or written_end(file_system, log.log) < end_offset:
+            return log
+        longer = replace(log.log, end_offset=max(end_offset, log.log.end_offset))
+        state = log.transactions
+        return ReadableLog(longer, scan_transactions(file_system, longer) if state else None)
+
+
+def _shared_out(
+    ranges: Mapping[TopicPartition, OffsetRange], max_records: int | None
+) -> dict[TopicPartition, int]:
+    """Ends of which each partition has its share of `max_records` by its backlog, at least one."""
+    total = sum(each.count for each in ranges.values())
+    if max_records is None or total <= max_records:
+        return {partition: each.end for partition, each in ranges.items()}
+    ends = {}
+    for partition, each in ranges.items():
+        share = max_records * each.count / total
+        ends[partition] = each.start + (ceil(share) if share < 1 else int(share))
+    return ends

@@ -1,0 +1,102 @@
+"""What is to be read of each log: from offsets that were asked for to ranges, and what to say where
+they are gone.
+
+Law: offsets that are not there any more end the query, or with failOnDataLoss=false are left out;
+never are other ones read in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Literal
+
+from kbroker.model import TopicPartition
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.offsets import OffsetRange, Offsets
+from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog, Selection
+
+_EARLIEST, _LATEST = -2, -1
+GO_ON = "to go on with what is left, set failOnDataLoss=false"
+
+
+def edge_offset(log: ReadableLog, wanted: str | int) -> int:
+    """The offset that a word, -2, -1 or a number stands for."""
+    if wanted in ("earliest", _EARLIEST):
+        return log.log.start_offset
+    if wanted in ("latest", _LATEST):
+        return log.end_offset
+    return int(wanted)
+
+
+def wanted_range(
+    log: ReadableLog,
+    starting: Literal["earliest", "latest"] | Offsets,
+    ending: Literal["earliest", "latest"] | Offsets,
+    *,
+    fails_on_data_loss: bool,
+) -> OffsetRange:
+    """What a batch query reads of a log. Raises PipelineError."""
+    partition = log.log.topic_partition
+    if isinstance(ending, Mapping) and partition not in ending:
+        return OffsetRange(log.log.start_offset, log.log.start_offset)
+    first = starting.get(partition, _EARLIEST) if isinstance(starting, Mapping) else starting
+    last = ending[partition] if isinstance(ending, Mapping) else ending
+    start, end = edge_offset(log, first), edge_offset(log, last)
+    if start > end:
+        is_told = first == start or last == end
+        if is_told and fails_on_data_loss:
+            raise PipelineError(
+                f"{partition} is to be read from offset {start} to {end}, and {log.log.directory} "
+                f"has {log.log.start_offset} to {log.end_offset}; {GO_ON}"
+            )
+        return OffsetRange(start, start)
+    return available(log, OffsetRange(start, end), fails_on_data_loss=fails_on_data_loss)
+
+
+def available(log: ReadableLog, wanted: OffsetRange, *, fails_on_data_loss: bool) -> OffsetRange:
+    """The part of the range that the log has; PipelineError where that is not all of it."""
+    start_offset, end_offset = log.log.start_offset, log.end_offset
+    partition, directory = log.log.topic_partition, log.log.directory
+    if not wanted.count:
+        return wanted
+    if fails_on_data_loss and wanted.start < start_offset:
+        raise PipelineError(
+            f"{partition} begins with offset {start_offset}, and {wanted.start} was to be read "
+            f"from {directory}: retention or a deletion of records came first; {GO_ON}"
+        )
+    if fails_on_data_loss and wanted.end > end_offset:
+        raise PipelineError(
+            f"{partition} can be read up to offset {end_offset}, and {wanted.end} was to be "
+            f"reached in {directory}: it lost records, or was deleted and made again; {GO_ON}"
+        )
+    start = min(max(wanted.start, start_offset), end_offset)
+    return OffsetRange(start, max(min(wanted.end, end_offset), start))
+
+
+def check_there(
+    found: Mapping[TopicPartition, ReadableLog],
+    offsets: Mapping[TopicPartition, object],
+    *,
+    fails_on_data_loss: bool,
+) -> None:
+    """PipelineError where a partition that offsets name is not there."""
+    missing = sorted(set(offsets) - set(found))
+    if missing and fails_on_data_loss:
+        names = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+        raise PipelineError(f"no directory holds {names}, which offsets speak of; {GO_ON}")
+
+
+def check_topics(
+    selection: Selection,
+    found: AbstractSet[str],
+    paths: Sequence[str],
+    looked_for: AbstractSet[str] | None = None,
+) -> None:
+    """PipelineError where a topic that was named is not there; `looked_for`: only these were."""
+    named = selection.topics or frozenset()
+    missing = sorted(named - found if looked_for is None else (named & looked_for) - found)
+    if missing and (selection.partitions is None or not found):
+        raise PipelineError(f"there is no topic {', '.join(missing)} in {', '.join(paths)}")
+    if selection.pattern is not None and not found and looked_for is None:
+        raise PipelineError(f"no topic in {', '.join(paths)} matches {selection.pattern}")

@@ -1,0 +1,201 @@
+"""Reads what was planned for one Spark partition, in the process of a worker.
+
+Law: a segment that is not what it was when it was planned is not read by its old positions: what
+its offsets have become is looked for, whether the cleaner replaced it or retention removed it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from errno import ENOENT
+from typing import cast
+
+import pyarrow as pa
+
+from kbroker.log.file_system import File, FileSystem, StorageError
+from kbroker.log.format import parse_directory_name
+from kbroker.log.inspection.log_directory_view import view_log_directory
+from kbroker.log.inspection.log_paths import PartitionDirectory
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
+from kbroker.pipeline.logdir.decode.header_columns import header_batches
+from kbroker.pipeline.logdir.decode.record_columns import record_batches
+from kbroker.pipeline.logdir.decode.segment_pieces import segment_path
+from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
+from kbroker.pipeline.logdir.directory.partition_log import Disk, find_log
+from kbroker.pipeline.logdir.planning.read_ranges import available
+from kbroker.pipeline.logdir.planning.splits import (
+    PlannedTask,
+    SplitOptions,
+    Stretch,
+    planned_tasks,
+)
+from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
+
+_LAST_OFFSET = "lastOffset"
+_ATTEMPTS = 5
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitReading:
+    """How a split is read. Values that can be pickled."""
+
+    read: ReadOptions
+    is_batch_detail: bool
+    skips_damage: bool
+    fails_on_data_loss: bool
+
+
+def read_split(
+    disk: Disk, tasks: Sequence[PlannedTask], reading: SplitReading
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the tasks, one after the other. Raises PipelineError."""
+    for planned in tasks:
+        waiting = [planned]
+        replanned = 0
+        while waiting:
+            each = waiting.pop(0)
+            held = _held(disk.file_system, each)
+            if held is not None:
+                try:
+                    yield from _read(held, each.task, reading)
+                finally:
+                    held.release()
+                continue
+            replanned += 1
+            if replanned > _ATTEMPTS:
+                raise PipelineError(
+                    f"{each.task.directory} does not come to rest: its segments are replaced all "
+                    "the time; try again"
+                )
+            waiting = [*_planned_anew(disk, each, reading), *waiting]
+
+
+class _HeldFile:
+    """An open file for as many readers as come after each other: closing it is the holder's."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path = file.path
+        self.pread = file.pread
+        self.size = file.size
+
+    def close(self) -> None:
+        """Nothing: the holder does."""
+
+
+class _HeldSegment:
+    """Gives the segment file that was opened first, whatever has its name by now."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> _HeldFile:
+        """The held file."""
+        assert path == self._file.path, path
+        assert read_only, path
+        assert not create, path
+        return _HeldFile(self._file)
+
+    def release(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+def _held(file_system: FileSystem, planned: PlannedTask) -> _HeldSegment | None:
+    """The segment as it was planned; None where it is gone or another one.
+
+    Opened first and looked at then: what has the name at the look was there at the opening, too.
+    """
+    try:
+        file = file_system.open(segment_path(planned.task), read_only=True)
+        try:
+            if planned.is_current(file_system):
+                return _HeldSegment(file)
+        except StorageError:
+            file.close()
+            raise
+        file.close()
+    except StorageError as error:
+        if error.errno != ENOENT:
+            raise PipelineError(f"cannot {error}") from error
+    return None
+
+
+def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> list[PlannedTask]:
+    task = planned.task
+    data_directory, _, name = task.directory.rpartition("/")
+    topic_partition = parse_directory_name(name)
+    assert topic_partition is not None, task.directory
+    wanted = OffsetRange(task.start_offset, task.end_offset)
+    try:
+        view = view_log_directory(disk.file_system, data_directory or "/").of(topic_partition)
+        directory = PartitionDirectory(task.directory, topic_partition)
+        is_live = disk.is_locked(data_directory)
+        log = find_log(disk, directory, view, is_live=is_live)
+        if log is None:
+            if reading.fails_on_data_loss:
+                raise PipelineError(
+                    f"{task.directory} is gone, and offsets from {wanted.start} to {wanted.end} "
+                    "were to be read from it; to go on without, set failOnDataLoss=false"
+                )
+            return []
+        readable = ReadableLog(log, None)
+        offsets = available(readable, wanted, fails_on_data_loss=reading.fails_on_data_loss)
+        stretch = Stretch(log, offsets, task.aborted)
+        return list(planned_tasks(disk.file_system, stretch, SplitOptions()))
+    except StorageError as error:
+        raise PipelineError(f"cannot {error}") from error
+
+
+def _read(held: _HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterator[pa.RecordBatch]:
+    rows = _headers if reading.is_batch_detail else record_batches
+    left_out = 0
+    while True:
+        try:
+            # The decoder does no more with a file system than to open the segment for reading.
+            yield from rows(cast(FileSystem, held), task, reading.read)
+        except (StorageError, DamagedBatchError) as error:
+            left_out += 1
+            task = _behind(error, task, reading)
+            continue
+        if left_out:
+            _log.warning("Places left out of %s: %d", task.directory, left_out)
+        return
+
+
+def _behind(
+    error: StorageError | DamagedBatchError, task: SegmentTask, reading: SplitReading
+) -> SegmentTask:
+    """What is left of the task behind damage; PipelineError where that is not to be left out."""
+    if isinstance(error, StorageError):
+        raise PipelineError(f"cannot {error}") from error
+    if not reading.skips_damage:
+        raise PipelineError(_sentence(error, task)) from error
+    _log.warning("Left out: %s", error)
+    end = task.end_position
+    return replace(task, start_position=end if error.end_position is None else error.end_position)
+
+
+def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:
+    return (
+        f"{error}; `kbroker log verify {task.directory}` tells all that is wrong, "
+        "in Spark code the option onDamage=skip reads what is sound"
+    )
+
+
+def _headers(
+    file_system: FileSystem, task: SegmentTask, options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
+    """The batches whose last offset is in the task's range: so each is in one range only."""
+    columns = tuple(dict.fromkeys((*options.columns, _LAST_OFFSET)))
+    for rows in header_batches(file_system, task, columns):
+        last = rows.column(columns.index(_LAST_OFFSET)).to_numpy()
+        wanted = rows.filter(pa.array((last >= task.start_offset) & (last < task.end_offset)))
+        if wanted.num_rows:
+            yield wanted.select(list(options.columns))

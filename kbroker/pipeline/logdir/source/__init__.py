@@ -1,0 +1,1 @@
+"""The data source "kbroker-log" as pyspark calls it."""

@@ -1,0 +1,46 @@
+"""What one Spark task reads, as pyspark carries it to the worker."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import InputPartition
+
+from kbroker.pipeline.logdir.directory.partition_log import real_disk
+from kbroker.pipeline.logdir.planning.batch_query import Splits
+from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_split
+from kbroker.pipeline.logdir.planning.splits import PlannedTask
+
+
+class LogSplit(InputPartition):
+    """Tasks that are read one after the other."""
+
+    def __init__(self, tasks: tuple[PlannedTask, ...]) -> None:
+        super().__init__(tasks)
+        self.tasks = tasks
+
+
+def log_splits(plan: Splits) -> list[LogSplit]:
+    """The plan as pyspark wants it."""
+    return [LogSplit(tasks) for tasks in plan]
+
+
+def read_log_split(reading: SplitReading, partition: InputPartition | None) -> Iterator[Any]:
+    """The rows of a split as Arrow record batches; none for the one that pyspark makes up where
+    there is nothing to read.
+    """
+    _spare_collector()
+    if isinstance(partition, LogSplit):
+        yield from read_split(real_disk(), partition.tasks, reading)
+
+
+@functools.cache
+def _spare_collector() -> None:
+    """Once per process: leave out of garbage collections what the libraries made when imported.
+
+    A worker of pyspark collects all behind every task: 50 ms of CPU, mostly for pandas and pyspark.
+    """
+    gc.freeze()

@@ -1,0 +1,111 @@
+"""Manifests: what is written is read, and what is no manifest is said to be none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kbroker.pipeline.archive.manifests.manifest import (
+    NO_HOUR,
+    Manifest,
+    ManifestError,
+    decode_manifest,
+    encode_manifest,
+    file_path,
+    seal,
+    unbalanced_partition,
+)
+from tests.fakes.archive_maker import file_entry, hole, offsets
+
+
+def manifest(**fields: Any) -> Manifest:
+    values: dict[str, Any] = {
+        "archive_id": "a",
+        "number": 3,
+        "kind": "batch",
+        "kbroker_version": "0.1.0",
+        "written_ms": 5,
+        "job": "j",
+        "batch": 7,
+        "ranges": (offsets(0, 12),),
+        "holes": (hole(4, 5),),
+        "added": (file_entry(0, 11, rows=10),),
+        "json_schemas": {"t": "{}"},
+    } | fields
+    return Manifest(**values)
+
+
+def test_what_is_written_is_read() -> None:
+    assert decode_manifest(encode_manifest(manifest())) == manifest()
+
+
+@pytest.mark.parametrize("size", [0, 1, 20, 60, 300])
+def test_half_a_manifest_is_none(size: int) -> None:
+    data = encode_manifest(manifest())
+
+    with pytest.raises(ManifestError, match="is no manifest, or half of one"):
+        decode_manifest(data[:size])
+
+
+def test_every_flipped_bit_is_seen() -> None:
+    data = encode_manifest(manifest())
+    survived = []
+    for position in range(len(data)):
+        flipped = bytearray(data)
+        flipped[position] ^= 4
+        try:
+            found = decode_manifest(bytes(flipped))
+        except ManifestError:
+            continue
+        survived.append((position, found))
+
+    assert survived == []
+
+
+def test_a_layout_of_the_future_is_refused_by_its_number() -> None:
+    with pytest.raises(ManifestError, match="has layout version 2, and this kbroker knows 1"):
+        decode_manifest(encode_manifest(manifest(layout_version=2)))
+
+
+def test_sealed_json_of_something_else_is_no_manifest() -> None:
+    class Other(msgspec.Struct):
+        layout_version: int = 1
+
+    with pytest.raises(ManifestError, match="is no manifest"):
+        decode_manifest(seal(Other()))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/passwd",
+        "data/../../x.parquet",
+        "data/t/x.json",
+        "staging/t/x.parquet",
+        "data/.parquet/",
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
+    with pytest.raises(ManifestError, match="which is no file of an archive"):
+        decode_manifest(encode_manifest(manifest(removed=(path,))))
+
+
+def test_files_live_below_topic_date_and_hour() -> None:
+    assert (
+        file_path("data", "a.b", "2026-11-21T07", "f.parquet") == "data/a.b/2026-11-21/07/f.parquet"
+    )
+    assert file_path("rejected", "t", NO_HOUR, "f.parquet") == "rejected/t/no-time/f.parquet"
+
+
+def test_rows_and_holes_add_up_to_ranges() -> None:
+    assert unbalanced_partition(manifest()) is None
+    rejected = file_entry(0, 11, rows=3, kind="rejected")
+    assert unbalanced_partition(manifest(added=(file_entry(0, 11, rows=10), rejected))) is None
+    assert unbalanced_partition(manifest(holes=())) == (
+        "t-0: ranges of 12 offsets, but 10 of them in files and holes"
+    )
+    assert unbalanced_partition(manifest(ranges=())) == (
+        "t-0: ranges of 0 offsets, but 12 of them in files and holes"
+    )

@@ -1,0 +1,127 @@
+"""Manifests with an eye for what is wrong with them, on an archive of a directory of Apache Kafka's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kbroker.log.inspection.finding import Findings, Severity
+from kbroker.pipeline.archive.manifests.archive_state import (
+    ArchiveState,
+    manifest_path,
+    read_archive,
+    snapshot_path,
+)
+from kbroker.pipeline.archive.manifests.manifest import decode_manifest, encode_manifest, seal
+from kbroker.pipeline.audit.archives.archive_history import foreign_files, named_now, read_history
+from kbroker.pipeline.errors import PipelineError
+from tests.fakes.archived_directory import archive_directory
+from tests.golden import golden_logs
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    directory = golden_logs.unpack("3.9.2-compaction-before", tmp_path / "data")
+    archive_directory(str(directory), str(tmp_path / "archive"), batches=3)
+    return tmp_path / "archive"
+
+
+def history(archive: Path) -> tuple[ArchiveState, list[tuple[str, str]]]:
+    findings = Findings()
+    state = read_history(str(archive), findings)
+    foreign_files(state, findings)
+    return state, [(f.code, f.path.removeprefix(f"{archive}/")) for f in findings.all()]
+
+
+def test_a_sound_archive_is_read_as_readers_do(archive: Path) -> None:
+    state, findings = history(archive)
+
+    assert findings == []
+    assert state == read_archive(str(archive))
+
+
+def test_a_damaged_manifest_does_not_hide_the_others(archive: Path) -> None:
+    Path(manifest_path(str(archive), 1)).write_bytes(b"{}")
+
+    state, findings = history(archive)
+
+    assert ("manifest-damaged", f"manifests/{1:020d}.json") in findings
+    assert {code for code, _ in findings} == {"manifest-damaged", "archive-foreign"}
+    assert state.jobs
+    assert state.number == 2
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_missing_manifest_is_named(archive: Path, number: int) -> None:
+    Path(manifest_path(str(archive), number)).unlink()
+
+    _, findings = history(archive)
+
+    assert findings[0] == ("manifest-missing", f"manifests/{number:020d}.json")
+
+
+def test_a_snapshot_is_held_against_the_manifests(archive: Path) -> None:
+    state = read_archive(str(archive))
+    path = Path(snapshot_path(str(archive), state.number))
+    sound = state.snapshot()
+
+    path.write_bytes(seal(sound))
+    same = history(archive)[1]
+    path.write_bytes(seal(msgspec.structs.replace(sound, files=sound.files[1:])))
+    other = history(archive)[1]
+    path.write_bytes(seal(sound)[:-1])
+    damaged = history(archive)[1]
+
+    assert same == []
+    assert [code for code, _ in other] == ["snapshot-differs"]
+    assert [code for code, _ in damaged] == ["snapshot-damaged"]
+
+
+def test_a_manifest_that_does_not_add_up_or_is_of_elsewhere_is_named(archive: Path) -> None:
+    path = Path(manifest_path(str(archive), 2))
+    manifest = decode_manifest(path.read_bytes())
+
+    path.write_bytes(encode_manifest(msgspec.structs.replace(manifest, added=())))
+    unbalanced = {code for code, _ in history(archive)[1]}
+    path.write_bytes(encode_manifest(msgspec.structs.replace(manifest, archive_id="another")))
+    foreign = {code for code, _ in history(archive)[1]}
+    path.write_bytes(
+        encode_manifest(msgspec.structs.replace(manifest, removed=("data/x.parquet",)))
+    )
+    removing = {code for code, _ in history(archive)[1]}
+
+    assert "manifest-balance" in unbalanced
+    assert "manifest-foreign" in foreign
+    assert removing == {"manifest-removes"}
+
+
+def test_a_file_that_nobody_names_is_only_worth_knowing(archive: Path) -> None:
+    (archive / "data" / "left.parquet").write_bytes(b"")
+    findings = Findings()
+
+    foreign_files(read_history(str(archive), Findings()), findings)
+
+    (finding,) = findings.all()
+    assert (finding.code, finding.severity) == ("archive-foreign", Severity.INFO)
+
+
+def test_what_a_run_removed_meanwhile_is_asked_again(archive: Path) -> None:
+    state = read_archive(str(archive))
+    name = next(iter(state.files))
+    path = Path(manifest_path(str(archive), state.number))
+    last = decode_manifest(path.read_bytes())
+    following = msgspec.structs.replace(
+        last, number=state.number + 1, kind="clean", ranges=(), holes=(), added=(), removed=(name,)
+    )
+
+    before = name in named_now(state)
+    Path(manifest_path(str(archive), state.number + 1)).write_bytes(encode_manifest(following))
+
+    assert (before, name in named_now(state)) == (True, False)
+
+
+def test_a_directory_without_manifests_is_no_archive(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="is no archive"):
+        read_history(str(tmp_path), Findings())
