@@ -225,8 +225,10 @@ def test_a_missing_topic_is_told_to_a_producer(own_broker: Callable[..., BrokerP
 
 def test_following_goes_on_until_ctrl_c(kbroker: Run, bootstrap: str, made: str) -> None:
     assert kbroker("produce", made, stdin="before\n").code == FINE
+    # Whoever runs tests in the background has Ctrl-C ignored, and children inherit that.
+    heeding = ("env", "--default-signal=INT")
     following = subprocess.Popen(
-        [*PROGRAM, "consume", made, "--follow", "--bootstrap", bootstrap],
+        [*heeding, *PROGRAM, "consume", made, "--follow", "--bootstrap", bootstrap],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
