@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from uuid import uuid4
 
+from kbroker.log.checkpoint import write_atomically
+from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.frame.offsets import (
@@ -229,7 +231,7 @@ class Checkpoint:
 
     def _refuse_foreign_files(self) -> None:
         try:
-            names = sorted(name for name in os.listdir(self.directory) if name[0] != ".")
+            names = sorted(name for name in os.listdir(self.directory) if not _is_own(name))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -242,17 +244,16 @@ class Checkpoint:
 
     def _write(self, record: JobRecord) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        temporary = self.directory / f".{JOB_FILE}.tmp"
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(_format(record))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.rename(self.directory / JOB_FILE)
-        descriptor = os.open(self.directory, os.O_RDONLY)
+        path = str(self.directory / JOB_FILE)
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            write_atomically(RealFileSystem(), path, _format(record))
+        except StorageError as error:
+            raise OSError(error.errno, os.strerror(error.errno)) from error
+
+
+def _is_own(name: str) -> bool:
+    """The lock, or what a first write that was cut short has left."""
+    return name[0] == "." or name == f"{JOB_FILE}.tmp"
 
 
 def _format(record: JobRecord) -> str:

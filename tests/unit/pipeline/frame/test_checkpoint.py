@@ -250,3 +250,11 @@ def test_a_checkpoint_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_an_address_is_no_directory() -> None:
     assert "is an address" in sentence(lambda: Checkpoint("hdfs://namenode/checkpoint"))
+
+
+def test_what_a_first_write_left_that_was_cut_short_is_no_foreign_file(tmp_path: Path) -> None:
+    (tmp_path / f"{JOB_FILE}.tmp").write_text('{"layout_ver')
+
+    record = Checkpoint(tmp_path).claim(IDENTITY, Look())
+
+    assert Checkpoint(tmp_path).read(IDENTITY) == record

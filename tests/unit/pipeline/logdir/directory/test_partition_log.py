@@ -26,6 +26,12 @@ def last_file(path: Path) -> Path:
     return max((path / "t-0").glob("*.log"))
 
 
+def spoil_last_batch(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
 def test_a_running_brokers_log_ends_with_the_high_watermark(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     directory.fill(10)
@@ -76,9 +82,7 @@ def test_what_follows_the_first_broken_batch_of_a_killed_broker_is_gone(tmp_path
     directory.fill(20)
     directory.kill()
     files = sorted((tmp_path / "t-0").glob("*.log"))
-    data = bytearray(files[1].read_bytes())
-    data[-1] ^= 1  # the last batch of the second of several segments
-    files[1].write_bytes(data)
+    spoil_last_batch(files[1])  # of the second of several segments
 
     assert log_in(tmp_path).end_offset == int(files[2].stem) - 1
 
@@ -90,9 +94,7 @@ def test_batches_before_the_recovery_point_are_not_checked_when_looking_for_the_
     directory.fill(20)
     directory.kill()
     files = sorted((tmp_path / "t-0").glob("*.log"))
-    data = bytearray(files[0].read_bytes())
-    data[-1] ^= 1
-    files[0].write_bytes(data)
+    spoil_last_batch(files[0])
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 18\n")
 
     assert log_in(tmp_path).end_offset == 20
@@ -103,9 +105,7 @@ def test_a_log_that_lost_what_was_on_disk_is_checked_whole(tmp_path: Path) -> No
     directory.fill(20)
     directory.kill()
     files = sorted((tmp_path / "t-0").glob("*.log"))
-    data = bytearray(files[0].read_bytes())
-    data[-1] ^= 1
-    files[0].write_bytes(data)
+    spoil_last_batch(files[0])
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 25\n")
 
     assert log_in(tmp_path).end_offset == int(files[1].stem) - 1
