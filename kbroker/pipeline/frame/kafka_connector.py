@@ -1,5 +1,6 @@
 """Spark's Kafka connector: pyspark does not bring it. It comes from a Maven registry, as Spark
-fetches it at the start of a session, or from jars of one's own.
+fetches it at the start of a session, from what an earlier session fetched, or from jars of one's
+own.
 
 The version has to be pyspark's. Four jars are all it takes: the connector, its token provider,
 kafka-clients and commons-pool2; the rest is in pyspark.
@@ -12,9 +13,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.frame.ivy_cache import cached_jars
 
+_ORGANISATION = "org.apache.spark"
 ARTIFACT = "spark-sql-kafka-0-10_2.13"
 _PROVIDER_ARTIFACT = "spark-token-provider-kafka-0-10_2.13"
+_NEEDED = frozenset({_PROVIDER_ARTIFACT, "kafka-clients", "commons-pool2"})
 PROVIDER_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _JARS = (
     "give its four jars (spark-sql-kafka-0-10_2.13, spark-token-provider-kafka-0-10_2.13, "
@@ -29,7 +33,7 @@ NO_CONNECTOR = f"Spark has no Kafka connector: {_JARS}, or start the session wit
 
 def coordinate(pyspark_version: str) -> str:
     """What a Maven registry calls the connector of that pyspark."""
-    return f"org.apache.spark:{ARTIFACT}:{pyspark_version}"
+    return f"{_ORGANISATION}:{ARTIFACT}:{pyspark_version}"
 
 
 def jar_files(jars: Sequence[str]) -> list[str]:
@@ -50,9 +54,11 @@ def jar_files(jars: Sequence[str]) -> list[str]:
 
 
 def connector_settings(
-    pyspark_version: str, jars: Sequence[str], needs_connector: bool
+    pyspark_version: str, jars: Sequence[str], needs_connector: bool, cache: Path | None = None
 ) -> dict[str, str]:
-    """`spark.jars` and, unless the connector is among them, `spark.jars.packages`."""
+    """`spark.jars` and, unless the connector is among them or in Ivy's cache,
+    `spark.jars.packages`.
+    """
     files = jar_files(jars)
     settings = {"spark.jars": ",".join(files)} if files else {}
     names = [Path(file).name for file in files]
@@ -64,10 +70,24 @@ def connector_settings(
             ExitCode.USAGE,
         )
     if needs_connector and not connectors:
-        settings["spark.jars.packages"] = coordinate(pyspark_version)
-        if any(_PROVIDER_ARTIFACT in name for name in names):
-            # Some registries lack it: a jar of another version of it does as well.
-            settings["spark.jars.excludes"] = f"org.apache.spark:{_PROVIDER_ARTIFACT}"
+        has_provider = any(_PROVIDER_ARTIFACT in name for name in names)
+        settings |= _fetched(pyspark_version, files, has_provider, cache)
+    return settings
+
+
+def _fetched(
+    pyspark_version: str, files: Sequence[str], has_provider: bool, cache: Path | None
+) -> dict[str, str]:
+    """The connector from Ivy's cache, or by its name in a registry."""
+    if cache is not None:
+        needed = _NEEDED - {_PROVIDER_ARTIFACT} if has_provider else _NEEDED
+        cached = cached_jars(cache, (_ORGANISATION, ARTIFACT, pyspark_version), needed)
+        if cached is not None:
+            return {"spark.jars": ",".join([*files, *cached])}
+    settings = {"spark.jars.packages": coordinate(pyspark_version)}
+    if has_provider:
+        # Some registries lack it: a jar of another version of it does as well.
+        settings["spark.jars.excludes"] = f"{_ORGANISATION}:{_PROVIDER_ARTIFACT}"
     return settings
 
 

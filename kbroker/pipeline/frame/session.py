@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.ivy_cache import ivy_cache
 from kbroker.pipeline.frame.java import check_java
 from kbroker.pipeline.frame.java_start import start_java
 from kbroker.pipeline.frame.kafka_connector import (
@@ -114,7 +115,9 @@ def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) ->
             "spark.local.dir": str(folder / "local"),
             "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
         }
-    conf |= connector_settings(pyspark_version, settings.jars, settings.needs_connector)
+    conf |= connector_settings(
+        pyspark_version, settings.jars, settings.needs_connector, ivy_cache(settings.conf)
+    )
     return {**conf, **settings.conf}
 
 

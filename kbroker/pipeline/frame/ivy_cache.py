@@ -1,0 +1,45 @@
+"""Jars of Spark's Kafka connector that an earlier session fetched.
+
+Spark asks Ivy anew at each start, which takes seconds and gives what lies in its cache all along:
+a release does not change. Below `<organisation>/<module>/` Ivy keeps what a release depends on as
+`ivy-<revision>.xml` and its jar as `jars/<module>-<revision>.jar`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+# With one of these a person has a Spark, or settings of it, that may name jars.
+_OWN_SPARK = ("PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME")
+_DEPENDENCY = re.compile(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)"')
+
+
+def ivy_cache(conf: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The cache that Spark's Ivy uses; None for a person who tells Spark where its jars are: Spark
+    is to ask for them as it does.
+    """
+    tells = any(name.startswith("spark.jars") for name in conf)
+    if tells or any(name in environment for name in _OWN_SPARK):
+        return None
+    return Path.home() / ".ivy2.5.2" / "cache"  # of Spark 4
+
+
+def cached_jars(
+    cache: Path, module: tuple[str, str, str], needed: frozenset[str]
+) -> list[str] | None:
+    """Jars of a module (organisation, name, revision) and of those it depends on whose names are
+    in `needed`; None where one of them is not there.
+    """
+    organisation, name, revision = module
+    try:
+        description = (cache / organisation / name / f"ivy-{revision}.xml").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = [each for each in _DEPENDENCY.findall(description) if each[1] in needed]
+    if sorted(each[1] for each in found) != sorted(needed):
+        return None
+    jars = [cache / of / name / "jars" / f"{name}-{rev}.jar" for of, name, rev in [module, *found]]
+    return [str(jar) for jar in jars] if all(jar.is_file() for jar in jars) else None
