@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbroker.client.connection import admin_client
+from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
@@ -22,6 +23,11 @@ from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges, format_
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _NO_ID = str(ZERO_UUID)
+_NOT_THERE = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,  # as where all are asked for: it is left out
+)
 _CLIENT_OPTIONS = {
     "kafka.max.poll.records": "20000",  # two ListOffsets per poll: 500, the default, asks 40 x more
     # Half the broker's CPU time of the default, 1 MiB; with 8 MiB, sessions that had read for a
@@ -66,7 +72,7 @@ class KafkaSource:
     def topic_ids(self) -> Mapping[str, str]:
         """None from brokers before Kafka 2.8."""
         with cluster_errors(), admin_client(self.bootstrap) as client:
-            entries = self._chosen(client.describe_topics())
+            entries = self._chosen(client.describe_topics(self._asked_for()))
         ids = {str(entry["name"]): str(entry.get("topic_id") or _NO_ID) for entry in entries}
         return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
 
@@ -123,13 +129,17 @@ class KafkaSource:
     def _names(self) -> list[str]:
         return sorted(set(self.topics))
 
+    def _asked_for(self) -> list[str] | None:
+        """Topics to be described: all (None) only where a pattern decides."""
+        return None if self.pattern is not None else self._names()
+
     def _offsets(self, spec: Any) -> Offsets:
         from kafka import TopicPartition as ClientPartition
         from kafka.protocol.consumer.offsets import IsolationLevel
 
         level = IsolationLevel[self.isolation_level.upper()]
         with cluster_errors(), admin_client(self.bootstrap) as client:
-            partitions = self._partitions(client.describe_topics())
+            partitions = self._partitions(client.describe_topics(self._asked_for()))
             wanted = {ClientPartition(*partition): spec for partition in partitions}
             found = client.list_partition_offsets(wanted, isolation_level=level) if wanted else {}
         return {
@@ -145,7 +155,11 @@ class KafkaSource:
         ]
 
     def _chosen(self, described: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        by_name = {str(entry["name"]): entry for entry in described}
+        by_name = {
+            str(entry["name"]): entry
+            for entry in described
+            if entry.get("error_code", 0) not in _NOT_THERE
+        }
         if self.pattern is not None:
             pattern = re.compile(self.pattern)
             names = [

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kbroker.client.connection import client_errors
@@ -18,7 +19,10 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import MAGIC, BatchHeader, read_control, records
 
-_FETCH_BYTES = 64 * 1024  # the first batch comes whole, however large it is
+# A marker alone is one batch, and holes of compaction go on over a whole log: an answer is asked
+# four times as large as the one before it as long as they lie side by side. The first batch of an
+# answer comes whole, however large it is.
+_LEAST_BYTES, _MOST_BYTES, _GROWTH = 64 * 1024, 4 * 1024 * 1024, 4
 _FETCH_WAIT_MS = 500
 _READ_COMMITTED = 1
 _FETCH_VERSIONS = (4, 12)  # with aborted transactions, and topics by name
@@ -34,7 +38,7 @@ class RawFetch:
     log_start_offset: int
 
 
-Fetch = Callable[[int], RawFetch]  # from an offset on
+Fetch = Callable[[int, int], RawFetch]  # from an offset on, about so many bytes
 
 
 class ClusterWitness:
@@ -54,7 +58,7 @@ class ClusterWitness:
             try:
                 leader = _leader(client, partition)
                 return look(
-                    lambda offset: _fetch(client, leader, partition, offset),
+                    partial(_fetch, client, leader, partition),
                     holes,
                     is_compacted=_is_compacted(client, partition.topic),
                 )
@@ -67,10 +71,15 @@ def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surro
     found: dict[int, Cover] = {}
     log_start_offset = 0
     at = 0  # all batches before it have been seen
+    span, size_bytes = 0, _LEAST_BYTES  # offsets and size of the last answer
     for hole in holes:
+        is_near = hole.start_offset - at <= span
         at = max(at, hole.start_offset)
         while at < hole.end_offset:
-            answer = fetch(at)
+            size_bytes = (
+                min(size_bytes * _GROWTH, _MOST_BYTES) if is_near and span else _LEAST_BYTES
+            )
+            answer = fetch(at, size_bytes)
             log_start_offset = max(log_start_offset, answer.log_start_offset)
             next_offset = max(at, min(answer.log_start_offset, hole.end_offset))
             for cover in _covers(answer):
@@ -78,7 +87,7 @@ def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surro
                 next_offset = max(next_offset, cover.last_offset + 1)
             if next_offset == at:
                 break  # nothing stands there up to the end of what may be read
-            at = next_offset
+            span, at, is_near = next_offset - at, next_offset, True
     return Surroundings(
         covers=[found[base] for base in sorted(found)],
         log_start_offset=log_start_offset,
@@ -141,7 +150,9 @@ def _leader(client: Any, partition: TopicPartition) -> int:
     raise PipelineError(f"{partition} has gone from the cluster while it was archived")
 
 
-def _fetch(client: Any, leader: int, partition: TopicPartition, offset: int) -> RawFetch:
+def _fetch(
+    client: Any, leader: int, partition: TopicPartition, offset: int, size_bytes: int
+) -> RawFetch:
     from kafka.protocol.consumer import FetchRequest
 
     wanted = FetchRequest.FetchTopic.FetchPartition(
@@ -150,13 +161,13 @@ def _fetch(client: Any, leader: int, partition: TopicPartition, offset: int) -> 
         fetch_offset=offset,
         last_fetched_epoch=-1,
         log_start_offset=-1,
-        partition_max_bytes=_FETCH_BYTES,
+        partition_max_bytes=size_bytes,
     )
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=_FETCH_WAIT_MS,
         min_bytes=1,
-        max_bytes=_FETCH_BYTES,
+        max_bytes=size_bytes,
         isolation_level=_READ_COMMITTED,
         session_id=0,
         session_epoch=-1,

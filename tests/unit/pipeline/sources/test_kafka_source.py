@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from contextlib import nullcontext
 
 import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.sources import kafka_source
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 
 
@@ -63,6 +65,51 @@ def test_a_topic_that_is_not_there_is_named() -> None:
 def test_a_pattern_that_nothing_matches_is_told() -> None:
     with pytest.raises(PipelineError, match="no topic at h:1 matches x"):
         KafkaSource(bootstrap="h:1", pattern="x.*")._partitions(described("a"))
+
+
+class AdminOfMany:
+    """A client of a cluster with the topics a, b and c; notes what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[object] = []
+
+    def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, object]]:
+        self.asked.append(topics)
+        wanted = ["a", "b", "c"] if topics is None else topics
+        return [
+            {
+                **described(name)[0],
+                "error_code": 0 if name in "abc" else 3,
+                "topic_id": f"id-{name}",
+            }
+            for name in wanted
+        ]
+
+
+@pytest.fixture
+def many(monkeypatch: pytest.MonkeyPatch) -> AdminOfMany:
+    made = AdminOfMany()
+    monkeypatch.setattr(kafka_source, "admin_client", lambda *_, **__: nullcontext(made))
+    return made
+
+
+def test_only_the_topics_that_were_chosen_are_asked_for(many: AdminOfMany) -> None:
+    ids = KafkaSource(bootstrap="h:1", topics=("b", "a", "b")).topic_ids()
+
+    assert ids == {"a": "id-a", "b": "id-b"}
+    assert many.asked == [["a", "b"]]
+
+
+def test_a_pattern_asks_for_all_topics(many: AdminOfMany) -> None:
+    ids = KafkaSource(bootstrap="h:1", pattern="[bc]").topic_ids()
+
+    assert ids == {"b": "id-b", "c": "id-c"}
+    assert many.asked == [None]
+
+
+def test_a_topic_that_the_cluster_answers_with_an_error_is_not_there(many: AdminOfMany) -> None:
+    with pytest.raises(PipelineError, match="h:1 has no topic gone: was it deleted"):
+        KafkaSource(bootstrap="h:1", topics=("a", "gone")).topic_ids()
 
 
 def test_an_address_where_nobody_listens_has_its_exit_code() -> None:

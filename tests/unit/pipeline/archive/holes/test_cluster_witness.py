@@ -42,9 +42,11 @@ class Log:
         self.log_start = log_start
         self.aborted: tuple[tuple[int, int], ...] = ()
         self.asked: list[int] = []
+        self.sizes: list[int] = []
 
-    def fetch(self, offset: int) -> RawFetch:
+    def fetch(self, offset: int, size_bytes: int) -> RawFetch:
         self.asked.append(offset)
+        self.sizes.append(size_bytes // 1024)
         if offset < self.log_start:
             return RawFetch(b"", (), self.log_start)
         found = [data for last, data in self.batches if last >= offset][: self.at_once]
@@ -74,6 +76,30 @@ def test_holes_that_lie_far_apart_are_fetched_one_by_one() -> None:
 
     assert reasons(log, (10, 11), (40, 41), is_compacted=True) == {"compaction": 2}
     assert log.asked == [10, 40]
+
+
+def test_answers_grow_where_holes_lie_side_by_side() -> None:
+    compacted = Log(*((at, batch(at, at)) for at in range(0, 40, 2)), at_once=2)
+
+    assert reasons(compacted, *((at, at + 1) for at in range(1, 39, 2)), is_compacted=True) == {
+        "compaction": 19
+    }
+    assert compacted.sizes[:5] == [64, 256, 1024, 4096, 4096]
+
+
+def test_answers_stay_small_where_holes_lie_apart() -> None:
+    log = Log(*((at, batch(at, at)) for at in range(90) if at not in (10, 40, 80)), at_once=2)
+
+    assert reasons(log, (10, 11), (40, 41), (80, 81), is_compacted=True) == {"compaction": 3}
+    assert log.sizes == [64, 64, 64]
+
+
+def test_a_long_hole_is_looked_through_in_large_answers() -> None:
+    aborted = Log(*((at, batch(at, at, producer_id=7)) for at in range(9)), at_once=3)
+    aborted.aborted = ((7, 0),)
+
+    assert reasons(aborted, (0, 9)) == {"aborted transaction": 9}
+    assert aborted.sizes == [64, 256, 1024]
 
 
 def test_batches_of_an_aborted_transaction_are_told_from_those_after_it() -> None:
