@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from kbroker.log.log import Log
 from kbroker.log.log_append_info import AppendOrigin
@@ -95,6 +96,17 @@ class DataDirectory:
     def start(self) -> None:
         """Start again after a stop."""
         self._logs = self._opened()
+
+    def truncate(self, offset: int, topic: str = "t", partition: int = 0) -> None:
+        """Cut the log, as a follower does whose leader has less."""
+        self.log(topic, partition).truncate_to(offset)
+
+    def make_anew(self, topic_id: UUID, topic: str = "t", partition: int = 0) -> None:
+        """Delete the partition, and make it again empty, as one of a topic with this id."""
+        name = TopicPartition(topic, partition)
+        if self._logs.get_log(name) is not None:
+            self._logs.delete_log(name)
+        self._logs.get_or_create_log(name, topic_id)
 
     def retain(self, log_start_offset: int, topic: str = "t", partition: int = 0) -> None:
         """Delete what lies before, whole segments at once, as retention does."""

@@ -26,7 +26,7 @@ from kbroker.log.inspection.log_paths import (
     log_directory,
 )
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.logdir.directory.partition_log import (
     Disk,
     PartitionLog,
@@ -131,7 +131,7 @@ class LogCatalog:
             else:
                 view, directories = self._around(path), [found]
         except NotALogError as error:
-            raise PipelineError(str(error)) from error
+            raise PipelineError(str(error), ExitCode.USAGE) from error
         except StorageError as error:
             raise PipelineError(f"cannot {error}") from error
         is_live = self._disk.is_locked(view.path)

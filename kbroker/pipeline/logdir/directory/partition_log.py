@@ -23,7 +23,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from errno import ENOENT
+from uuid import UUID
 
+from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX, file_name
 from kbroker.log.inspection.log_directory_view import PartitionView
@@ -72,6 +74,7 @@ class PartitionLog:
 
     directory: str
     topic_partition: TopicPartition
+    topic_id: UUID | None  # None: not known, as of all logs from before Kafka 2.8
     segments: tuple[SegmentFile, ...]  # by base offset
     snapshot_offsets: tuple[int, ...]
     start_offset: int
@@ -184,6 +187,7 @@ def _bounded(
     return PartitionLog(
         directory=directory.path,
         topic_partition=directory.topic_partition,
+        topic_id=_topic_id(disk.file_system, directory.path),
         segments=segments,
         snapshot_offsets=tuple(files.snapshot_offsets),
         start_offset=start_offset,
@@ -191,6 +195,13 @@ def _bounded(
         trusted_offset=trusted_offset,
         is_live=is_live,
     )
+
+
+def _topic_id(file_system: FileSystem, directory: str) -> UUID | None:
+    try:
+        return read_partition_metadata(file_system, directory)
+    except CheckpointError:
+        return None  # an audit tells of it; the records are no worse for it
 
 
 def _clean_end(

@@ -47,21 +47,21 @@ class SegmentLookup:
     def __init__(self, file_system: FileSystem, directory: str, base_offset: int) -> None:
         self._file_system = file_system
         self._directory = directory
-        self._base_offset = base_offset
+        self.base_offset = base_offset
         self.path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
         self._index: bytes | None = None
 
     def floor(self, offset: int) -> int:
         """A position where a batch begins, with nothing at or after `offset` before it."""
         entries, count = self._entries()
-        slot = floor_slot(entries, OFFSET_INDEX_ENTRY, count, 0, offset - self._base_offset)
+        slot = floor_slot(entries, OFFSET_INDEX_ENTRY, count, 0, offset - self.base_offset)
         if slot < 0:
             return 0
         return self._witnessed(slot).position
 
     def last(self) -> int:
         """The position of the last batch that the index knows."""
-        return self.floor(self._base_offset + 2**31)
+        return self.floor(self.base_offset + 2**31)
 
     def cuts(self, start: int, end: int, step_bytes: int) -> Iterator[Cut]:
         """Places that part (start, end) into pieces of about `step_bytes`."""
@@ -82,7 +82,7 @@ class SegmentLookup:
         file where it breaks off before that offset: whoever reads so far meets the damage.
         """
         position = self.floor(end_offset - 1)
-        next_offset = self._base_offset
+        next_offset = self.base_offset
         scan = SegmentScan(self._file_system, self.path, checks_crc=False, start=position)
         for batch in scan.batches():
             header = batch.header
@@ -103,7 +103,7 @@ class SegmentLookup:
         if len(data) < TIME_INDEX_ENTRY.size:
             return None
         timestamp, relative = TIME_INDEX_ENTRY.unpack_from(data, len(data) - TIME_INDEX_ENTRY.size)
-        offset = self._base_offset + relative
+        offset = self.base_offset + relative
         position = self.floor(offset)
         for batch in SegmentScan(
             self._file_system, self.path, checks_crc=False, start=position
@@ -113,20 +113,8 @@ class SegmentLookup:
                 return timestamp if is_witnessed else None
         return None
 
-    def _witnessed(self, slot: int) -> Cut:
-        """What the entry says, if the batch says so too; else the start of the segment."""
-        entries, _ = self._entries()
-        relative, position = OFFSET_INDEX_ENTRY.unpack_from(entries, slot * OFFSET_INDEX_ENTRY.size)
-        header = self._header(position)
-        if (
-            header is not None
-            and tells_first_offset(header)
-            and header.base_offset <= self._base_offset + relative <= header.last_offset
-        ):
-            return Cut(position, header.base_offset)
-        return Cut(0, self._base_offset)
-
-    def _header(self, position: int) -> BatchHeader | None:
+    def header_at(self, position: int) -> BatchHeader | None:
+        """What stands there; None where that is no header. Raises StorageError."""
         if position < 0:
             return None
         file = self._file_system.open(self.path, read_only=True)
@@ -137,13 +125,26 @@ class SegmentLookup:
         finally:
             file.close()
 
+    def _witnessed(self, slot: int) -> Cut:
+        """What the entry says, if the batch says so too; else the start of the segment."""
+        entries, _ = self._entries()
+        relative, position = OFFSET_INDEX_ENTRY.unpack_from(entries, slot * OFFSET_INDEX_ENTRY.size)
+        header = self.header_at(position)
+        if (
+            header is not None
+            and tells_first_offset(header)
+            and header.base_offset <= self.base_offset + relative <= header.last_offset
+        ):
+            return Cut(position, header.base_offset)
+        return Cut(0, self.base_offset)
+
     def _entries(self) -> tuple[bytes, int]:
         if self._index is None:
             self._index = self._read_index(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY.size)
         return self._index, len(self._index) // OFFSET_INDEX_ENTRY.size
 
     def _read_index(self, suffix: str, entry_size: int) -> bytes:
-        path = f"{self._directory}/{file_name(self._base_offset, suffix)}"
+        path = f"{self._directory}/{file_name(self.base_offset, suffix)}"
         if not self._file_system.exists(path):
             return b""
         data = self._file_system.read_bytes(path)

@@ -4,12 +4,19 @@ Both are read as a broker does when it opens the log: the newest producer snapsh
 trusted tells the transactions open at its offset, the batches behind it what came of them. Aborted
 ones that ended before the snapshot are in the `.txnindex` files; those behind it are found by the
 walk, since a running broker writes its index after the batch, and a killed one may have lost it.
+
+Law: a later walk goes on from an earlier one only while the last batch of that one stands where it
+stood, in a log of the same topic. A log that was cut and has grown again has another one there, of
+another leader epoch or checksum; and where both logs have one batch of a leader, they have the same
+before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
 
 from kbroker.errors import KafkaError
 from kbroker.log.file_system import FileSystem
@@ -22,7 +29,15 @@ from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction
-from kbroker.record.record_batch import read_control
+from kbroker.record.record_batch import BatchHeader, read_control
+
+
+class _Witness(NamedTuple):
+    """The last batch of a walk, at its place."""
+
+    segment_base_offset: int
+    position: int
+    header: BatchHeader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +46,8 @@ class TransactionState:
 
     first_offset: int  # where the walk began
     end_offset: int
+    topic_id: UUID | None = None
+    witness: _Witness | None = None  # None: no batch was walked over
     open: Mapping[int, int] = field(default_factory=dict)  # producer id -> first offset
     aborted: tuple[AbortedTransaction, ...] = ()  # that ended behind `first_offset`
 
@@ -44,26 +61,9 @@ def scan_transactions(
     file_system: FileSystem, log: PartitionLog, known: TransactionState | None = None
 ) -> TransactionState:
     """The transactions of the readable part of a log. Raises StorageError."""
-    if known is None or known.end_offset > log.end_offset or known.end_offset < log.start_offset:
+    if known is None or not _goes_on(file_system, log, known):
         known = _from_snapshot(file_system, log)
-    open_since = dict(known.open)
-    aborted = list(known.aborted)
-    for scan, batch in _batches(file_system, log, known.end_offset):
-        header = batch.header
-        if not header.is_control:
-            open_since.setdefault(header.producer_id, header.base_offset)
-            continue
-        is_commit = _is_commit(scan, batch)
-        first_offset = None if is_commit is None else open_since.pop(header.producer_id, None)
-        if first_offset is not None and not is_commit:
-            ended = AbortedTransaction(header.producer_id, first_offset, header.last_offset)
-            aborted.append(ended)
-    return TransactionState(
-        first_offset=known.first_offset,
-        end_offset=log.end_offset,
-        open=open_since,
-        aborted=tuple(aborted),
-    )
+    return _walked_on(file_system, log, known)
 
 
 def aborted_transactions(
@@ -94,10 +94,52 @@ def _walked(
 ) -> tuple[AbortedTransaction, ...]:
     """The same from the batches alone: an index cannot be read."""
     first = log.segments[0].base_offset
-    whole = scan_transactions(
-        file_system, log, TransactionState(first_offset=first, end_offset=log.start_offset)
-    )
+    nothing = TransactionState(first_offset=first, end_offset=log.start_offset)
+    whole = _walked_on(file_system, log, nothing)
     return tuple(each for each in whole.aborted if each.last_offset >= start_offset)
+
+
+def _goes_on(file_system: FileSystem, log: PartitionLog, known: TransactionState) -> bool:
+    """Whether the log is still the one of which this is known, and as long."""
+    witness = known.witness
+    if witness is None or known.topic_id != log.topic_id:
+        return False
+    if not log.start_offset <= known.end_offset <= log.end_offset:
+        return False
+    base_offset = witness.segment_base_offset
+    if all(segment.base_offset != base_offset for segment in log.segments):
+        return False
+    lookup = SegmentLookup(file_system, log.directory, base_offset)
+    return lookup.header_at(witness.position) == witness.header
+
+
+def _walked_on(
+    file_system: FileSystem, log: PartitionLog, known: TransactionState
+) -> TransactionState:
+    open_since = dict(known.open)
+    aborted = list(known.aborted)
+    witness = known.witness
+    for lookup, scan, batch in _batches(file_system, log, known.end_offset):
+        header = batch.header
+        witness = _Witness(lookup.base_offset, batch.position, header)
+        if not header.is_transactional or header.producer_id < 0:
+            continue
+        if not header.is_control:
+            open_since.setdefault(header.producer_id, header.base_offset)
+            continue
+        is_commit = _is_commit(scan, batch)
+        first_offset = None if is_commit is None else open_since.pop(header.producer_id, None)
+        if first_offset is not None and not is_commit:
+            ended = AbortedTransaction(header.producer_id, first_offset, header.last_offset)
+            aborted.append(ended)
+    return TransactionState(
+        first_offset=known.first_offset,
+        end_offset=log.end_offset,
+        topic_id=log.topic_id,
+        witness=witness,
+        open=open_since,
+        aborted=tuple(aborted),
+    )
 
 
 def _from_snapshot(file_system: FileSystem, log: PartitionLog) -> TransactionState:
@@ -130,8 +172,8 @@ def _recovered_from(log: PartitionLog) -> int:
 
 def _batches(
     file_system: FileSystem, log: PartitionLog, start_offset: int
-) -> Iterator[tuple[SegmentScan, ScannedBatch]]:
-    """The transactional batches in [start_offset, end of the log)."""
+) -> Iterator[tuple[SegmentLookup, SegmentScan, ScannedBatch]]:
+    """The batches in [start_offset, end of the log), and what reads them."""
     if start_offset >= log.end_offset:
         return
     bases = [segment.base_offset for segment in log.segments]
@@ -146,10 +188,8 @@ def _batches(
             header = batch.header
             if header.base_offset >= log.end_offset:
                 break
-            if header.last_offset >= start_offset and (
-                header.is_transactional and header.producer_id >= 0
-            ):
-                yield scan, batch
+            if header.last_offset >= start_offset:
+                yield lookup, scan, batch
 
 
 def _is_commit(scan: SegmentScan, batch: ScannedBatch) -> bool | None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -127,6 +129,69 @@ def test_a_scan_goes_on_from_what_is_known(directory: DataDirectory) -> None:
     assert (found.end_offset, found.log.end_offset) == (19, 19)
     assert aborted(found) == [(1, 0, 2), (3, 14, 17)]
     assert aborted(found, start_offset=3) == [(3, 14, 17)]
+
+
+def test_what_is_known_of_records_that_were_cut_off_is_not_used(directory: DataDirectory) -> None:
+    directory.fill(3)
+    directory.begin(1, b"aborted")
+    directory.end(1, commits=False)
+    directory.begin(2, b"open")
+    directory.checkpoint()
+    catalog = LogCatalog(real_disk(), [str(directory.path)], lambda _: True)
+    (before,) = catalog.logs(is_committed=True)
+    directory.truncate(3)
+    directory.fill(9)
+    directory.checkpoint()
+
+    (found,) = catalog.logs(is_committed=True)
+
+    assert (before.end_offset, aborted(before)) == (5, [(1, 3, 4)])
+    assert (found.end_offset, aborted(found)) == (12, [])
+
+
+def test_what_is_known_of_a_topic_that_was_made_anew_is_not_used(directory: DataDirectory) -> None:
+    directory.make_anew(UUID(int=1))
+    directory.fill(1)
+    directory.begin(1, b"op")
+    directory.fill(1)
+    directory.checkpoint()
+    catalog = LogCatalog(real_disk(), [str(directory.path)], lambda _: True)
+    (before,) = catalog.logs(is_committed=True)
+    directory.make_anew(UUID(int=2))
+    directory.fill(4)  # the third of them is just what it was before
+    directory.checkpoint()
+
+    (found,) = catalog.logs(is_committed=True)
+
+    assert (before.end_offset, found.end_offset) == (1, 4)
+
+
+def test_what_is_known_is_used_while_the_log_only_grows(directory: DataDirectory) -> None:
+    write_three_transactions(directory)
+    directory.checkpoint()
+    known = committed(directory.path).transactions
+    directory.fill(1)
+    directory.checkpoint()
+    for snapshot in directory.path.glob("t-0/*.snapshot"):
+        snapshot.unlink()
+    log = committed(directory.path).log
+
+    assert known is not None
+    assert known.first_offset == scan_transactions(DISK, log, known).first_offset > 0
+    assert scan_transactions(DISK, log).first_offset == 0
+
+
+def test_what_is_known_up_to_a_segment_that_went_is_not_used(directory: DataDirectory) -> None:
+    write_three_transactions(directory)
+    directory.checkpoint()
+    found = committed(directory.path)
+    *others, last = found.log.segments
+    (directory.path / "t-0" / f"{last.base_offset:020}.log").unlink()
+
+    left = replace(found.log, segments=tuple(others), end_offset=last.base_offset + 10)
+    state = scan_transactions(DISK, left, found.transactions)
+
+    assert (state.end_offset, state.open) == (left.end_offset, {})
 
 
 def test_what_is_known_of_a_longer_log_is_not_used(directory: DataDirectory) -> None:

@@ -19,6 +19,7 @@ def log(start: int, end: int) -> ReadableLog:
         PartitionLog(
             directory="/d/t-0",
             topic_partition=T0,
+            topic_id=None,
             segments=(),
             snapshot_offsets=(),
             start_offset=start,
