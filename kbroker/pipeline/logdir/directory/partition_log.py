@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from errno import ENOENT
 from uuid import UUID
 
@@ -152,6 +152,14 @@ def written_end(file_system: FileSystem, log: PartitionLog) -> int:
     for batch in scan.batches():
         end_offset = batch.header.next_offset
     return max(end_offset, log.end_offset)
+
+
+def reaching(file_system: FileSystem, log: PartitionLog, end_offset: int) -> PartitionLog:
+    """The log with all that its files hold, where that reaches an offset up to which it could be
+    read before: a broker that was started anew speaks of less for a while. Raises StorageError.
+    """
+    written = written_end(file_system, log)
+    return replace(log, end_offset=written) if written >= end_offset else log
 
 
 def _are_sources_going(names: list[str]) -> bool:

@@ -7,21 +7,22 @@ was started anew does not speak of them yet. No Spark here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from errno import ENOENT
 from math import ceil
+from uuid import UUID
 
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog
-from kbroker.pipeline.logdir.directory.partition_log import Disk, written_end
+from kbroker.pipeline.logdir.directory.partition_log import Disk, reaching, written_end
 from kbroker.pipeline.logdir.directory.transaction_scan import scan_transactions
 from kbroker.pipeline.logdir.planning.batch_query import Splits, planned
 from kbroker.pipeline.logdir.planning.read_ranges import (
     GO_ON,
     available,
+    check_same_topic,
     check_there,
     check_topics,
     edge_offset,
@@ -36,6 +37,7 @@ class LogStream:
         self._wanted = wanted
         self._disk = disk
         self._catalog = LogCatalog(disk, wanted.paths, wanted.selection.wants)
+        self._topic_ids: dict[TopicPartition, UUID | None] = {}
         self._initial: Offsets | None = None
         self._position: Offsets | None = None  # where the query stands, once that is known
         self._target: Offsets | None = None
@@ -107,7 +109,13 @@ class LogStream:
         raise AssertionError
 
     def _logs(self) -> Mapping[TopicPartition, ReadableLog]:
-        return self._catalog.by_partition(is_committed=self._wanted.is_committed)
+        logs = self._catalog.by_partition(is_committed=self._wanted.is_committed)
+        for partition, log in logs.items():
+            known = self._topic_ids.get(partition)
+            if self._wanted.fails_on_data_loss:
+                check_same_topic(log.log, known)
+            self._topic_ids[partition] = log.log.topic_id or known
+        return logs
 
     def _ahead(self, log: ReadableLog, start: Offsets) -> OffsetRange:
         """From where the query stands in a log to where it may go; never back."""
@@ -140,12 +148,14 @@ class LogStream:
 
     def _reaching(self, log: ReadableLog, end_offset: int) -> ReadableLog:
         """The log up to an offset that was readable before, if it still has it."""
-        file_system = self._disk.file_system
-        if log.end_offset >= end_offset or written_end(file_system, log.log) < end_offset:
+        if log.end_offset >= end_offset:
             return log
-        longer = replace(log.log, end_offset=max(end_offset, log.log.end_offset))
+        file_system = self._disk.file_system
+        longer = reaching(file_system, log.log, end_offset)
         state = log.transactions
-        return ReadableLog(longer, scan_transactions(file_system, longer) if state else None)
+        # To the end of the files: the markers that let the offset be read may lie behind it.
+        known = None if state is None else scan_transactions(file_system, longer, state)
+        return ReadableLog(longer, known)
 
 
 def _shared_out(

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Literal
+from uuid import UUID
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog, Selection
+from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 
 _EARLIEST, _LATEST = -2, -1
 GO_ON = "to go on with what is left, set failOnDataLoss=false"
@@ -85,6 +87,21 @@ def check_there(
     if missing and fails_on_data_loss:
         names = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
         raise PipelineError(f"no directory holds {names}, which offsets speak of; {GO_ON}")
+
+
+def is_of_topic(log: PartitionLog, topic_id: UUID | None) -> bool:
+    """False where both ids are known and differ: the topic was deleted and made anew."""
+    return log.topic_id == topic_id or None in (log.topic_id, topic_id)
+
+
+def check_same_topic(log: PartitionLog, topic_id: UUID | None) -> None:
+    """PipelineError where the log is not of the topic that was read before, `topic_id`."""
+    if not is_of_topic(log, topic_id):
+        raise PipelineError(
+            f"{log.topic_partition} in {log.directory} is of another topic than was read before: "
+            f"it has the id {log.topic_id}, not {topic_id}; the topic was deleted and made anew, "
+            f"so start over (a stream with a new checkpoint); {GO_ON}"
+        )
 
 
 def check_topics(

@@ -15,9 +15,9 @@ from typing import cast
 import pyarrow as pa
 
 from kbroker.log.file_system import File, FileSystem, StorageError
-from kbroker.log.format import parse_directory_name
 from kbroker.log.inspection.log_directory_view import view_log_directory
 from kbroker.log.inspection.log_paths import PartitionDirectory
+from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
@@ -25,8 +25,18 @@ from kbroker.pipeline.logdir.decode.header_columns import header_batches
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.decode.segment_pieces import segment_path
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
-from kbroker.pipeline.logdir.directory.partition_log import Disk, find_log
-from kbroker.pipeline.logdir.planning.read_ranges import available
+from kbroker.pipeline.logdir.directory.partition_log import (
+    Disk,
+    PartitionLog,
+    find_log,
+    reaching,
+)
+from kbroker.pipeline.logdir.planning.read_ranges import (
+    GO_ON,
+    available,
+    check_same_topic,
+    is_of_topic,
+)
 from kbroker.pipeline.logdir.planning.splits import (
     PlannedTask,
     SplitOptions,
@@ -128,29 +138,39 @@ def _held(file_system: FileSystem, planned: PlannedTask) -> _HeldSegment | None:
 
 
 def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> list[PlannedTask]:
-    task = planned.task
-    data_directory, _, name = task.directory.rpartition("/")
-    topic_partition = parse_directory_name(name)
-    assert topic_partition is not None, task.directory
+    task, fails = planned.task, reading.fails_on_data_loss
     wanted = OffsetRange(task.start_offset, task.end_offset)
     try:
-        view = view_log_directory(disk.file_system, data_directory or "/").of(topic_partition)
-        directory = PartitionDirectory(task.directory, topic_partition)
-        is_live = disk.is_locked(data_directory)
-        log = find_log(disk, directory, view, is_live=is_live)
+        log = _log_now(disk, task)
         if log is None:
-            if reading.fails_on_data_loss:
-                raise PipelineError(
-                    f"{task.directory} is gone, and offsets from {wanted.start} to {wanted.end} "
-                    "were to be read from it; to go on without, set failOnDataLoss=false"
-                )
+            if not fails:
+                return []
+            raise PipelineError(
+                f"{task.directory} is gone, and offsets from {wanted.start} to {wanted.end} "
+                f"were to be read from it; {GO_ON}"
+            )
+        if fails:
+            check_same_topic(log, planned.topic_id)
+        elif not is_of_topic(log, planned.topic_id):
             return []
-        readable = ReadableLog(log, None)
-        offsets = available(readable, wanted, fails_on_data_loss=reading.fails_on_data_loss)
+        log = reaching(disk.file_system, log, wanted.end)
+        offsets = available(ReadableLog(log, None), wanted, fails_on_data_loss=fails)
         stretch = Stretch(log, offsets, task.aborted)
         return list(planned_tasks(disk.file_system, stretch, SplitOptions()))
     except StorageError as error:
         raise PipelineError(f"cannot {error}") from error
+
+
+def _log_now(disk: Disk, task: SegmentTask) -> PartitionLog | None:
+    """What the partition's directory holds by now; None where it is gone."""
+    topic_partition = TopicPartition(task.topic, task.partition)
+    view = view_log_directory(disk.file_system, task.directory.rpartition("/")[0] or "/")
+    return find_log(
+        disk,
+        PartitionDirectory(task.directory, topic_partition),
+        view.of(topic_partition),
+        is_live=disk.is_locked(view.path),
+    )
 
 
 def _read(held: _HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterator[pa.RecordBatch]:

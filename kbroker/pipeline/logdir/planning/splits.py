@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from uuid import UUID
 
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import LOG_SUFFIX, file_name
@@ -46,6 +47,7 @@ class PlannedTask:
     """
 
     task: SegmentTask
+    topic_id: UUID | None  # None: not known
     segment: SegmentFile
     is_closed: bool  # nothing was to be appended any more
     head: bytes  # of the first batch
@@ -167,7 +169,9 @@ def _pieces(
             ),
         )
         head = _head(file_system, path, first.position)
-        yield PlannedTask(task=task, segment=segment, is_closed=is_closed, head=head)
+        yield PlannedTask(
+            task=task, topic_id=log.topic_id, segment=segment, is_closed=is_closed, head=head
+        )
 
 
 def _head(file_system: FileSystem, path: str, position: int) -> bytes:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -170,6 +171,54 @@ def test_aborted_records_stay_out_where_a_broker_speaks_of_less_for_a_while(
     plan = stream(directory.path).plan({T0: 9}, {T0: 13})
 
     assert rows(plan, directory.path) == [(0, 9), (0, 12)]
+
+
+def test_a_marker_behind_the_end_of_a_batch_is_found_where_a_broker_speaks_of_less(
+    directory: DataDirectory,
+) -> None:
+    directory.begin(7, b"aborted")
+    directory.begin(8, b"committed")
+    directory.fill(3)
+    directory.end(7, commits=False)
+    directory.end(8, commits=True)
+    directory.checkpoint(t_0=14)
+
+    plan = stream(directory.path).plan({T0: 9}, {T0: 13})
+
+    assert rows(plan, directory.path) == [(0, 9), *offsets(11, 13)]
+
+
+def test_a_topic_that_was_made_anew_ends_the_query_or_is_read_from_where_it_stands(
+    directory: DataDirectory,
+) -> None:
+    directory.make_anew(UUID(int=1))
+    directory.fill(5)
+    directory.checkpoint()
+    strict = stream(directory.path)
+    lenient = stream(directory.path, failOnDataLoss="false")
+    assert strict.latest() == lenient.latest() == {T0: 5}
+    directory.make_anew(UUID(int=2))
+    directory.fill(9)
+    directory.checkpoint()
+
+    reason = rf"t-0 .* is of another topic .*{UUID(int=2)}.*{UUID(int=1)}.*new checkpoint"
+    with pytest.raises(PipelineError, match=reason):
+        strict.latest_from({T0: 5}, None)
+    with pytest.raises(PipelineError, match=reason):
+        strict.plan({T0: 5}, {T0: 9})
+    assert lenient.latest_from({T0: 5}, None) == {T0: 9}
+    assert rows(lenient.plan({T0: 5}, {T0: 9}), directory.path) == offsets(5, 9)
+
+
+def test_a_log_that_is_given_an_id_later_is_the_same(directory: DataDirectory) -> None:
+    found = stream(directory.path)
+    plan = found.plan({T0: 0}, found.latest())
+    directory.log().assign_topic_id(UUID(int=1))
+    directory.fill(1)  # the last segment is not what it was
+    directory.checkpoint()
+
+    assert found.latest_from({T0: 10}, None) == {T0: 11}
+    assert rows(plan, directory.path) == offsets(0, 10)
 
 
 def test_open_transactions_hold_a_query_back(directory: DataDirectory) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import re
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,7 @@ from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_sp
 from kbroker.pipeline.logdir.planning.splits import PlannedTask, SplitOptions, plan, stretch_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions
 from tests.fakes.data_directory import DataDirectory, written
+from tests.fakes.log_maker import NOW_MS
 
 DISK = RealFileSystem()
 
@@ -110,6 +112,54 @@ def test_a_partition_that_went_ends_the_query_or_is_left_out(directory: DataDire
     with pytest.raises(PipelineError, match="t-0 is gone, and offsets from 0 to"):
         read(tasks)
     assert read(tasks, reading(fails_on_data_loss=False)) == []
+
+
+def test_a_broker_that_was_started_anew_may_speak_of_less_for_a_while(tmp_path: Path) -> None:
+    with written(tmp_path) as directory:
+        directory.fill(40)
+    tasks = planned(tmp_path)
+    directory.start()
+    directory.fill(1)
+    directory.checkpoint(t_0=25)
+
+    found = read(tasks)
+    directory.stop()
+
+    assert found == list(range(40))
+
+
+def test_a_broker_that_was_started_anew_with_less_ends_the_query_or_is_read_so_far(
+    tmp_path: Path,
+) -> None:
+    with written(tmp_path) as directory:
+        directory.fill(40)
+    tasks = planned(tmp_path)
+    directory.start()
+    directory.truncate(30)
+    directory.checkpoint()
+
+    with pytest.raises(PipelineError, match=r"t-0 can be read up to offset 30, and 40 was to be"):
+        read(tasks)
+    assert read(tasks, reading(fails_on_data_loss=False)) == list(range(30))
+    directory.stop()
+
+
+def test_records_of_another_topic_of_that_name_are_not_read_in_their_place(
+    tmp_path: Path,
+) -> None:
+    directory = DataDirectory(tmp_path, segment_bytes=400)
+    directory.make_anew(UUID(int=1))
+    directory.fill(20)
+    directory.checkpoint()
+    tasks = planned(tmp_path)
+    directory.make_anew(UUID(int=2))
+    directory.fill(30, timestamp=NOW_MS + 1)
+    directory.checkpoint()
+
+    with pytest.raises(PipelineError, match=rf"t-0 .*{UUID(int=2)}.*{UUID(int=1)}.*made anew"):
+        read(tasks)
+    assert read(tasks, reading(fails_on_data_loss=False)) == []
+    directory.stop()
 
 
 def test_segments_that_never_come_to_rest_are_given_up(directory: DataDirectory) -> None:
