@@ -153,14 +153,28 @@ def _read_offsets(file_system: FileSystem, view: LogDirectoryView, file: str) ->
 
 
 def _tell_empty(view: LogDirectoryView) -> None:
-    """Apache Kafka makes these files with no content and fills them within a minute."""
+    """Apache Kafka makes these files with no content and fills them within a minute, that of the
+    cleaner when something is first compacted: nothing is to be said of that.
+    """
     for file in view.empty:
-        path = f"{view.path}/{file}"
-        what = "the file is empty, without even a version"
         witness = _WRITTEN_BEFORE.get(file)
-        if witness is not None and witness in view.offsets and witness not in view.empty:
-            advice = f"it was emptied, and is written anew: {_WITHOUT[file]}"
-            view.findings.append(Finding(Severity.WARNING, "checkpoint-empty", path, what, advice))
-        elif view.partitions:
-            advice = "that is so on a new broker"
-            view.findings.append(Finding(Severity.INFO, "checkpoint-empty", path, what, advice))
+        if file != CLEANER_OFFSET_CHECKPOINT_FILE and (
+            view.was_clean or _has_content(view, witness)
+        ):
+            _say_emptied(view, file, Severity.WARNING, "it was emptied, and is written anew")
+        elif file == LOG_START_OFFSET_CHECKPOINT_FILE and _has_content(
+            view, RECOVERY_POINT_CHECKPOINT_FILE
+        ):  # they are written one right after the other
+            said = "it was emptied, or the broker ended within its first minute"
+            _say_emptied(view, file, Severity.INFO, said)
+
+
+def _has_content(view: LogDirectoryView, file: str | None) -> bool:
+    return file in view.offsets and file not in view.empty
+
+
+def _say_emptied(view: LogDirectoryView, file: str, severity: Severity, said: str) -> None:
+    what = "the file is empty, without even a version"
+    advice = f"{said}: {_WITHOUT[file]}"
+    path = f"{view.path}/{file}"
+    view.findings.append(Finding(severity, "checkpoint-empty", path, what, advice))
