@@ -101,7 +101,8 @@ def archive(
         allows_loss=allow_loss,
         schema_texts=dict(_schema_text(text) for text in json_schemas),
     )
-    run.source.check()
+    for note in run.source.check():
+        say(note)
     try:
         code = run_stream_job(replace(options, source=run.source), "archive", path, run.job.work)
     finally:

@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.holes.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
+from kbroker.pipeline.archive.identity.batch_epochs import BatchEpochs
+from kbroker.pipeline.archive.identity.source_identity import (
+    SourceIdentity,
+    kept_sentence,
+)
 from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
@@ -25,7 +30,7 @@ from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.tasks.json_columns import JsonSchemas, parse_schemas
 from kbroker.pipeline.archive.tasks.spark_tasks import run_on_directories, run_on_frame
 from kbroker.pipeline.archive.tasks.task_facts import Fact, decode_fact
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.frame.batch import Batch, BatchResult
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.frame.stream_failure import is_of_spark, sentence_of_failure
@@ -50,6 +55,7 @@ class ArchiveJob:
         self,
         open_writer: Callable[[str], ArchiveWriter],
         witness: HoleWitness,
+        identity: SourceIdentity,
         options: ArchiveOptions,
         directories: LogDirectorySource | None = None,  # where the records are read from these
     ) -> None:
@@ -60,6 +66,8 @@ class ArchiveJob:
         self._witness = witness
         self._options = options
         self._directories = directories
+        self._identity = identity
+        self._cluster_id: str | None = None
         self._writer: ArchiveWriter | None = None
         self._schemas: JsonSchemas | None = None
 
@@ -75,16 +83,22 @@ class ArchiveJob:
         ranges = tuple(_range_entry(*each) for each in sorted(batch.ranges.items()))
         topics = sorted({entry.topic for entry in ranges})
         topic_ids = {name: batch.topic_ids[name] for name in topics if name in batch.topic_ids}
+        cluster_ids = dict.fromkeys(topics, cluster_id) if (cluster_id := self._cluster()) else {}
         writer.state.refuse_other_topics(topic_ids)
+        writer.state.refuse_other_cluster(topics, topic_ids, cluster_id)
         if writer.is_done(batch.number, ranges):
             return BatchResult(rows=0, notes=(f"batch {batch.number} was archived before",))
         self._check_continues(writer, batch)
         if self._schemas is None:
             self._schemas = parse_schemas(self._options.schema_texts)
         schemas = self._schemas.checked(topics, writer.state.json_schemas)
+        epochs = BatchEpochs.of(self._identity, writer.state, batch.ranges)
         staging = writer.staging_directory(batch.number)
         facts = assemble(self._run_tasks(batch, staging, schemas), batch.ranges)
         holes = self._explained(facts)
+        leader_epochs = epochs.held_against_source(
+            batch.ranges, allows_loss=self._options.allows_loss
+        )
         writer.publish(
             Step(
                 kind="batch",
@@ -94,11 +108,25 @@ class ArchiveJob:
                 files=tuple(facts.files),
                 json_schemas=schemas,
                 topic_ids=topic_ids,
+                cluster_ids=cluster_ids,
+                leader_epochs=leader_epochs,
             )
         )
         self.missing += missing_by_reason(holes)
         self.files += len(facts.files)
-        return self._result(facts, holes)
+        kept = [kept_sentence(each) for each in leader_epochs if each.replaced_from >= 0]
+        return self._result(facts, holes, kept)
+
+    def _cluster(self) -> str | None:
+        """Asked once."""
+        if self._cluster_id is None:
+            try:
+                self._cluster_id = self._identity.cluster_id()
+            except PipelineError as error:
+                if error.code is not ExitCode.CANNOT_CONNECT:
+                    raise
+                return None  # a broker restarts: the next batch asks again
+        return self._cluster_id
 
     def _run_tasks(
         self, batch: Batch, staging: str, schemas: Mapping[str, str]
@@ -160,10 +188,13 @@ class ArchiveJob:
                 loss_sentence(partition, lost[0].first_offset, lost[-1].last_offset)
             )
 
-    def _result(self, facts: BatchFacts, holes: Iterable[HoleEntry]) -> BatchResult:
+    def _result(
+        self, facts: BatchFacts, holes: Iterable[HoleEntry], kept: Iterable[str]
+    ) -> BatchResult:
         rejected = sum(f.entry.rows for f in facts.files if f.entry.kind == "rejected")
         self.rejected += rejected
         notes = [hole_note(hole) for hole in holes if hole.reason in (RETENTION, UNEXPLAINED)]
+        notes += kept
         if rejected:
             notes.append(f"{rejected} values did not parse; see the files below rejected/")
         return BatchResult(

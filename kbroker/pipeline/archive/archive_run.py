@@ -11,6 +11,9 @@ from kbroker.pipeline.archive.archive_source import ContinuedSource
 from kbroker.pipeline.archive.holes.cluster_witness import ClusterWitness
 from kbroker.pipeline.archive.holes.hole_reasons import HoleWitness
 from kbroker.pipeline.archive.holes.log_witness import LogWitness
+from kbroker.pipeline.archive.identity.cluster_identity import ClusterIdentity
+from kbroker.pipeline.archive.identity.log_identity import LogIdentity
+from kbroker.pipeline.archive.identity.source_identity import SourceIdentity
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_state import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
@@ -46,16 +49,17 @@ def archive_run(
     if allows_loss:
         source = source.allowing_loss()
     directories = source if isinstance(source, LogDirectorySource) else None
+    witness, identity = _knowledge(source)
     options = ArchiveOptions(allows_loss=allows_loss, schema_texts=dict(schema_texts or {}))
     return ArchiveRun(
-        source=ContinuedSource(source, state, allows_loss=allows_loss),
+        source=ContinuedSource(source, state, allows_loss=allows_loss, identity=identity),
         job=ArchiveJob(
-            lambda job: ArchiveWriter(path, job), _witness(source), options, directories
+            lambda job: ArchiveWriter(path, job), witness, identity, options, directories
         ),
     )
 
 
-def _witness(source: KafkaSource | LogDirectorySource) -> HoleWitness:
+def _knowledge(source: KafkaSource | LogDirectorySource) -> tuple[HoleWitness, SourceIdentity]:
     if isinstance(source, KafkaSource):
-        return ClusterWitness(source.bootstrap)
-    return LogWitness(source.directories)
+        return ClusterWitness(source.bootstrap), ClusterIdentity(source.bootstrap)
+    return LogWitness(source.directories), LogIdentity(source.directories)

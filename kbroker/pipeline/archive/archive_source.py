@@ -6,14 +6,28 @@ nothing and doubles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
+from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_job import loss_sentence
+from kbroker.pipeline.archive.identity.source_identity import (
+    SourceIdentity,
+    replaced,
+    replaced_sentence,
+)
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets, Ranges
 from kbroker.pipeline.sources.source import Source
+
+
+class ArchivableSource(Source, Protocol):
+    """What an archive asks beyond what the frame does."""
+
+    def chooses(self, topic: str) -> bool:
+        """Whether a topic of this name would be read, were it there."""
+        ...
 
 
 class ContinuedSource:
@@ -23,13 +37,21 @@ class ContinuedSource:
     batch finds them missing, and says why.
     """
 
-    def __init__(self, inner: Source, state: ArchiveState | None, *, allows_loss: bool) -> None:
+    def __init__(
+        self,
+        inner: ArchivableSource,
+        state: ArchiveState | None,
+        *,
+        allows_loss: bool,
+        identity: SourceIdentity,
+    ) -> None:
         self.inner = inner
         self.needs_connector = inner.needs_connector
         self.bounds_itself = inner.bounds_itself
         self.fails_on_data_loss = False  # `check` compares with the archive, not the checkpoint
         self._state = state
         self._allows_loss = allows_loss
+        self._identity = identity
 
     def describe(self) -> str:
         """As the source itself: the archive is the job's target."""
@@ -50,14 +72,30 @@ class ContinuedSource:
             for partition, offset in earliest.items()
         }
 
-    def check(self) -> None:
-        """Raises PipelineError where the source no longer has what the archive needs next."""
+    def check(self) -> tuple[str, ...]:
+        """Raises PipelineError where the source is not the one that was archived, or no longer has
+        what the archive needs next. Sentences for a person on what it lacks beside that.
+        """
         if self._state is None:
-            return
-        self._state.refuse_other_topics(self.inner.topic_ids())
+            return ()
+        topic_ids = self.inner.topic_ids()
+        self._state.refuse_other_topics(topic_ids)
         latest = self.inner.latest()
+        topics = {partition.topic for partition in latest}
+        self._state.refuse_other_cluster(topics, topic_ids, self._identity.cluster_id())
+        self._check_offsets(self._state, latest)
+        if not self._allows_loss:
+            self._check_epochs(self._state, latest)
+        gone = [
+            partition
+            for partition in self._state.partitions()
+            if partition not in latest and self.inner.chooses(partition.topic)
+        ]
+        return (gone_sentence(gone, self._state.path),) if gone else ()
+
+    def _check_offsets(self, state: ArchiveState, latest: Offsets) -> None:
         for partition, offset in self.inner.earliest().items():
-            end_offset = self._state.end_offset(partition)
+            end_offset = state.end_offset(partition)
             if end_offset is None:
                 continue
             if end_offset < offset and not self._allows_loss:
@@ -65,9 +103,14 @@ class ContinuedSource:
             if partition in latest and latest[partition] < end_offset:
                 raise PipelineError(
                     f"{partition} ends at offset {latest[partition]}, and the archive "
-                    f"{self._state.path} goes up to {end_offset}: the topic was made anew, or it "
-                    "is another cluster's; give it another archive"
+                    f"{state.path} goes up to {end_offset}: the topic was made anew, its log was "
+                    "cut, or it is another cluster's; give it another archive"
                 )
+
+    def _check_epochs(self, state: ArchiveState, latest: Offsets) -> None:
+        known = {each: state.leader_epochs[each] for each in latest if each in state.leader_epochs}
+        for partition, offset in replaced(known, self._identity).items():
+            raise PipelineError(replaced_sentence(known[partition], state.path, offset))
 
     def latest(self) -> Offsets:
         """As the source itself."""
@@ -80,3 +123,13 @@ class ContinuedSource:
     def batch(self, spark: Any, ranges: Ranges) -> Any:
         """As the source itself."""
         return self.inner.batch(spark, ranges)
+
+
+def gone_sentence(partitions: Sequence[TopicPartition], path: str) -> str:
+    """What is said of partitions that only the archive has."""
+    names = ", ".join(str(partition) for partition in partitions[:5])
+    more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
+    return (
+        f"{names}{more}: in the archive {path}, and not at the source: was a disk left out of "
+        "--data, or a topic deleted? Nothing of them is archived now"
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 from kbroker.client.connection import admin_client
 from kbroker.errors import ErrorCode
-from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.model import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
 from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
@@ -68,6 +68,12 @@ class KafkaSource:
         """
         chosen = f"pattern {self.pattern}" if self.pattern else f"topics {','.join(self._names())}"
         return f"kafka {self.bootstrap} {chosen}"
+
+    def chooses(self, topic: str) -> bool:
+        """Whether a topic of this name would be read, were it there."""
+        if self.pattern is not None:
+            return topic not in INTERNAL_TOPICS and bool(re.fullmatch(self.pattern, topic))
+        return topic in self.topics
 
     def topic_ids(self) -> Mapping[str, str]:
         """None from brokers before Kafka 2.8."""

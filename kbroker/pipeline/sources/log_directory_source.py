@@ -13,6 +13,7 @@ from typing import Any
 
 from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.file_system import StorageError
+from kbroker.model import TopicPartition
 from kbroker.pipeline import register
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
@@ -90,6 +91,10 @@ class LogDirectorySource:
     def fails_on_data_loss(self) -> bool:
         """Option `failOnDataLoss`."""
         return self._wanted.fails_on_data_loss
+
+    def chooses(self, topic: str) -> bool:
+        """Whether a topic of this name would be read, were it there."""
+        return self._wanted.selection.wants(TopicPartition(topic, 0))
 
     def topic_ids(self) -> Mapping[str, str]:
         """Of `partition.metadata`; logs from before Kafka 2.8 have none. May be asked by any

@@ -22,6 +22,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch, bounded_holes, joined
 from kbroker.pipeline.archive.manifests.manifest import (
     LAYOUT_VERSION,
+    EpochEntry,
     FileEntry,
     HoleEntry,
     Manifest,
@@ -65,6 +66,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     waiting: dict[str, int]
     json_schemas: dict[str, str]
     topic_ids: dict[str, str] = {}
+    cluster_ids: dict[str, str] = {}
+    leader_epochs: tuple[EpochEntry, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,6 +84,8 @@ class ArchiveState:
     waiting: dict[str, int] = field(default_factory=dict)  # removed file -> when, until deleted
     json_schemas: dict[str, str] = field(default_factory=dict)  # topic -> Spark's JSON
     topic_ids: dict[str, str] = field(default_factory=dict)  # topic -> id, where it has one
+    cluster_ids: dict[str, str] = field(default_factory=dict)  # topic -> that of its cluster
+    leader_epochs: dict[TopicPartition, EpochEntry] = field(default_factory=dict)  # the newest
 
     def topics(self) -> list[str]:
         """Every topic of which something was archived, in order."""
@@ -122,6 +127,8 @@ class ArchiveState:
             self.files[entry.path] = entry
         self.json_schemas.update(manifest.json_schemas)
         self.topic_ids.update(manifest.topic_ids)
+        self.cluster_ids.update(manifest.cluster_ids)
+        self.leader_epochs.update((each.topic_partition, each) for each in manifest.leader_epochs)
 
     def snapshot(self) -> Snapshot:
         """The state as a value, for a file."""
@@ -139,6 +146,8 @@ class ArchiveState:
             waiting=self.waiting,
             json_schemas=self.json_schemas,
             topic_ids=self.topic_ids,
+            cluster_ids=self.cluster_ids,
+            leader_epochs=tuple(self.leader_epochs.values()),
         )
 
     def refuse_other_topics(self, topic_ids: Mapping[str, str]) -> None:
@@ -152,6 +161,22 @@ class ArchiveState:
                     f"topic {topic} has the id {topic_id}, and the archive {self.path} holds the "
                     f"one with the id {known}: it was deleted and made anew, or it is another "
                     "cluster's; give it another archive"
+                )
+
+    def refuse_other_cluster(
+        self, topics: Iterable[str], topic_ids: Mapping[str, str], cluster_id: str | None
+    ) -> None:
+        """PipelineError where one of these topics was archived from another cluster. The id of a
+        topic says more, where it is known on both sides: a cluster may be moved with its topics.
+        """
+        for topic in sorted(topics):
+            known = self.cluster_ids.get(topic)
+            if topic in topic_ids and topic in self.topic_ids:
+                continue
+            if known is not None and cluster_id is not None and known != cluster_id:
+                raise PipelineError(
+                    f"topic {topic} is of the cluster {cluster_id}, and the archive {self.path} "
+                    f"holds that of the cluster {known}: give it another archive"
                 )
 
     def _cover(self, ranges: Iterable[RangeEntry]) -> None:
@@ -280,6 +305,8 @@ def _restored(path: str, snapshot: Snapshot) -> ArchiveState:
         waiting=snapshot.waiting,
         json_schemas=snapshot.json_schemas,
         topic_ids=snapshot.topic_ids,
+        cluster_ids=snapshot.cluster_ids,
+        leader_epochs={each.topic_partition: each for each in snapshot.leader_epochs},
     )
     state._cover(snapshot.ranges)
     state._leave_out(snapshot.holes)

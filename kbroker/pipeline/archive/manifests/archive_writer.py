@@ -46,6 +46,7 @@ from kbroker.pipeline.archive.manifests.archive_state import (
 )
 from kbroker.pipeline.archive.manifests.covered_ranges import gaps, overlap
 from kbroker.pipeline.archive.manifests.manifest import (
+    EpochEntry,
     FileEntry,
     HoleEntry,
     Manifest,
@@ -87,6 +88,8 @@ class Step:
     deleted: tuple[str, ...] = ()
     json_schemas: Mapping[str, str] | None = None
     topic_ids: Mapping[str, str] | None = None
+    cluster_ids: Mapping[str, str] | None = None
+    leader_epochs: tuple[EpochEntry, ...] = ()
 
 
 def system_ms() -> int:
@@ -223,6 +226,8 @@ class ArchiveWriter:
             deleted=step.deleted,
             json_schemas=dict(step.json_schemas or {}),
             topic_ids=dict(step.topic_ids or {}),
+            cluster_ids=dict(step.cluster_ids or {}),
+            leader_epochs=step.leader_epochs,
         )
 
     def _refuse(self, manifest: Manifest) -> None:

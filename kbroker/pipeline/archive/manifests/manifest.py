@@ -99,6 +99,23 @@ class HoleEntry(msgspec.Struct, frozen=True, kw_only=True):
         return TopicPartition(self.topic, self.partition)
 
 
+class EpochEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """No record below `end_offset` was read from a leader with a higher epoch. From `replaced_from`
+    on (-1: nowhere) up to the batch the source had other records by then than the archive.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    end_offset: int
+    replaced_from: int = -1
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """One step of an archive. `job` and `batch` make a replay recognisable."""
 
@@ -117,6 +134,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     deleted: tuple[str, ...] = ()  # removed earlier, now gone from the disk too
     json_schemas: dict[str, str] = {}  # topic -> schema of its column `json`, Spark's JSON
     topic_ids: dict[str, str] = {}  # topic -> id, of topics in `ranges` that have one
+    cluster_ids: dict[str, str] = {}  # topic -> id of its cluster, the same
+    leader_epochs: tuple[EpochEntry, ...] = ()  # of partitions in `ranges`, where they are known
 
 
 class _Version(msgspec.Struct):

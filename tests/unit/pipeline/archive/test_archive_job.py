@@ -18,6 +18,7 @@ from kbroker.pipeline.frame.batch import Batch
 from kbroker.pipeline.frame.offsets import OffsetRange
 from tests.fakes.archive_disk import RecordingArchiveDisk
 from tests.fakes.archive_maker import JOB, PATH, two_batches, writer
+from tests.fakes.source_identity import KnownIdentity
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -36,8 +37,9 @@ def disk() -> RecordingArchiveDisk:
     return made
 
 
-def job_on(disk: RecordingArchiveDisk) -> ArchiveJob:
-    return ArchiveJob(lambda job: writer(disk, job), NoWitness(), ArchiveOptions())
+def job_on(disk: RecordingArchiveDisk, cluster: str | None = None) -> ArchiveJob:
+    identity = KnownIdentity(cluster=cluster)
+    return ArchiveJob(lambda job: writer(disk, job), NoWitness(), identity, ArchiveOptions())
 
 
 def batch(number: int, start: int, end: int, job_id: str = JOB) -> Batch:
@@ -99,6 +101,20 @@ def test_a_topic_that_was_made_anew_is_not_archived_behind_the_old_one(
         PipelineError, match=r"topic t has the id id-2, .* the one with the id id-1"
     ):
         job.work(follows)
+    job.close()
+
+
+def test_a_topic_of_another_cluster_is_not_archived_behind_one_without_an_id(
+    disk: RecordingArchiveDisk,
+) -> None:
+    with writer(disk) as hand:
+        hand.publish(Step(kind="batch", batch=2, cluster_ids={"t": "one"}))
+    job = job_on(disk, "other")
+
+    with pytest.raises(
+        PipelineError, match=r"topic t is of the cluster other, .* holds that of the cluster one"
+    ):
+        job.work(batch(3, 25, 40))
     job.close()
 
 

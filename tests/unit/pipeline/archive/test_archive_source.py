@@ -11,10 +11,13 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_source import ContinuedSource
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
+from kbroker.pipeline.archive.manifests.manifest import EpochEntry
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets
+from tests.fakes.source_identity import KnownIdentity
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+NOTHING_KNOWN = KnownIdentity()
 
 
 class Log:
@@ -30,6 +33,9 @@ class Log:
 
     def describe(self) -> str:
         return "a log"
+
+    def chooses(self, topic: str) -> bool:
+        return topic == "t"
 
     def topic_ids(self) -> Mapping[str, str]:
         return self.ids
@@ -52,14 +58,14 @@ def archive(end: int) -> ArchiveState:
 
 
 def test_without_an_archive_a_run_begins_where_the_log_does() -> None:
-    source = ContinuedSource(Log(3), None, allows_loss=False)
+    source = ContinuedSource(Log(3), None, allows_loss=False, identity=NOTHING_KNOWN)
 
     source.check()
     assert source.earliest() == {T0: 3, T1: 3}
 
 
 def test_what_is_archived_is_not_read_again() -> None:
-    source = ContinuedSource(Log(3), archive(20), allows_loss=False)
+    source = ContinuedSource(Log(3), archive(20), allows_loss=False, identity=NOTHING_KNOWN)
 
     source.check()
     assert source.earliest() == {T0: 20, T1: 3}
@@ -67,16 +73,16 @@ def test_what_is_archived_is_not_read_again() -> None:
 
 def test_what_retention_took_since_is_refused_unless_that_is_allowed() -> None:
     with pytest.raises(PipelineError, match="offsets 20 to 29 of t-0 were deleted at the source"):
-        ContinuedSource(Log(30), archive(20), allows_loss=False).check()
+        ContinuedSource(Log(30), archive(20), allows_loss=False, identity=NOTHING_KNOWN).check()
 
-    allowed = ContinuedSource(Log(30), archive(20), allows_loss=True)
+    allowed = ContinuedSource(Log(30), archive(20), allows_loss=True, identity=NOTHING_KNOWN)
     allowed.check()
     assert allowed.earliest() == {T0: 20, T1: 30}
 
 
 def test_a_log_that_ends_before_the_archive_is_another_one() -> None:
     with pytest.raises(PipelineError, match="t-0 ends at offset 10, and the archive /archive goes"):
-        ContinuedSource(Log(0, 10), archive(20), allows_loss=True).check()
+        ContinuedSource(Log(0, 10), archive(20), allows_loss=True, identity=NOTHING_KNOWN).check()
 
 
 def test_a_topic_made_anew_is_refused_though_it_has_grown_beyond_the_archive() -> None:
@@ -84,6 +90,52 @@ def test_a_topic_made_anew_is_refused_though_it_has_grown_beyond_the_archive() -
     known.topic_ids["t"] = "id-1"
 
     with pytest.raises(PipelineError, match=r"it was deleted and made anew.* another archive"):
-        ContinuedSource(Log(0, 50, "id-2"), known, allows_loss=True).check()
-    ContinuedSource(Log(0, 50, "id-1"), known, allows_loss=False).check()
-    ContinuedSource(Log(0, 50), known, allows_loss=False).check()
+        ContinuedSource(Log(0, 50, "id-2"), known, allows_loss=True, identity=NOTHING_KNOWN).check()
+    ContinuedSource(Log(0, 50, "id-1"), known, allows_loss=False, identity=NOTHING_KNOWN).check()
+    ContinuedSource(Log(0, 50), known, allows_loss=False, identity=NOTHING_KNOWN).check()
+
+
+@pytest.mark.parametrize(("ids", "is_refused"), [({}, True), ({"t": "id-1"}, False)])
+def test_the_cluster_tells_topics_apart_that_have_no_id(
+    ids: dict[str, str], is_refused: bool
+) -> None:
+    known = archive(20)
+    known.cluster_ids["t"] = "one"
+    known.topic_ids |= ids
+    other = KnownIdentity(cluster="other")
+    source = ContinuedSource(Log(0, 50, ids.get("t")), known, allows_loss=True, identity=other)
+
+    if is_refused:
+        with pytest.raises(PipelineError, match="topic t is of the cluster other, and the archive"):
+            source.check()
+    else:
+        source.check()
+
+
+def replaced_log(*, allows_loss: bool) -> ContinuedSource:
+    """Archived up to 20 under epoch 3; epoch 4 began at 12."""
+    known = archive(20)
+    known.leader_epochs[T0] = EpochEntry(topic="t", partition=0, leader_epoch=3, end_offset=20)
+    identity = KnownIdentity({T0: [(3, 0), (4, 12)]})
+    return ContinuedSource(Log(), known, allows_loss=allows_loss, identity=identity)
+
+
+def test_records_that_took_the_places_of_archived_ones_are_told_with_their_offset() -> None:
+    sentence = (
+        r"t-0 has other records than the archive /archive from offset 12 on, which goes up to 20"
+        r".*leader epoch 3.*--allow-loss"
+    )
+    with pytest.raises(PipelineError, match=sentence):
+        replaced_log(allows_loss=False).check()
+    replaced_log(allows_loss=True).check()
+
+
+def test_partitions_that_only_the_archive_has_are_noted() -> None:
+    known = archive(20)
+    for place in (TopicPartition("t", 2), TopicPartition("other", 0)):
+        known.ranges[place] = (Stretch(0, 5),)
+    source = ContinuedSource(Log(), known, allows_loss=False, identity=NOTHING_KNOWN)
+
+    (note,) = source.check()
+
+    assert note.startswith("t-2: in the archive /archive, and not at the source: was a disk left")

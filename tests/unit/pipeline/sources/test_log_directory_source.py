@@ -9,7 +9,7 @@ import pytest
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source
 from tests.fakes.data_directory import DataDirectory, written
@@ -58,6 +58,13 @@ def test_a_topic_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
         LogDirectorySource([str(tmp_path)], ["orders"]).earliest()
     with pytest.raises(PipelineError, match=r"no topic in .* matches o\.\*"):
         LogDirectorySource([str(tmp_path)], pattern="o.*").latest()
+
+
+def test_a_path_without_logs_is_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="missing does not exist") as refused:
+        LogDirectorySource([str(tmp_path / "missing")]).earliest()
+
+    assert refused.value.code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Whether a source still is the one that was archived: its cluster, and its leader epochs."""

@@ -1,0 +1,69 @@
+"""Cluster id and leader epochs of log directories: `meta.properties`, `leader-epoch-checkpoint`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from errno import ENOENT
+
+from kbroker.log.checkpoint import CheckpointError, read_leader_epochs, read_meta_properties
+from kbroker.log.file_system import StorageError
+from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.identity.source_identity import Epochs
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
+from kbroker.pipeline.logdir.directory.partition_log import Disk, real_disk
+
+_GOES_ON = 2**63 - 1  # the newest epoch has no end; where the log ends is looked at elsewhere
+
+
+class LogIdentity:
+    """Looks at the directories of a `LogDirectorySource`."""
+
+    def __init__(self, directories: Sequence[str], disk: Disk | None = None) -> None:
+        self._directories = tuple(directories)
+        self._disk = disk or real_disk()
+
+    def cluster_id(self) -> str | None:
+        """Of the first directory that knows it; a directory of one partition has it above."""
+        for directory in self._directories:
+            for path in (directory, directory.rpartition("/")[0]):
+                try:
+                    found = read_meta_properties(self._disk.file_system, path)
+                except CheckpointError:
+                    continue  # an audit tells of it
+                except StorageError as error:
+                    raise PipelineError(f"cannot {error}") from error
+                if found is not None and found.cluster_id:
+                    return found.cluster_id
+        return None
+
+    def leader_epochs(self, partitions: Iterable[TopicPartition]) -> Epochs:
+        """The last that was written down: before the first record of that epoch was."""
+        entries = self._entries(set(partitions))
+        return {each: found[-1].epoch for each, found in entries.items()}
+
+    def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
+        """Where the next higher epoch begins."""
+        return {
+            each: next(
+                (entry.start_offset for entry in found if entry.epoch > epochs[each]), _GOES_ON
+            )
+            for each, found in self._entries(set(epochs)).items()
+        }
+
+    def _entries(self, wanted: set[TopicPartition]) -> dict[TopicPartition, list[EpochEntry]]:
+        catalog = LogCatalog(self._disk, self._directories, wanted.__contains__)
+        found = {}
+        for each, log in catalog.by_partition(is_committed=False).items():
+            try:
+                entries = read_leader_epochs(self._disk.file_system, log.log.directory)
+            except CheckpointError:
+                continue  # an audit tells of it
+            except StorageError as error:
+                if error.errno != ENOENT:
+                    raise PipelineError(f"cannot {error}") from error
+                continue  # it is being deleted
+            if entries:
+                found[each] = entries
+        return found

@@ -1,0 +1,72 @@
+"""Cluster and leader epochs as directories have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbroker.log.checkpoint import write_leader_epochs
+from kbroker.log.file_system import RealFileSystem
+from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.identity.log_identity import LogIdentity
+from tests.fakes.data_directory import written
+from tests.golden import golden_logs
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    with written(tmp_path) as made:
+        made.fill(30)
+    entries = [EpochEntry(2, 0), EpochEntry(5, 12), EpochEntry(6, 20)]
+    write_leader_epochs(RealFileSystem(), f"{tmp_path}/t-0", entries)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("epoch", "end_offset"), [(1, 0), (2, 12), (4, 12), (5, 20)])
+def test_an_epoch_ends_where_a_higher_one_begins(
+    directory: Path, epoch: int, end_offset: int
+) -> None:
+    assert LogIdentity([str(directory)]).end_offsets({T0: epoch}) == {T0: end_offset}
+
+
+def test_the_newest_epoch_is_the_leaders_and_has_no_end(directory: Path) -> None:
+    found = LogIdentity([str(directory)])
+
+    newest = found.leader_epochs([T0, TopicPartition("t", 9)])
+
+    assert newest == {T0: 6}
+    assert found.end_offsets(newest)[T0] > 10**18
+
+
+@pytest.mark.parametrize("content", [None, b"", b"0\n1\nx y\n"])
+def test_a_file_that_is_missing_or_damaged_says_nothing(
+    directory: Path, content: bytes | None
+) -> None:
+    path = directory / "t-0" / "leader-epoch-checkpoint"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+
+    found = LogIdentity([str(directory)])
+
+    assert (found.leader_epochs([T0]), found.end_offsets({T0: 2})) == ({}, {})
+
+
+def test_a_cluster_id_is_that_of_the_data_directory(tmp_path: Path) -> None:
+    data = golden_logs.unpack("3.9.2-clean", tmp_path)
+    properties = (data / "meta.properties").read_text()
+    partition = next(path for path in data.iterdir() if path.name.endswith("-0"))
+
+    found = LogIdentity([str(data)]).cluster_id()
+
+    assert found is not None
+    assert f"cluster.id={found}\n" in properties
+    assert LogIdentity([str(partition)]).cluster_id() == found
+
+
+def test_a_directory_without_meta_properties_has_no_cluster(tmp_path: Path) -> None:
+    assert LogIdentity([str(tmp_path)]).cluster_id() is None
