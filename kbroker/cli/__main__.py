@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import click
 
-from kbroker.cli.connection import CommandError
+from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.lazy_group import LazyCommand, LazyGroup
 
 _COMMANDS = {
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)
     except click.UsageError as error:
         error.show()
-        sys.exit(2)
+        sys.exit(ExitCode.USAGE)
     except CommandError as error:
         error.show()
         sys.exit(error.code)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kbroker.cli.cluster_copy import export_tree, import_tree
-from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, admin_client, bootstrap_option
+from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
 from kbroker.cli.output import counted, output_option, print_rows, say
 
 _COLUMNS = ("broker", "state", "address", "rack", "controller", "leads", "replicas", "leaderless")
@@ -51,7 +51,7 @@ def status(bootstrap: str, output: str) -> None:
     if leaderless:
         more = f" and {len(leaderless) - _NAMED} more" if len(leaderless) > _NAMED else ""
         raise CommandError(
-            f"no leader: {', '.join(sorted(leaderless)[:_NAMED])}{more}", EXIT_ITEM_FAILED
+            f"no leader: {', '.join(sorted(leaderless)[:_NAMED])}{more}", ExitCode.ITEM_FAILED
         )
 
 

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from kbroker.cli.connection import (
-    EXIT_CANNOT_CONNECT,
-    EXIT_ITEM_FAILED,
-    EXIT_USAGE,
-    CommandError,
-)
+from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.output import counted, say
 from kbroker.cli.progress import CountedProgress
 
@@ -138,9 +133,9 @@ async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
             connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS, makes_chroot=makes_chroot
         )
     except TreeUnavailableError as error:
-        raise CommandError(str(error), EXIT_CANNOT_CONNECT) from error
+        raise CommandError(str(error), ExitCode.CANNOT_CONNECT) from error
     except ValueError as error:
-        raise CommandError(f"--zookeeper: {error}", EXIT_USAGE) from error
+        raise CommandError(f"--zookeeper: {error}", ExitCode.USAGE) from error
 
 
 @contextmanager
@@ -153,9 +148,11 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except (StartError, CopyRefusedError, CorruptTreeError) as error:
-        raise CommandError(str(error), EXIT_ITEM_FAILED) from error
+        raise CommandError(str(error), ExitCode.ITEM_FAILED) from error
     except TreeUnavailableError as error:
-        raise CommandError(f"the copy broke off: {error}; repeat it", EXIT_ITEM_FAILED) from error
+        raise CommandError(
+            f"the copy broke off: {error}; repeat it", ExitCode.ITEM_FAILED
+        ) from error
 
 
 def _tell(move: Move, target: str, *, dry_run: bool) -> None:

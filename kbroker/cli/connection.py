@@ -11,23 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kbroker.client import connection
-from kbroker.client.connection import (
-    EXIT_CANNOT_CONNECT,
-    EXIT_ITEM_FAILED,
-    EXIT_TIMEOUT,
-    EXIT_USAGE,
-    sentence_of,
-)
+from kbroker.client.connection import sentence_of
+from kbroker.client.exit_code import ExitCode
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
 __all__ = [
-    "EXIT_CANNOT_CONNECT",
-    "EXIT_ITEM_FAILED",
-    "EXIT_TIMEOUT",
-    "EXIT_USAGE",
     "CommandError",
+    "ExitCode",
     "admin_client",
     "bootstrap_option",
     "client_errors",
@@ -40,7 +32,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 class CommandError(click.ClickException):
     """One sentence on standard error; `code` is the exit code of the contract."""
 
-    def __init__(self, message: str, code: int = EXIT_ITEM_FAILED) -> None:
+    def __init__(self, message: str, code: ExitCode = ExitCode.ITEM_FAILED) -> None:
         super().__init__(message)
         self.code = code
 

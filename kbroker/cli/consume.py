@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, bootstrap_option, client_errors
+from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, client_errors
 from kbroker.cli.moment import milliseconds_ago
 from kbroker.cli.output import say
 from kbroker.cli.record_rows import headers_of, text_of
@@ -118,11 +118,13 @@ def _position(
 
     known = consumer.partitions_for_topic(topic)
     if not known:
-        raise CommandError(f"no such topic: {topic} (see `kbroker topic list`)", EXIT_ITEM_FAILED)
+        raise CommandError(
+            f"no such topic: {topic} (see `kbroker topic list`)", ExitCode.ITEM_FAILED
+        )
     unknown = sorted(set(partitions) - set(known))
     if unknown:
         raise CommandError(
-            f"{topic} has no partition {unknown[0]} (it has {len(known)})", EXIT_ITEM_FAILED
+            f"{topic} has no partition {unknown[0]} (it has {len(known)})", ExitCode.ITEM_FAILED
         )
     if group is not None:
         consumer.subscribe([topic])
@@ -144,7 +146,7 @@ def _seek_to_offset(consumer: Any, assigned: Sequence[Any], offset: int) -> None
     starts, ends = consumer.beginning_offsets(assigned), consumer.end_offsets(assigned)
     if all(offset > ends[partition] for partition in assigned):
         raise CommandError(
-            f"--from {offset} is beyond the end, {max(ends.values())}", EXIT_ITEM_FAILED
+            f"--from {offset} is beyond the end, {max(ends.values())}", ExitCode.ITEM_FAILED
         )
     if all(offset < starts[partition] for partition in assigned):
         say(f"offset {offset} is no longer there: beginning at {min(starts.values())}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, admin_client, bootstrap_option
+from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
 from kbroker.cli.output import output_option, print_rows
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
     print_rows(rows, _DESCRIBED, output)
     if missing:
         raise CommandError(
-            f"no such group: {', '.join(missing)} (see `kbroker group list`)", EXIT_ITEM_FAILED
+            f"no such group: {', '.join(missing)} (see `kbroker group list`)", ExitCode.ITEM_FAILED
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError
+from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.internal_records import decoder_of
 from kbroker.cli.log_file_rows import UnreadableFileError, kind_of
 from kbroker.cli.log_paths import log_directory, storage_errors
@@ -85,7 +85,7 @@ def dump(  # one parameter per option
         else:
             stream_rows(_batches(file_system, in_range, options), BATCH_COLUMNS, output)
     if options.broken:
-        raise click.exceptions.Exit(EXIT_ITEM_FAILED)
+        raise click.exceptions.Exit(ExitCode.ITEM_FAILED)
 
 
 def _parse_offsets(text: str | None) -> tuple[int | None, int | None]:
@@ -134,7 +134,7 @@ def _partitions(
     directories = partition_directories([found], topic, partition)
     if not directories:
         wanted = f"{topic}-{partition}" if partition is not None else topic
-        raise CommandError(f"{path} has no partition of {wanted}", EXIT_ITEM_FAILED)
+        raise CommandError(f"{path} has no partition of {wanted}", ExitCode.ITEM_FAILED)
     return directories
 
 
@@ -209,4 +209,4 @@ def _dump_files(file_system: FileSystem, files: Sequence[str], output: str) -> N
     try:
         stream_rows(rows(), columns.pop(), output)
     except UnreadableFileError as error:
-        raise CommandError(str(error), EXIT_ITEM_FAILED) from error
+        raise CommandError(str(error), ExitCode.ITEM_FAILED) from error

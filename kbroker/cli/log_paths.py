@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError
+from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.inspection import log_paths
 from kbroker.log.inspection.log_paths import LogPath, NotALogError
@@ -20,7 +20,7 @@ def storage_errors() -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise CommandError(f"cannot {error}", EXIT_ITEM_FAILED) from error
+        raise CommandError(f"cannot {error}", ExitCode.ITEM_FAILED) from error
 
 
 def log_directory(file_system: FileSystem, path: str) -> LogPath:

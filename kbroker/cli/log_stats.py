@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError
+from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
@@ -57,7 +57,8 @@ def stats(
     partitions = partition_directories(paths, topic)
     if not partitions:
         raise CommandError(
-            f"no partition of {topic} there" if topic else "no partition there", EXIT_ITEM_FAILED
+            f"no partition of {topic} there" if topic else "no partition there",
+            ExitCode.ITEM_FAILED,
         )
     progress = Progress("reading")
     rows: dict[object, LogStats] = {}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED
+from kbroker.cli.connection import ExitCode
 from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
@@ -65,7 +65,7 @@ def verify(directories: Sequence[str], deep: bool, strict: bool, quiet: bool, ou
     worst = findings.worst
     limit = Severity.WARNING if strict else Severity.ERROR
     if worst is not None and worst >= limit:
-        raise click.exceptions.Exit(EXIT_ITEM_FAILED)
+        raise click.exceptions.Exit(ExitCode.ITEM_FAILED)
 
 
 def _check(

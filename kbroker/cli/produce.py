@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from kbroker.cli.connection import (
-    EXIT_ITEM_FAILED,
     CommandError,
+    ExitCode,
     bootstrap_option,
     client_errors,
     sentence_of,
@@ -97,7 +97,7 @@ def _check_topic(producer: Any, topic: str) -> None:
     except KafkaTimeoutError as error:
         raise CommandError(
             f"no such topic: {topic} (create it with `kbroker topic create {topic}`)",
-            EXIT_ITEM_FAILED,
+            ExitCode.ITEM_FAILED,
         ) from error
 
 
@@ -120,7 +120,7 @@ def _finish(topic: str, sent: int, failures: Sequence[Any]) -> None:
     if failures:
         raise CommandError(
             f"{len(failures)} of {sent} records were not written: {sentence_of(failures[0])}",
-            EXIT_ITEM_FAILED,
+            ExitCode.ITEM_FAILED,
         )
     say(f"{counted(sent, 'record')} written to {topic}")
 

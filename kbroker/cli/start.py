@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED, EXIT_USAGE, CommandError
+from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.output import say
 
 if TYPE_CHECKING:
@@ -94,12 +94,14 @@ def start(
     chosen = _options(listen, data, overrides)
     if zookeeper is not None:
         if not zookeeper.strip():  # as an unset variable in a script gives it
-            raise CommandError("--zookeeper is empty: it takes HOST:PORT/chroot", EXIT_USAGE)
+            raise CommandError("--zookeeper is empty: it takes HOST:PORT/chroot", ExitCode.USAGE)
         chosen["zookeeper.connect"] = zookeeper
     settings = _load(properties, profile, chosen)
     if not _names_data_directory(settings):
         if adopt:
-            raise CommandError("--adopt needs the directory to take over: --data DIR", EXIT_USAGE)
+            raise CommandError(
+                "--adopt needs the directory to take over: --data DIR", ExitCode.USAGE
+            )
         temporary = tempfile.mkdtemp(prefix="kbroker-")
         settings = _load(properties, profile, {**chosen, "log.dirs": temporary})
     _check_adoption(settings, brokers, adopt=adopt)
@@ -126,7 +128,7 @@ def _check_adoption(settings: LoadedSettings, brokers: int, *, adopt: bool) -> N
         raise CommandError(
             "--adopt makes a directory that of a broker of its own: leave out --brokers and "
             "--zookeeper (a broker of an ensemble uses a directory of that cluster as it is)",
-            EXIT_USAGE,
+            ExitCode.USAGE,
         )
 
 
@@ -144,12 +146,12 @@ def _run(start: Start) -> int:
         run(_serve(start), kind)
     except AdoptionNeededError as error:
         say(str(error))
-        return EXIT_USAGE
+        return ExitCode.USAGE
     except (
         ConfigError, LogDirectoryError, StartError, TreeUnavailableError, CorruptTreeError,
     ) as error:  # fmt: skip
         say(f"Error: {error}")
-        return EXIT_ITEM_FAILED
+        return ExitCode.ITEM_FAILED
     return 0
 
 
@@ -227,7 +229,7 @@ def _options(listen: Sequence[str], data: str | None, overrides: Sequence[str]) 
     chosen = {}
     for address in listen:
         if not address.rpartition(":")[2].isdecimal() or ":" not in address:
-            raise CommandError(f"--listen '{address}' is no HOST:PORT", EXIT_USAGE)
+            raise CommandError(f"--listen '{address}' is no HOST:PORT", ExitCode.USAGE)
     if listen:
         names = ["PLAINTEXT", *[f"PLAINTEXT{number}" for number in range(2, len(listen) + 1)]]
         chosen["listeners"] = ",".join(
@@ -242,7 +244,7 @@ def _options(listen: Sequence[str], data: str | None, overrides: Sequence[str]) 
     try:
         return chosen | parse_overrides(overrides)
     except ConfigError as error:
-        raise CommandError(str(error), EXIT_USAGE) from error
+        raise CommandError(str(error), ExitCode.USAGE) from error
 
 
 def _load(properties: str | None, profile: str | None, chosen: dict[str, str]) -> LoadedSettings:
@@ -257,7 +259,7 @@ def _load(properties: str | None, profile: str | None, chosen: dict[str, str]) -
         )
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CommandError(f"cannot read {properties}: {reason}", EXIT_USAGE) from error
+        raise CommandError(f"cannot read {properties}: {reason}", ExitCode.USAGE) from error
     try:
         return load_settings(
             SettingSources(
@@ -268,7 +270,7 @@ def _load(properties: str | None, profile: str | None, chosen: dict[str, str]) -
             )
         )
     except ConfigError as error:
-        raise CommandError(str(error), EXIT_USAGE) from error
+        raise CommandError(str(error), ExitCode.USAGE) from error
 
 
 def _names_data_directory(settings: LoadedSettings) -> bool:

@@ -7,14 +7,7 @@ from importlib import metadata
 
 import click
 
-from kbroker.cli.connection import (
-    EXIT_CANNOT_CONNECT,
-    EXIT_ITEM_FAILED,
-    EXIT_TIMEOUT,
-    CommandError,
-    admin_client,
-    bootstrap_option,
-)
+from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
 from kbroker.cli.output import say
 
 _RETRY_S = 0.05
@@ -45,14 +38,16 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
         try:
             problems = _problems(bootstrap, topics)
         except CommandError as error:
-            if error.code not in (EXIT_CANNOT_CONNECT, EXIT_TIMEOUT):
+            if error.code not in (ExitCode.CANNOT_CONNECT, ExitCode.TIMEOUT):
                 raise
             problems = ["no Kafka broker answers there"]
         if not problems:
             return
         reason = "; ".join(problems)
         time.sleep(_RETRY_S)
-    raise CommandError(f"{bootstrap} was not ready within {timeout_s:g} s: {reason}", EXIT_TIMEOUT)
+    raise CommandError(
+        f"{bootstrap} was not ready within {timeout_s:g} s: {reason}", ExitCode.TIMEOUT
+    )
 
 
 @click.command()
@@ -63,7 +58,7 @@ def health(bootstrap: str) -> None:
     """
     problems = _problems(bootstrap, None)
     if problems:
-        raise CommandError("; ".join(problems), EXIT_ITEM_FAILED)
+        raise CommandError("; ".join(problems), ExitCode.ITEM_FAILED)
     say(f"{bootstrap} is healthy")
 
 

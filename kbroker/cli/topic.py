@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED, CommandError, admin_client, bootstrap_option
+from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
 from kbroker.cli.output import output_option, print_rows, say
 from kbroker.cli.topic_trim import trim
 from kbroker.errors import ErrorCode
@@ -141,7 +141,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
         for key, value in sorted(settings.items()):
             say(f"{name}: {key}={value['value']}")
     if missing:
-        raise CommandError(f"no such topic: {', '.join(missing)}", EXIT_ITEM_FAILED)
+        raise CommandError(f"no such topic: {', '.join(missing)}", ExitCode.ITEM_FAILED)
 
 
 @topic.command("alter")
@@ -188,7 +188,7 @@ def alter(
             # The client would look the names up first, and blame them when the topic is unknown.
             outcome = client.alter_configs([resource], raise_on_unknown=False)["topic"][name]
             if outcome != "OK":
-                raise CommandError(f"{name}: {outcome}", EXIT_ITEM_FAILED)
+                raise CommandError(f"{name}: {outcome}", ExitCode.ITEM_FAILED)
             say(f"{name}: {', '.join(sorted(changes))} altered")
 
 
@@ -233,4 +233,4 @@ def _report(entries: Sequence[Mapping[str, Any]], done: str, fine: set[ErrorCode
                 f"{entry.get('error_message') or 'refused by the broker'}"
             )
     if failed:
-        raise click.exceptions.Exit(EXIT_ITEM_FAILED)
+        raise click.exceptions.Exit(ExitCode.ITEM_FAILED)

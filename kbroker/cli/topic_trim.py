@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from kbroker.cli.connection import (
-    EXIT_ITEM_FAILED,
     CommandError,
+    ExitCode,
     admin_client,
     bootstrap_option,
     sentence_of,
@@ -79,7 +79,7 @@ def trim(  # one parameter per option
     if dry_run:
         say("nothing was deleted: leave out --dry-run to do it")
     if failures:
-        raise CommandError("\n".join(failures), EXIT_ITEM_FAILED)
+        raise CommandError("\n".join(failures), ExitCode.ITEM_FAILED)
 
 
 def _parse_before(text: str, now_ms: int) -> Cut:
@@ -102,11 +102,13 @@ def _partitions(client: Any, topic: str, numbers: Sequence[int]) -> list[Any]:
     (described,) = client.describe_topics([topic])
     known = sorted(int(p["partition_index"]) for p in described["partitions"])
     if described["error_code"] or not known:
-        raise CommandError(f"no such topic: {topic} (see `kbroker topic list`)", EXIT_ITEM_FAILED)
+        raise CommandError(
+            f"no such topic: {topic} (see `kbroker topic list`)", ExitCode.ITEM_FAILED
+        )
     unknown = sorted(set(numbers) - set(known))
     if unknown:
         raise CommandError(
-            f"{topic} has no partition {unknown[0]} (it has {len(known)})", EXIT_ITEM_FAILED
+            f"{topic} has no partition {unknown[0]} (it has {len(known)})", ExitCode.ITEM_FAILED
         )
     return [TopicPartition(topic, number) for number in sorted(set(numbers) or known)]
 

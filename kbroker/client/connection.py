@@ -7,15 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
+from kbroker.client.exit_code import ExitCode
 from kbroker.client.patient_client import PatientClient, is_unsent, repeated
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
-
-EXIT_ITEM_FAILED = 1
-EXIT_USAGE = 2
-EXIT_CANNOT_CONNECT = 3
-EXIT_TIMEOUT = 124
 
 _CONNECT_TIMEOUT_S = 5
 
@@ -23,7 +19,7 @@ _CONNECT_TIMEOUT_S = 5
 class ClientError(Exception):
     """One sentence for a person; `code` is the exit code of the contract."""
 
-    def __init__(self, sentence: str, code: int = EXIT_ITEM_FAILED) -> None:
+    def __init__(self, sentence: str, code: ExitCode = ExitCode.ITEM_FAILED) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.code = code
@@ -63,17 +59,19 @@ def client_errors(bootstrap: str) -> Iterator[None]:
             raise ClientError(
                 f"{bootstrap} names another broker that cannot be reached ({error}): it has just "
                 "stopped, or the address it gives to clients is of no use here",
-                EXIT_CANNOT_CONNECT,
+                ExitCode.CANNOT_CONNECT,
             ) from error
         raise _cannot_connect(bootstrap, "no Kafka broker answers there") from error
     except errors.KafkaTimeoutError as error:
         if "bootstrap" in str(error):
             raise _cannot_connect(bootstrap, "what listens there is no Kafka broker") from error
-        raise ClientError(f"{bootstrap} did not answer in time: {error}", EXIT_TIMEOUT) from error
+        raise ClientError(
+            f"{bootstrap} did not answer in time: {error}", ExitCode.TIMEOUT
+        ) from error
     except errors.KafkaError as error:
         raise ClientError(sentence_of(error)) from error
     except ValueError as error:
-        raise ClientError(f"{error}", EXIT_USAGE) from error
+        raise ClientError(f"{error}", ExitCode.USAGE) from error
     except RuntimeError as error:
         if "active controller" not in str(error):
             raise
@@ -88,7 +86,7 @@ def check_reachable(bootstrap: str) -> None:
     for address in bootstrap.split(","):
         host, separator, port = address.strip().rpartition(":")
         if not separator or not port.isdecimal():
-            raise ClientError(f"--bootstrap '{address}' is no HOST:PORT", EXIT_USAGE)
+            raise ClientError(f"--bootstrap '{address}' is no HOST:PORT", ExitCode.USAGE)
         try:
             socket.create_connection(
                 (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
@@ -103,7 +101,7 @@ def _cannot_connect(bootstrap: str, reason: str) -> ClientError:
     return ClientError(
         f"cannot connect to {bootstrap}: {reason} "
         "(is a broker running? start one with `kbroker`, or give --bootstrap HOST:PORT)",
-        EXIT_CANNOT_CONNECT,
+        ExitCode.CANNOT_CONNECT,
     )
 
 

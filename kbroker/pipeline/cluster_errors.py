@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from kbroker.client.connection import ClientError
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
-_KNOWN = (ExitCode.ITEM_FAILED, ExitCode.USAGE)  # no answer in time: it cannot be reached
-
 
 @contextmanager
 def cluster_errors() -> Iterator[None]:
@@ -17,5 +15,6 @@ def cluster_errors() -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code = ExitCode(error.code) if error.code in _KNOWN else ExitCode.CANNOT_CONNECT
+        is_late = error.code is ExitCode.TIMEOUT  # who does not answer cannot be reached
+        code = ExitCode.CANNOT_CONNECT if is_late else error.code
         raise PipelineError(error.sentence, code) from error

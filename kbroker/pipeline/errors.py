@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from kbroker.client.exit_code import ExitCode
 
-
-class ExitCode(IntEnum):
-    """How a command ends."""
-
-    FINE = 0
-    ITEM_FAILED = 1
-    USAGE = 2
-    CANNOT_CONNECT = 3
+__all__ = ["ExitCode", "PipelineError"]
 
 
 class PipelineError(Exception):
@@ -21,3 +14,16 @@ class PipelineError(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.code = code
+
+
+_ADVICE = {
+    EIO: "the disk is failing there: save what it still gives, or read another replica",
+    EACCES: "run this as the user of the broker, or let this one read it",
+    EPERM: "run this as the user of the broker, or let this one read it",
+}
+
+
+def refused_by_disk(error: StorageError) -> PipelineError:
+    """What the disk refused, as a sentence."""
+    advice = _ADVICE.get(error.errno)
+    return PipelineError(f"cannot {error}" + (f"; {advice}" if advice else ""))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.connection import EXIT_ITEM_FAILED
+from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names
@@ -254,4 +254,4 @@ def _leave(result: AuditReport, *, strict: bool) -> None:
     limit = Severity.WARNING if strict else Severity.ERROR
     if any(each.finding.severity >= limit for each in result.findings):
         sys.stdout.flush()
-        raise click.exceptions.Exit(EXIT_ITEM_FAILED)
+        raise click.exceptions.Exit(ExitCode.ITEM_FAILED)

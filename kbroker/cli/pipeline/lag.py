@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kbroker.cli.connection import (
-    EXIT_ITEM_FAILED,
-    CommandError,
-    admin_client,
-    bootstrap_option,
-)
+from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import duration, names
@@ -268,4 +263,4 @@ def _check(report: Report, max_lag: int | None) -> None:
         if len(beyond) > _COMPLAINTS_SHOWN:
             complaints.append(f"and {len(beyond) - _COMPLAINTS_SHOWN} more rows")
     if complaints:
-        raise CommandError("; ".join(complaints), EXIT_ITEM_FAILED)
+        raise CommandError("; ".join(complaints), ExitCode.ITEM_FAILED)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from kbroker.cli.connection import ExitCode
 from kbroker.cli.output import counted, print_rows, say
 from kbroker.cli.pipeline.job_display import JobDisplay, duration_text
 from kbroker.cli.pipeline.job_plan import print_plan
@@ -26,8 +27,6 @@ from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
 from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders
 from kbroker.pipeline.lag.commit_progress import commit_progress
 
-EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
 _REPORT_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "rows")
 
 
@@ -86,10 +85,10 @@ def print_report(report: JobReport, output: str) -> None:
     )
 
 
-def _exit_code(report: JobReport, stopped_by: list[int]) -> int:
+def _exit_code(report: JobReport, stopped_by: list[int]) -> ExitCode:
     if report.ending is Ending.REACHED or not stopped_by:
-        return 0
-    return EXIT_TERMINATED if stopped_by[0] == signal.SIGTERM else EXIT_INTERRUPTED
+        return ExitCode.FINE
+    return ExitCode.TERMINATED if stopped_by[0] == signal.SIGTERM else ExitCode.INTERRUPTED
 
 
 @contextmanager

@@ -8,12 +8,7 @@ from collections.abc import Iterator
 import pytest
 from kafka.errors import KafkaConnectionError
 
-from kbroker.cli.connection import (
-    EXIT_CANNOT_CONNECT,
-    EXIT_ITEM_FAILED,
-    CommandError,
-    client_errors,
-)
+from kbroker.cli.connection import CommandError, ExitCode, client_errors
 
 
 @pytest.fixture
@@ -33,7 +28,7 @@ def test_a_cluster_without_controller_is_told(address: str) -> None:
     error = said(address, RuntimeError("Failed to find active controller id!"))
 
     assert str(error).startswith(f"the cluster of {address} has no controller now")
-    assert error.code == EXIT_ITEM_FAILED
+    assert error.code == ExitCode.ITEM_FAILED
 
 
 def test_an_error_of_our_own_is_not_dressed_up(address: str) -> None:
@@ -47,4 +42,4 @@ def test_a_broker_behind_the_address_that_cannot_be_reached_is_told_apart(addres
 
     assert "names another broker that cannot be reached" in str(behind)
     assert "no Kafka broker answers there" in str(there)
-    assert (behind.code, there.code) == (EXIT_CANNOT_CONNECT, EXIT_CANNOT_CONNECT)
+    assert (behind.code, there.code) == (ExitCode.CANNOT_CONNECT, ExitCode.CANNOT_CONNECT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.cli.connection import EXIT_USAGE, CommandError
+from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.start import Start, start, tell
 from kbroker.server.settings import SettingSources, load_settings
 
@@ -14,7 +14,7 @@ def test_an_ensemble_without_a_name_is_no_wish_to_run_alone(connect: str) -> Non
     with pytest.raises(CommandError, match="--zookeeper is empty: it takes HOST:PORT/") as refused:
         start.main(["--zookeeper", connect], standalone_mode=False)
 
-    assert refused.value.code == EXIT_USAGE
+    assert refused.value.code == ExitCode.USAGE
 
 
 @pytest.mark.parametrize(

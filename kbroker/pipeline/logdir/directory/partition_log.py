@@ -33,7 +33,7 @@ from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import PipelineError, refused_by_disk
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 
@@ -97,7 +97,7 @@ def find_log(
             return _bounded(disk, directory, view, files, segments, is_live=is_live)
         except StorageError as error:
             if error.errno != ENOENT:
-                raise PipelineError(f"cannot {error}") from error
+                raise refused_by_disk(error) from error
             if not disk.file_system.exists(directory.path):
                 return None
     raise PipelineError(

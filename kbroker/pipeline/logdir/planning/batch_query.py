@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from errno import ENOENT
 
-from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange
-from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, look_again
 from kbroker.pipeline.logdir.directory.partition_log import Disk
 from kbroker.pipeline.logdir.planning.filter_pushdown import Hints
 from kbroker.pipeline.logdir.planning.read_ranges import check_there, check_topics, wanted_range
@@ -44,16 +41,13 @@ class BatchQuery:
         wanted = self.wanted
         catalog = LogCatalog(disk, wanted.paths, self._wants)
         may_repeat = _DIRECTORY in (wanted.columns or ())
-        for is_last in (False, False, True):
+
+        def look() -> Splits:
             logs = catalog.logs(is_committed=wanted.is_committed, may_repeat=may_repeat)
             self._check_named(logs)
-            ranges = [(log, self._range(log)) for log in logs]
-            try:
-                return planned(disk, ranges, self.splits)
-            except StorageError as error:
-                if error.errno != ENOENT or is_last:
-                    raise PipelineError(f"cannot {error}") from error
-        raise AssertionError
+            return planned(disk, [(log, self._range(log)) for log in logs], self.splits)
+
+        return look_again(look)
 
     @property
     def splits(self) -> SplitOptions:

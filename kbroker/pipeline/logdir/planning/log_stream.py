@@ -7,15 +7,13 @@ was started anew does not speak of them yet. No Spark here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from errno import ENOENT
 from math import ceil
 from uuid import UUID
 
-from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets
-from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, look_again
 from kbroker.pipeline.logdir.directory.partition_log import Disk, reaching, written_end
 from kbroker.pipeline.logdir.directory.transaction_scan import scan_transactions
 from kbroker.pipeline.logdir.planning.batch_query import Splits, planned
@@ -93,7 +91,8 @@ class LogStream:
         self.reached(end)
         if start == end:
             return []
-        for is_last in (False, False, True):
+
+        def look() -> Splits:
             logs = self._logs()
             check_there(logs, end, fails_on_data_loss=self._wanted.fails_on_data_loss)
             ranges = [
@@ -101,12 +100,9 @@ class LogStream:
                 for partition, end_offset in sorted(end.items())
                 if partition in logs
             ]
-            try:
-                return planned(self._disk, ranges, self._wanted.splits)
-            except StorageError as error:
-                if error.errno != ENOENT or is_last:
-                    raise PipelineError(f"cannot {error}") from error
-        raise AssertionError
+            return planned(self._disk, ranges, self._wanted.splits)
+
+        return look_again(look)
 
     def _logs(self) -> Mapping[TopicPartition, ReadableLog]:
         logs = self._catalog.by_partition(is_committed=self._wanted.is_committed)

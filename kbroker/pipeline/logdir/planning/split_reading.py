@@ -18,7 +18,7 @@ from kbroker.log.file_system import File, FileSystem, StorageError
 from kbroker.log.inspection.log_directory_view import view_log_directory
 from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.errors import PipelineError, refused_by_disk
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
@@ -133,7 +133,7 @@ def _held(file_system: FileSystem, planned: PlannedTask) -> _HeldSegment | None:
         file.close()
     except StorageError as error:
         if error.errno != ENOENT:
-            raise PipelineError(f"cannot {error}") from error
+            raise refused_by_disk(error) from error
     return None
 
 
@@ -158,7 +158,7 @@ def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> li
         stretch = Stretch(log, offsets, task.aborted)
         return list(planned_tasks(disk.file_system, stretch, SplitOptions()))
     except StorageError as error:
-        raise PipelineError(f"cannot {error}") from error
+        raise refused_by_disk(error) from error
 
 
 def _log_now(disk: Disk, task: SegmentTask) -> PartitionLog | None:
@@ -194,7 +194,7 @@ def _behind(
 ) -> SegmentTask:
     """What is left of the task behind damage; PipelineError where that is not to be left out."""
     if isinstance(error, StorageError):
-        raise PipelineError(f"cannot {error}") from error
+        raise refused_by_disk(error) from error
     if not reading.skips_damage:
         raise PipelineError(_sentence(error, task)) from error
     _log.warning("Left out: %s", error)
