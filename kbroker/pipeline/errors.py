@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from kbroker.client.exit_code import ExitCode
+from errno import EACCES, EIO, EPERM
 
-__all__ = ["ExitCode", "PipelineError"]
+from kbroker.client.exit_code import ExitCode
+from kbroker.log.file_system import StorageError
+
+__all__ = ["ExitCode", "PipelineError", "refused_by_disk"]
 
 
 class PipelineError(Exception):
@@ -14,16 +17,3 @@ class PipelineError(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.code = code
-
-
-_ADVICE = {
-    EIO: "the disk is failing there: save what it still gives, or read another replica",
-    EACCES: "run this as the user of the broker, or let this one read it",
-    EPERM: "run this as the user of the broker, or let this one read it",
-}
-
-
-def refused_by_disk(error: StorageError) -> PipelineError:
-    """What the disk refused, as a sentence."""
-    advice = _ADVICE.get(error.errno)
-    return PipelineError(f"cannot {error}" + (f"; {advice}" if advice else ""))
