@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from errno import EACCES, EIO, EPERM
-
 from kbroker.client.exit_code import ExitCode
-from kbroker.log.file_system import StorageError
 
-__all__ = ["ExitCode", "PipelineError", "refused_by_disk"]
+__all__ = ["ExitCode", "PipelineError"]
 
 
 class PipelineError(Exception):
