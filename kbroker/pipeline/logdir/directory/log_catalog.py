@@ -11,9 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from errno import ENOENT
+from typing import TypeVar
 
 from kbroker.log.file_system import StorageError
-from kbroker.log.format import is_moved_directory
+from kbroker.log.format import (
+    LOG_START_OFFSET_CHECKPOINT_FILE,
+    REPLICATION_OFFSET_CHECKPOINT_FILE,
+    is_moved_directory,
+)
 from kbroker.log.inspection.log_directory_view import (
     LogDirectoryView,
     PartitionView,
@@ -27,6 +32,7 @@ from kbroker.log.inspection.log_paths import (
 )
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.partition_log import (
     Disk,
     PartitionLog,
@@ -35,6 +41,9 @@ from kbroker.pipeline.logdir.directory.partition_log import (
 )
 from kbroker.pipeline.logdir.directory.transaction_scan import TransactionState, scan_transactions
 
+_T = TypeVar("_T")
+
+_BOUNDS = (REPLICATION_OFFSET_CHECKPOINT_FILE, LOG_START_OFFSET_CHECKPOINT_FILE)
 _HIDDEN_TOPICS = INTERNAL_TOPICS | {"__cluster_metadata"}  # KRaft's own log
 
 
@@ -133,8 +142,10 @@ class LogCatalog:
         except NotALogError as error:
             raise PipelineError(str(error), ExitCode.USAGE) from error
         except StorageError as error:
-            raise PipelineError(f"cannot {error}") from error
+            raise refused_by_disk(error) from error
         is_live = self._disk.is_locked(view.path)
+        if is_live:
+            _check_bounds(view)
         for directory in directories:
             if self._wants(directory.topic_partition):
                 yield _Place(directory, view.of(directory.topic_partition), is_live)
@@ -146,16 +157,13 @@ class LogCatalog:
         return view_log_directory(self._disk.file_system, path.rpartition("/")[0] or "/")
 
     def _readable(self, place: _Place, *, is_committed: bool) -> ReadableLog | None:
-        for is_last in (False, False, True):
-            try:
-                log = self._log(place)
-                state = self._state(log) if is_committed and log is not None else None
-            except StorageError as error:
-                if error.errno == ENOENT and not is_last:
-                    continue  # retention or the cleaner was here: look again
-                raise PipelineError(f"cannot {error}") from error
-            return ReadableLog(log, state) if log is not None else None
-        return None
+        def look() -> ReadableLog | None:
+            log = self._log(place)
+            if log is None:
+                return None
+            return ReadableLog(log, self._state(log) if is_committed else None)
+
+        return look_again(look)
 
     def _log(self, place: _Place) -> PartitionLog | None:
         path = place.directory.path
@@ -175,6 +183,33 @@ class LogCatalog:
         state = scan_transactions(self._disk.file_system, log, known)
         self._states[log.directory] = state
         return state
+
+
+def look_again(look: Callable[[], _T]) -> _T:
+    """What a look at logs gives; another one where retention or the cleaner came in between.
+
+    Raises PipelineError for what the disk refuses.
+    """
+    for is_last in (False, False, True):
+        try:
+            return look()
+        except StorageError as error:
+            if error.errno != ENOENT or is_last:
+                raise refused_by_disk(error) from error
+    raise AssertionError
+
+
+def _check_bounds(view: LogDirectoryView) -> None:
+    """PipelineError where the files are there that tell what a running broker lets be read, and
+    cannot be read: without them its logs would look empty, or begin with deleted records.
+    """
+    bounds = {f"{view.path}/{file}" for file in _BOUNDS}
+    for finding in view.findings:
+        if finding.path in bounds and finding.code == "checkpoint-unreadable":
+            raise PipelineError(
+                f"{finding.path} {finding.what}; a broker runs on {view.path}, and only this file "
+                "tells what may be read of its logs"
+            )
 
 
 def absolute(path: str) -> str:

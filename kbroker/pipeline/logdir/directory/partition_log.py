@@ -33,7 +33,8 @@ from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError, refused_by_disk
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 

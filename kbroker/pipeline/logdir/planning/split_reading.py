@@ -18,12 +18,13 @@ from kbroker.log.file_system import File, FileSystem, StorageError
 from kbroker.log.inspection.log_directory_view import view_log_directory
 from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import PipelineError, refused_by_disk
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.decode.segment_pieces import segment_path
+from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import (
     Disk,

@@ -1,0 +1,21 @@
+"""What a disk refuses, as one sentence with what to do about it."""
+
+from __future__ import annotations
+
+from errno import EACCES, EIO, EPERM
+
+from kbroker.log.file_system import StorageError
+from kbroker.pipeline.errors import PipelineError
+
+_NOT_ALLOWED = "run this as the user of the broker, or let this one read it"
+_ADVICE = {
+    EIO: "the disk is failing there: save what it still gives, or read another replica",
+    EACCES: _NOT_ALLOWED,
+    EPERM: _NOT_ALLOWED,
+}
+
+
+def refused_by_disk(error: StorageError) -> PipelineError:
+    """The error that ends the query."""
+    advice = _ADVICE.get(error.errno)
+    return PipelineError(f"cannot {error}" + (f"; {advice}" if advice else ""))
