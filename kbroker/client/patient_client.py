@@ -37,6 +37,15 @@ class PatientClient:
 
         return call
 
+    def send(self, request: Any, node_id: int) -> Any:
+        """The answer of one broker to a request that the client library has no method for."""
+        manager = self._client._manager
+
+        async def ask() -> Any:
+            return await manager.send(request, node_id=node_id)
+
+        return repeated(lambda: manager.run(ask), self._sleep)
+
 
 def repeated(call: Callable[[], ResultT], sleep: Callable[[float], None] = time.sleep) -> ResultT:
     """The result of a call, repeated while the broker chosen for it refuses the connection."""

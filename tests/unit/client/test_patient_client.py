@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -51,3 +52,30 @@ def test_where_all_refuse_the_call_ends() -> None:
     with pytest.raises(KafkaConnectionError, match="ECONNREFUSED"):
         ask(client)
     assert len(client.calls) == ATTEMPTS
+
+
+class Manager:
+    """What sends requests of the client library; runs coroutines at once."""
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[Any, int]] = []
+
+    async def send(self, request: Any, *, node_id: int) -> Any:
+        self.asked.append((request, node_id))
+        answer = self._answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def run(self, ask: Any) -> Any:
+        return asyncio.run(ask())
+
+
+def test_a_request_goes_to_the_broker_that_is_named_until_it_is_taken() -> None:
+    client = Client()
+    client._manager = manager = Manager(REFUSED, "answer")  # type: ignore[attr-defined]
+
+    answer = PatientClient(client, sleep=lambda _: None).send("request", 3)
+
+    assert (answer, manager.asked) == ("answer", [("request", 3)] * 2)

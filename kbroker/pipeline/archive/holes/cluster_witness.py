@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from kbroker.client.connection import client_errors
+from kbroker.client.connection import admin_client
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.holes.hole_reasons import Cover, CoverKind, Surroundings
@@ -49,21 +49,13 @@ class ClusterWitness:
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
         """The batches that hold offsets of these holes."""
-        from kafka.admin import KafkaAdminClient
-
-        with cluster_errors(), client_errors(self._bootstrap):
-            client = KafkaAdminClient(
-                bootstrap_servers=self._bootstrap, client_id="kbroker-archive"
+        with cluster_errors(), admin_client(self._bootstrap) as client:
+            leader = _leader(client, partition)
+            return look(
+                partial(_fetch, client, leader, partition),
+                holes,
+                is_compacted=_is_compacted(client, partition.topic),
             )
-            try:
-                leader = _leader(client, partition)
-                return look(
-                    partial(_fetch, client, leader, partition),
-                    holes,
-                    is_compacted=_is_compacted(client, partition.topic),
-                )
-            finally:
-                client.close()
 
 
 def look(fetch: Fetch, holes: Sequence[Stretch], *, is_compacted: bool) -> Surroundings:
@@ -178,11 +170,7 @@ def _fetch(
         max_version=_FETCH_VERSIONS[1],
     )
 
-    async def send() -> Any:
-        return await client._manager.send(request, node_id=leader)
-
-    # The client library offers raw batches in no other way.
-    answer = client._manager.run(send).responses[0].partitions[0]
+    answer = client.send(request, leader).responses[0].partitions[0]
     if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return RawFetch(b"", (), _earliest(client, partition))
     if answer.error_code:

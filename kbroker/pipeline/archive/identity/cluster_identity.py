@@ -84,11 +84,8 @@ def _end_offsets(client: Any, leader: int, asked: Epochs) -> dict[TopicPartition
         max_version=_VERSIONS[1],
     )
 
-    async def send() -> Any:
-        return await client._manager.send(request, node_id=leader)
-
     try:
-        answer = client._manager.run(send)  # the client library asks this in no other way
+        answer = client.send(request, leader)
     except (IncompatibleBrokerVersion, KafkaConnectionError, KafkaTimeoutError):
         return {}
     return {
