@@ -31,6 +31,7 @@ COMPACTED = (
     "3.9.2-compaction-after-2",
     "4.3.1-compaction-before",
     "4.3.1-compaction-after-1",
+    "4.3.1-compaction-after-2",
 )
 
 IMAGES = (*CLEAN, *UNCLEAN, *DAMAGED, OLD_FORMATS, *COMPACTED)
