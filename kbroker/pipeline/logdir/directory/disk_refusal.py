@@ -1,8 +1,10 @@
-"""What a disk refuses, as one sentence with what to do about it."""
+"""What a disk refuses: as one sentence with what to do about it, or passed over where a log can be
+read without the file.
+"""
 
 from __future__ import annotations
 
-from errno import EACCES, EIO, EPERM
+from errno import EACCES, EIO, ENOENT, EPERM
 
 from kbroker.log.file_system import StorageError
 from kbroker.pipeline.errors import PipelineError
@@ -19,3 +21,8 @@ def refused_by_disk(error: StorageError) -> PipelineError:
     """The error that ends the query."""
     advice = _ADVICE.get(error.errno)
     return PipelineError(f"cannot {error}" + (f"; {advice}" if advice else ""))
+
+
+def is_refusal(error: StorageError) -> bool:
+    """False where the file has gone, or where trying again may help."""
+    return error.errno != ENOENT and not error.is_passing

@@ -1,8 +1,8 @@
 """Finds batches in a segment by its offset index.
 
 Law: an index is a hint. What it says is held against the header of the batch it leads to, and where
-the two disagree the search begins at the start of the file. Zeros behind the last entry, as a
-running or killed broker leaves them, are no entries.
+the two disagree, or the disk refuses the index, the search begins at the start of the file. Zeros
+behind the last entry, as a running or killed broker leaves them, are no entries.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     LOG_SUFFIX,
     OFFSET_INDEX_ENTRY,
@@ -22,6 +22,7 @@ from kbroker.log.format import (
 )
 from kbroker.log.index.index_file import floor_slot
 from kbroker.log.inspection.segment_scan import SegmentScan
+from kbroker.pipeline.logdir.directory.disk_refusal import is_refusal
 from kbroker.record.compression import NONE
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, MAGIC, BatchHeader
@@ -145,11 +146,21 @@ class SegmentLookup:
 
     def _read_index(self, suffix: str, entry_size: int) -> bytes:
         path = f"{self._directory}/{file_name(self.base_offset, suffix)}"
-        if not self._file_system.exists(path):
-            return b""
-        data = self._file_system.read_bytes(path)
+        data = readable_bytes(self._file_system, path)
         count = -(-_used_bytes(data) // entry_size)
         return data[: count * entry_size]
+
+
+def readable_bytes(file_system: FileSystem, path: str) -> bytes:
+    """A file without which its log can be read, too: nothing where it is not there, or the disk
+    refuses it. Raises StorageError.
+    """
+    try:
+        return file_system.read_bytes(path) if file_system.exists(path) else b""
+    except StorageError as error:
+        if is_refusal(error):
+            return b""
+        raise
 
 
 def _used_bytes(data: bytes) -> int:

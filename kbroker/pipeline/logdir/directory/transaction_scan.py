@@ -19,15 +19,16 @@ from typing import NamedTuple
 from uuid import UUID
 
 from kbroker.errors import KafkaError
-from kbroker.log.file_system import FileSystem
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import PRODUCER_SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, file_name
 from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan
 from kbroker.log.producer_replay import first_record
 from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
+from kbroker.pipeline.logdir.directory.disk_refusal import is_refusal
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
-from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
+from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup, readable_bytes
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction
 from kbroker.record.record_batch import BatchHeader, read_control
 
@@ -84,6 +85,10 @@ def aborted_transactions(
             entries = TransactionIndex(file_system, path, segment.base_offset).entries
         except CorruptIndexError:
             return _walked(file_system, log, start_offset)
+        except StorageError as error:
+            if is_refusal(error):
+                return _walked(file_system, log, start_offset)
+            raise
         found += [AbortedTransaction(*entry[:3]) for entry in entries]
     before = [each for each in found if start_offset <= each.last_offset < state.first_offset]
     return (*before, *(each for each in state.aborted if each.last_offset >= start_offset))
@@ -148,10 +153,8 @@ def _from_snapshot(file_system: FileSystem, log: PartitionLog) -> TransactionSta
         if not log.start_offset < offset <= bound:
             continue
         path = f"{log.directory}/{file_name(offset, PRODUCER_SNAPSHOT_SUFFIX)}"
-        if not file_system.exists(path):
-            continue
         try:
-            entries = decode_snapshot(file_system.read_bytes(path))
+            entries = decode_snapshot(readable_bytes(file_system, path))
         except SnapshotError:
             continue
         since = {
