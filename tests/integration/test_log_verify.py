@@ -365,3 +365,14 @@ def test_checkpoints_without_content_are_those_of_a_new_broker_or_emptied(
     told = [f.severity for f in check(directory)[0] if f.code == "checkpoint-empty"]
 
     assert told == expected
+
+
+def test_a_broker_killed_before_its_first_partition_had_a_high_watermark_is_sound(
+    tmp_path: Path,
+) -> None:
+    directory = unpack_part(CLEAN, tmp_path, "plain-")
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    (directory / "replication-offset-checkpoint").write_bytes(b"")
+    (directory / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+
+    assert [f.code for f in check(directory)[0]] == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 from uuid import UUID
@@ -22,6 +22,7 @@ from kbroker.log.inspection.log_directory_view import (
     CHECKPOINT_FILES,
     LogDirectoryView,
     PartitionView,
+    emptied_checkpoints,
     view_log_directory,
 )
 from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals, check_until_settled
@@ -37,6 +38,9 @@ _KNOWN_FILES = frozenset(
     }
 )
 TopicIds = dict[str, dict[UUID, str]]  # topic -> id -> the first partition's directory that has it
+_PASSING_DIRECTORIES = (DELETE_DIRECTORY_SUFFIX, FUTURE_DIRECTORY_SUFFIX)
+_TEMPORARY = ".tmp"
+_LEFT_ALONE = "it is left alone"
 _OWN_PREFIX = "kbroker-"  # the tree of a broker without ZooKeeper
 
 
@@ -49,7 +53,7 @@ def check_data_directory(
 ) -> CheckTotals:
     """Check everything below `path`; `begin` is told each partition. Raises StorageError."""
     view = view_log_directory(file_system, path)
-    check_names(view, findings)
+    check_names(view, findings, is_at_work=options.is_at_work)
     totals = CheckTotals(files=len(view.offsets) + (view.meta is not None))
     topic_ids: TopicIds = {}
     for name in view.partitions:
@@ -132,28 +136,45 @@ def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> Non
                 findings.add(Finding(Severity.ERROR, "partition-twice", path, what, advice))
 
 
-def check_names(view: LogDirectoryView, findings: Findings) -> None:
-    """What the data directory itself holds, and which of its files could not be read."""
+def check_names(view: LogDirectoryView, findings: Findings, *, is_at_work: bool = False) -> None:
+    """What the data directory itself holds, and which of its files could not be read.
+
+    Of a broker `is_at_work`, what it is about to remove, to move or to write is not told.
+    """
     for finding in view.findings:
         findings.add(finding)
+    if not is_at_work:
+        for finding in chain(emptied_checkpoints(view), _passing(view)):
+            findings.add(finding)
     for name in view.moved:
+        if not name.endswith(_PASSING_DIRECTORIES):
+            what = "is a partition the cluster does not know"
+            _tell(findings, view, name, "moved-directory", what)
+    for name in view.others:
+        is_known = name in _KNOWN_FILES or name.startswith(_OWN_PREFIX)
+        if not is_known and not name.endswith(_TEMPORARY):
+            _tell(findings, view, name, "foreign", "is nothing that a broker keeps here")
+
+
+def _passing(view: LogDirectoryView) -> Iterator[Finding]:
+    """What is on its way in or out: a running broker always has some of it."""
+    for name in view.moved:
+        path = f"{view.path}/{name}"
         if name.endswith(DELETE_DIRECTORY_SUFFIX):
             what, advice = "is a partition that was deleted", "it is removed when its delay is over"
+            yield Finding(Severity.INFO, "moved-directory", path, what, advice)
         elif name.endswith(FUTURE_DIRECTORY_SUFFIX):
             what = "is a copy of a partition that was moving to this directory"
-            advice = "it is left alone"
-        else:
-            what, advice = "is a partition the cluster does not know", "it is left alone"
-        path = f"{view.path}/{name}"
-        findings.add(Finding(Severity.INFO, "moved-directory", path, what, advice))
+            yield Finding(Severity.INFO, "moved-directory", path, what, _LEFT_ALONE)
     for name in view.others:
-        path = f"{view.path}/{name}"
-        if name.endswith(".tmp"):
+        if name.endswith(_TEMPORARY):
             what = "is left over from a write that was cut off"
-            findings.add(Finding(Severity.INFO, "leftover", path, what, "it may be removed"))
-        elif name not in _KNOWN_FILES and not name.startswith(_OWN_PREFIX):
-            what = "is nothing that a broker keeps here"
-            findings.add(Finding(Severity.INFO, "foreign", path, what, "it is left alone"))
+            path = f"{view.path}/{name}"
+            yield Finding(Severity.INFO, "leftover", path, what, "it may be removed")
+
+
+def _tell(findings: Findings, view: LogDirectoryView, name: str, code: str, what: str) -> None:
+    findings.add(Finding(Severity.INFO, code, f"{view.path}/{name}", what, _LEFT_ALONE))
 
 
 def check_topic_ids(path: str, topic_ids: TopicIds, findings: Findings) -> None:

@@ -6,7 +6,7 @@ Law: a file that cannot be read is a finding, not an exception; without it nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kbroker.log.checkpoint import (
@@ -41,11 +41,6 @@ _WITHOUT = {
     REPLICATION_OFFSET_CHECKPOINT_FILE: "high watermarks begin at the log starts",
     LOG_START_OFFSET_CHECKPOINT_FILE: "records that were deleted within a segment are back",
     CLEANER_OFFSET_CHECKPOINT_FILE: "the cleaner begins anew",
-}
-# Once the second file has content, so has the first.
-_WRITTEN_BEFORE = {
-    RECOVERY_POINT_CHECKPOINT_FILE: LOG_START_OFFSET_CHECKPOINT_FILE,
-    REPLICATION_OFFSET_CHECKPOINT_FILE: RECOVERY_POINT_CHECKPOINT_FILE,
 }
 
 
@@ -111,7 +106,6 @@ def view_log_directory(file_system: FileSystem, path: str) -> LogDirectoryView:
     for file in CHECKPOINT_FILES:
         if file in names:
             _read_offsets(file_system, view, file)
-    _tell_empty(view)
     return view
 
 
@@ -152,29 +146,37 @@ def _read_offsets(file_system: FileSystem, view: LogDirectoryView, file: str) ->
         view.empty.append(file)
 
 
-def _tell_empty(view: LogDirectoryView) -> None:
-    """Apache Kafka makes these files with no content and fills them within a minute, that of the
+def emptied_checkpoints(view: LogDirectoryView) -> Iterator[Finding]:
+    """Checkpoint files that had content once, on a directory where no broker is at work.
+
+    Apache Kafka makes these files with no content and fills them within a minute, that of the
     cleaner when something is first compacted: nothing is to be said of that.
     """
     for file in view.empty:
-        witness = _WRITTEN_BEFORE.get(file)
-        if file != CLEANER_OFFSET_CHECKPOINT_FILE and (
-            view.was_clean or _has_content(view, witness)
-        ):
-            _say_emptied(view, file, Severity.WARNING, "it was emptied, and is written anew")
+        if _was_filled(view, file):
+            yield _emptied(view, file, Severity.WARNING, "it was emptied, and is written anew")
         elif file == LOG_START_OFFSET_CHECKPOINT_FILE and _has_content(
             view, RECOVERY_POINT_CHECKPOINT_FILE
         ):  # they are written one right after the other
             said = "it was emptied, or the broker ended within its first minute"
-            _say_emptied(view, file, Severity.INFO, said)
+            yield _emptied(view, file, Severity.INFO, said)
 
 
-def _has_content(view: LogDirectoryView, file: str | None) -> bool:
+def _was_filled(view: LogDirectoryView, file: str) -> bool:
+    if view.was_clean:
+        return file != CLEANER_OFFSET_CHECKPOINT_FILE
+    if file == RECOVERY_POINT_CHECKPOINT_FILE:
+        return _has_content(view, LOG_START_OFFSET_CHECKPOINT_FILE)
+    # High watermarks are written from some seconds after the first partition on.
+    has_recovery_points = bool(view.offsets.get(RECOVERY_POINT_CHECKPOINT_FILE))
+    return file == REPLICATION_OFFSET_CHECKPOINT_FILE and has_recovery_points
+
+
+def _has_content(view: LogDirectoryView, file: str) -> bool:
     return file in view.offsets and file not in view.empty
 
 
-def _say_emptied(view: LogDirectoryView, file: str, severity: Severity, said: str) -> None:
+def _emptied(view: LogDirectoryView, file: str, severity: Severity, said: str) -> Finding:
     what = "the file is empty, without even a version"
     advice = f"{said}: {_WITHOUT[file]}"
-    path = f"{view.path}/{file}"
-    view.findings.append(Finding(severity, "checkpoint-empty", path, what, advice))
+    return Finding(severity, "checkpoint-empty", f"{view.path}/{file}", what, advice)

@@ -79,6 +79,7 @@ class CheckOptions:
     watcher: BatchWatcher | None = None
     # Positions of batches by path, where others have looked at CRCs and records; None: look.
     broken: Mapping[str, frozenset[int]] | None = None
+    is_at_work: bool = False  # a broker is known to run: what comes and goes there is not told
     pause: Callable[[], None] = _nothing  # lets a running broker finish what it is writing
     progress: Callable[[int], None] = _nothing  # told the bytes read since the last time
 

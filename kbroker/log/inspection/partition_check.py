@@ -116,8 +116,7 @@ class PartitionCheck:
                 check.run()
             except StorageError as error:
                 if error.errno == ENOENT:
-                    what = "went while it was looked at"
-                    self._say(Severity.INFO, "gone", error.path.rpartition("/")[2], what, _GOING)
+                    self._gone(error.path.rpartition("/")[2])
                     walk.transactions.is_whole = False
                     continue
                 self._say(
@@ -128,7 +127,22 @@ class PartitionCheck:
                     "a broker takes the whole data directory offline when it meets this",
                 )
 
+    def _gone(self, name: str) -> None:
+        if not self._options.is_at_work:
+            self._say(Severity.INFO, "gone", name, "went while it was looked at", _GOING)
+
     def _names(self, files: PartitionFiles) -> None:
+        if not self._options.is_at_work:
+            self._passing_names(files)
+        for name in files.orphans:
+            what = "is an index without its segment"
+            self._say(Severity.WARNING, "index-orphan", name, what, "the next start removes it")
+        for name in files.foreign:
+            what = "is no file of a log"
+            self._say(Severity.INFO, "foreign", name, what, "it is left alone")
+
+    def _passing_names(self, files: PartitionFiles) -> None:
+        """Files on their way in or out: a running broker always has some."""
         for name in files.leftovers:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
                 self._say(
@@ -145,12 +159,6 @@ class PartitionCheck:
         for name in files.temporary:
             what = "is left over from a write that was cut off"
             self._say(Severity.INFO, "leftover", name, what, "it may be removed")
-        for name in files.orphans:
-            what = "is an index without its segment"
-            self._say(Severity.WARNING, "index-orphan", name, what, "the next start removes it")
-        for name in files.foreign:
-            what = "is no file of a log"
-            self._say(Severity.INFO, "foreign", name, what, "it is left alone")
 
     def _metadata(self) -> None:
         try:
@@ -219,7 +227,7 @@ class PartitionCheck:
                 entries = decode_snapshot(self._file_system.read_bytes(f"{self._directory}/{name}"))
             except (SnapshotError, StorageError) as error:
                 if isinstance(error, StorageError) and error.errno == ENOENT:
-                    self._say(Severity.INFO, "gone", name, "went while it was looked at", _GOING)
+                    self._gone(name)
                     continue
                 self._say(Severity.WARNING, "snapshot", name, f"cannot be used: {error}", _REPLAYED)
                 continue

@@ -54,7 +54,7 @@ def plan_logs(request: AuditRequest) -> tuple[list[LogTask], list[AuditFinding]]
     tasks: list[LogTask] = []
     for path in paths:
         if isinstance(path, DataDirectory):
-            check_names(path.view, findings)
+            check_names(path.view, findings, is_at_work=is_locked(path.path))
         tasks += _tasks(path, request)
     tasks.sort(key=lambda task: (-task.size_bytes, task.path))
     return tasks, placed(Side.LOG, None, findings.all())
@@ -172,7 +172,7 @@ def _task(
             is_deep=request.is_deep,
             now_ms=request.now_ms,
             window_ms=request.window_ms,
-            may_change=is_locked(parent),
+            is_at_work=is_locked(parent),
         )
     ]
 

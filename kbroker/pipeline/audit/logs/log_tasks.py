@@ -43,7 +43,7 @@ class LogTask:
     is_deep: bool
     now_ms: int
     window_ms: int
-    may_change: bool  # a broker may be running
+    is_at_work: bool  # a broker is running on the directory
     broken: Mapping[str, frozenset[int]] | None = None
     archived: ArchivedOffsets | None = None  # of the partition, to be held against its log
 
@@ -60,8 +60,8 @@ class LogTask:
             watcher=watcher,
             broken=self.broken,
         )
-        if self.may_change:
-            return replace(options, pause=lambda: time.sleep(_WRITE_PAUSE_S))
+        if self.is_at_work:
+            return replace(options, is_at_work=True, pause=lambda: time.sleep(_WRITE_PAUSE_S))
         return options
 
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from errno import ENOENT
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.inspection.finding import Severity
 from kbroker.pipeline.audit.audit_finding import AuditFinding, in_order
 from kbroker.pipeline.audit.audit_report import AuditRequest
@@ -16,7 +20,7 @@ from kbroker.pipeline.audit.logs.log_side import (
     run_logs,
     side_of,
 )
-from kbroker.pipeline.audit.logs.log_tasks import check_segments, content_tasks
+from kbroker.pipeline.audit.logs.log_tasks import check_log, check_segments, content_tasks
 from kbroker.pipeline.audit.spread import InProcess
 from kbroker.pipeline.audit.window_counts import HOUR_MS
 from kbroker.pipeline.errors import PipelineError
@@ -129,3 +133,63 @@ def test_a_topic_that_only_has_the_name_of_the_archived_one_is_told_of(tmp_path:
     assert {each.finding.code for each in found} == {"archive-other-topic"}
     assert {Path(each.finding.path).name.partition("-")[0] for each in found} == {"plain"}
     assert "6f1c1f1e" in found[0].finding.what
+
+
+PASSING_NAMES = (
+    "plain-0/00000000000000000000.log.deleted",
+    "plain-0/00000000000000000000.log.cleaned",
+    "plain-0/00000000000000000000.log.swap",
+    "plain-0/leader-epoch-checkpoint.tmp",
+    "recovery-point-offset-checkpoint.tmp",
+    "old-0.0123456789abcdef0123456789abcdef-delete/00000000000000000000.log",
+    "old-1.0123456789abcdef0123456789abcdef-future/00000000000000000000.log",
+)
+
+
+def make_passing_names(directory: Path) -> None:
+    """As a broker has them that deletes, cleans, moves, and has just started."""
+    for name in PASSING_NAMES:
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    (directory / "recovery-point-offset-checkpoint").write_bytes(b"")
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+
+def test_what_comes_and_goes_on_a_running_broker_is_not_told(tmp_path: Path) -> None:
+    directory = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path)
+    before, _ = found(request(directory, topics=("plain",)), 2**40)
+    make_passing_names(directory)
+
+    with (directory / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        at_work, _ = found(request(directory, topics=("plain",)), 2**40)
+    stopped, _ = found(request(directory, topics=("plain",)), 2**40)
+
+    told = {each.finding.path for each in stopped}
+    assert at_work == before == []
+    assert len(told) == len(PASSING_NAMES) + 1
+
+
+def test_a_segment_that_retention_removes_meanwhile_is_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path)
+    tasks, _ = plan_logs(request(directory, topics=("plain",)))
+    task = max(tasks, key=lambda each: len(each.base_offsets))
+    first = f"{task.path}/{task.base_offsets[0]:020d}.log"
+    plain = RealFileSystem.open
+
+    def retention(self: RealFileSystem, path: str, **how: bool) -> object:
+        if path == first:
+            raise StorageError(path, "open", ENOENT)
+        return plain(self, path, **how)
+
+    monkeypatch.setattr(RealFileSystem, "open", retention)
+
+    stopped, at_work = (
+        check_log(replace(task, is_at_work=is_at_work)) for is_at_work in (False, True)
+    )
+
+    assert "gone" in {each.code for each in stopped.findings}
+    assert "gone" not in {each.code for each in at_work.findings}
