@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kbroker.client.exit_code import ExitCode
 from kbroker.client.patient_client import PatientClient, is_unsent, repeated
@@ -26,13 +26,20 @@ class ClientError(Exception):
 
 
 @contextmanager
-def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
-    """An admin client that is closed afterwards; client errors become sentences."""
+def admin_client(
+    bootstrap: str, options: Mapping[str, Any] | None = None
+) -> Iterator[KafkaAdminClient]:
+    """An admin client that is closed afterwards; client errors become sentences. `options` are
+    those of kafka-python, such as `security_protocol`.
+    """
     from kafka.admin import KafkaAdminClient  # 130 ms that `--help` does not pay
 
     def connect() -> KafkaAdminClient:
         return KafkaAdminClient(
-            bootstrap_servers=bootstrap, client_id="kbroker-cli", bootstrap_timeout_ms=5_000
+            bootstrap_servers=bootstrap,
+            client_id="kbroker-cli",
+            bootstrap_timeout_ms=5_000,
+            **(options or {}),
         )
 
     with client_errors(bootstrap):
@@ -64,7 +71,8 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         raise _cannot_connect(bootstrap, "no Kafka broker answers there") from error
     except errors.KafkaTimeoutError as error:
         if "bootstrap" in str(error):
-            raise _cannot_connect(bootstrap, "what listens there is no Kafka broker") from error
+            reason = "what listens there is no Kafka broker, or wants TLS, SASL or another password"
+            raise _cannot_connect(bootstrap, reason) from error
         raise ClientError(
             f"{bootstrap} did not answer in time: {error}", ExitCode.TIMEOUT
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -17,6 +18,7 @@ _ORIGINS = {
     ParameterSource.ENVIRONMENT: "environment",
     ParameterSource.DEFAULT_MAP: "configuration file",
 }
+_SECRET = re.compile(r"password|secret|token|jaas|credential", re.IGNORECASE)
 _PARTITION_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "records")
 
 
@@ -80,7 +82,14 @@ def setting_rows(ctx: click.Context) -> list[dict[str, Any]]:
     return rows
 
 
+def _pair_text(key: str, value: str) -> str:
+    """A plan is shown to others, and kept in logs: without what lets one in."""
+    return f"{key}={'(hidden)' if _SECRET.search(key) else value}"
+
+
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
-        return ",".join("=".join(each) if isinstance(each, tuple) else str(each) for each in value)
+        return ",".join(
+            _pair_text(*each) if isinstance(each, tuple) else str(each) for each in value
+        )
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from kbroker.cli.pipeline.parameters import names, pair
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED, KafkaSource
 from kbroker.pipeline.sources.source import Source
 
@@ -26,7 +27,6 @@ _SAID_ELSEWHERE = {
     "subscribe": "--topics",
     "subscribepattern": "--pattern",
 }
-_SECURITY = ("kafka.sasl.", "kafka.security.", "kafka.ssl.")
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 SOURCE_OPTION_NAMES = ("bootstrap", "data", "topics", "pattern", "isolation", "kafka_option")
@@ -57,13 +57,18 @@ def source_of(ctx: click.Context) -> Source:
         )
     if bootstrap:
         _check_kafka_options(name for name, _ in values["kafka_option"])
-        return KafkaSource(
+        source = KafkaSource(
             bootstrap=bootstrap,
             topics=topics,
             pattern=pattern,
             isolation_level=values["isolation"],
             options=dict(values["kafka_option"]),
         )
+        try:
+            source.client_options()  # what the job's own client cannot do is refused at once
+        except PipelineError as error:
+            raise click.UsageError(error.sentence) from error
+        return source
     if values["kafka_option"]:
         raise click.UsageError("--kafka-option is for --bootstrap, not for --data")
     from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
@@ -81,11 +86,6 @@ def _check_kafka_options(given: Iterable[str]) -> None:
         option = _SAID_ELSEWHERE.get(name.lower())
         if option is not None:
             raise click.UsageError(f"--kafka-option {name}: the job sees to that, give {option}")
-        if name.lower().startswith(_SECURITY):
-            raise click.UsageError(
-                f"--kafka-option {name}: the job looks up topics and offsets without TLS and SASL, "
-                "so it cannot read a cluster that wants them; give --data, or a PLAINTEXT listener"
-            )
 
 
 def _check_pattern(pattern: str) -> None:
@@ -125,7 +125,7 @@ _OPTIONS = (
         type=pair,
         multiple=True,
         metavar="KEY=VALUE",
-        help="An option of Spark's Kafka source, such as kafka.max.poll.records=50000. "
-        "May be repeated.",
+        help="An option of Spark's Kafka source, such as kafka.max.poll.records=50000, or "
+        "kafka.security.protocol=SASL_SSL. May be repeated.",
     ),
 )

@@ -97,7 +97,10 @@ def _committing(spark: Any, options: StreamOptions) -> Iterator[None]:
     if options.commit_to is None:
         yield
         return
-    listener = commit_progress(spark, options.commit_to, queries=[options.name])
+    cluster = options.commit_to
+    listener = commit_progress(
+        spark, cluster.bootstrap, queries=[options.name], **cluster.client_options()
+    )
     try:
         yield
     finally:

@@ -19,6 +19,7 @@ from kbroker.cli.pipeline.parameters import duration
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.source_options import SOURCE_OPTION_NAMES, source_of, source_options
 from kbroker.pipeline.frame.stream_job import DEFAULT_BATCH_RECORDS
+from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.source import Source
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -41,7 +42,7 @@ class StreamOptions:
     metrics: Path | None
     is_dry_run: bool
     output: str
-    commit_to: str | None = None  # address of the cluster that is told of finished batches
+    commit_to: KafkaSource | None = None  # whose cluster is told of finished batches
 
 
 def stream_job_options(command: CommandT) -> CommandT:
@@ -64,7 +65,7 @@ def stream_job_options(command: CommandT) -> CommandT:
             metrics=Path(given["metrics"]) if given["metrics"] else None,
             is_dry_run=given["dry_run"],
             output=given["output"],
-            commit_to=_commit_to(given),
+            commit_to=_commit_to(given, source),
         )
         return command(*args, options=options, **values)
 
@@ -74,12 +75,12 @@ def stream_job_options(command: CommandT) -> CommandT:
     return cast(CommandT, config_option(source_options(decorated)))
 
 
-def _commit_to(given: dict[str, Any]) -> str | None:
+def _commit_to(given: dict[str, Any], source: Source) -> KafkaSource | None:
     if not given["commit_offsets"]:
         return None
-    if given["data"]:
+    if not isinstance(source, KafkaSource):
         raise click.UsageError("--commit-offsets is for --bootstrap, not for --data")
-    return str(given["bootstrap"])
+    return source
 
 
 def _every_s(ctx: click.Context) -> float | None:

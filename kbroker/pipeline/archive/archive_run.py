@@ -61,5 +61,9 @@ def archive_run(
 
 def _knowledge(source: KafkaSource | LogDirectorySource) -> tuple[HoleWitness, SourceIdentity]:
     if isinstance(source, KafkaSource):
-        return ClusterWitness(source.bootstrap), ClusterIdentity(source.bootstrap)
+        options = source.client_options()
+        return (
+            ClusterWitness(source.bootstrap, options),
+            ClusterIdentity(source.bootstrap, options),
+        )
     return LogWitness(source.directories), LogIdentity(source.directories)

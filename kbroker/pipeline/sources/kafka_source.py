@@ -20,6 +20,7 @@ from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges, format_offsets
+from kbroker.pipeline.sources.client_security import client_options
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _NO_ID = str(ZERO_UUID)
@@ -77,7 +78,7 @@ class KafkaSource:
 
     def topic_ids(self) -> Mapping[str, str]:
         """None from brokers before Kafka 2.8."""
-        with cluster_errors(), admin_client(self.bootstrap) as client:
+        with cluster_errors(), admin_client(self.bootstrap, self.client_options()) as client:
             entries = self._chosen(client.describe_topics(self._asked_for()))
         ids = {str(entry["name"]): str(entry.get("topic_id") or _NO_ID) for entry in entries}
         return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
@@ -116,6 +117,10 @@ class KafkaSource:
             .select(*RECORD_COLUMNS)
         )
 
+    def client_options(self) -> dict[str, Any]:
+        """The same way into the cluster for kafka-python; raises PipelineError."""
+        return client_options(self.options)
+
     def connector_options(self) -> dict[str, str]:
         """What the connector is given beside topics and offsets."""
         return {
@@ -144,7 +149,7 @@ class KafkaSource:
         from kafka.protocol.consumer.offsets import IsolationLevel
 
         level = IsolationLevel[self.isolation_level.upper()]
-        with cluster_errors(), admin_client(self.bootstrap) as client:
+        with cluster_errors(), admin_client(self.bootstrap, self.client_options()) as client:
             partitions = self._partitions(client.describe_topics(self._asked_for()))
             wanted = {ClientPartition(*partition): spec for partition in partitions}
             found = client.list_partition_offsets(wanted, isolation_level=level) if wanted else {}

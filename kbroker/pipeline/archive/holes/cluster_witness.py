@@ -4,7 +4,7 @@ committed records does (KIP-98), so that the answer names the aborted transactio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -44,12 +44,13 @@ Fetch = Callable[[int, int], RawFetch]  # from an offset on, about so many bytes
 class ClusterWitness:
     """Looks at partitions of a running cluster, one request for each hole or group of holes."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, options: Mapping[str, Any] | None = None) -> None:
         self._bootstrap = bootstrap
+        self._options = options  # of kafka-python
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
         """The batches that hold offsets of these holes."""
-        with cluster_errors(), admin_client(self._bootstrap) as client:
+        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
             leader = _leader(client, partition)
             return look(
                 partial(_fetch, client, leader, partition),

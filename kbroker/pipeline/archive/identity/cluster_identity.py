@@ -21,12 +21,13 @@ _VERSIONS = (2, 4)  # for consumers: brokers since Kafka 2.1
 class ClusterIdentity:
     """One connection per question."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, options: Mapping[str, Any] | None = None) -> None:
         self._bootstrap = bootstrap
+        self._options = options  # of kafka-python
 
     def cluster_id(self) -> str | None:
         """As the brokers tell it."""
-        with cluster_errors(), admin_client(self._bootstrap) as client:
+        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
             found = client.describe_cluster().get("cluster_id")
         return str(found) if found else None
 
@@ -35,7 +36,7 @@ class ClusterIdentity:
         from kafka.admin import OffsetSpec
 
         wanted = set(partitions)
-        with cluster_errors(), admin_client(self._bootstrap) as client:
+        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
             found = offsets_at(client, _leaders(client, wanted), OffsetSpec.LATEST)
         return {
             TopicPartition(*partition): at.leader_epoch
@@ -46,7 +47,7 @@ class ClusterIdentity:
     def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
         """One request per leader."""
         found: dict[TopicPartition, int] = {}
-        with cluster_errors(), admin_client(self._bootstrap) as client:
+        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
             by_leader: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
             for partition, leader in _leaders(client, set(epochs)).items():
                 by_leader[leader][partition] = epochs[partition]

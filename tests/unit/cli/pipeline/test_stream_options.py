@@ -99,7 +99,7 @@ def test_a_cluster_is_read_through_kafka(
         (("--data", "/d", "--topics", "a", "--kafka-option", "a=b", *RUN), "--kafka-option is for"),
         ((*KAFKA, *RUN, "--kafka-option", "failOnDataLoss=false"), "give --allow-loss"),
         ((*KAFKA, *RUN, "--kafka-option", "subscribe=c"), "the job sees to that, give --topics"),
-        ((*KAFKA, *RUN, "--kafka-option", "kafka.sasl.mechanism=PLAIN"), "without TLS and SASL"),
+        ((*KAFKA, *RUN, "--kafka-option", "kafka.sasl.kerberos.service.name=k"), "cannot do as"),
         (("--data", "/d", "--topics", "a", "--commit-offsets", *RUN), "--commit-offsets is for"),
         ((*KAFKA, "--once"), "Missing option '--checkpoint'"),
         ((*KAFKA, "--checkpoint", "/c"), "give --once, or --every DURATION such as 30s"),
@@ -123,7 +123,7 @@ def test_finished_batches_are_told_to_the_cluster_that_is_read(
     call(*KAFKA, *RUN)
     call(*KAFKA, *RUN, "--commit-offsets")
 
-    assert [options.commit_to for options in seen] == [None, "h:1"]
+    assert [each.commit_to and each.commit_to.bootstrap for each in seen] == [None, "h:1"]
 
 
 def test_the_command_line_chooses_between_once_and_every_against_the_file(
