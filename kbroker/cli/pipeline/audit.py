@@ -26,6 +26,7 @@ from kbroker.log.inspection.finding import Severity
 
 if TYPE_CHECKING:
     from kbroker.pipeline.audit.audit_job import Means
+    from kbroker.pipeline.audit.audit_plan import AuditPlan
     from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest
 
 IN_PROCESS_BYTES = 1024 * 1024 * 1024
@@ -87,7 +88,8 @@ def audit(
     Any of the three may be left out. Nothing is written but the report. Exit code 0: nothing is
     wrong; 1: data is at risk (severity error); 2: usage; 3: the cluster cannot be reached.
     """
-    from kbroker.pipeline.audit.audit_job import run_audit
+    from kbroker.pipeline.audit.audit_job import run_plan
+    from kbroker.pipeline.audit.audit_plan import plan_audit
     from kbroker.pipeline.audit.audit_report import AuditRequest
     from kbroker.pipeline.audit.window_counts import WINDOWS
 
@@ -105,15 +107,15 @@ def audit(
         window_ms=WINDOWS[window],
         now_ms=time.time_ns() // 1_000_000,
     )
-    size_bytes = _size_bytes(request)
+    plan = plan_audit(request)
     is_chosen = ctx.get_parameter_source("master") not in (ParameterSource.DEFAULT, None)
-    over_spark = is_chosen or size_bytes > IN_PROCESS_BYTES or bool(deep and bootstrap)
+    over_spark = is_chosen or plan.size_bytes > IN_PROCESS_BYTES or bool(deep and bootstrap)
     if dry_run:
-        _print_plan(request, size_bytes, session.master if over_spark else None, output)
+        _print_plan(plan, session.master if over_spark else None, output)
         return
     begun_s = time.monotonic()
     with _means(request, session if over_spark else None) as means:
-        result = run_audit(request, means)
+        result = run_plan(plan, means)
     _print(result, output, quiet=quiet, has_page=report is not None)
     _write(result, report, findings)  # a disk that refuses does not hide what was found
     _summary(result, time.monotonic() - begun_s)
@@ -152,34 +154,17 @@ def _source(request: AuditRequest) -> Any:
     )
 
 
-def _size_bytes(request: AuditRequest) -> int:
-    """What there is to read, in directories and archive."""
-    from kbroker.log.inspection.finding import Findings
-    from kbroker.pipeline.audit.archives.archive_history import read_history
-    from kbroker.pipeline.audit.logs.log_side import plan_logs
-
-    tasks, _ = plan_logs(request)
-    size = sum(task.size_bytes for task in tasks)
-    if request.archive:
-        state = read_history(request.archive, Findings())
-        size += sum(entry.size_bytes for entry in state.files.values())
-    return size
-
-
-def _print_plan(request: AuditRequest, size_bytes: int, master: str | None, output: str) -> None:
-    from kbroker.pipeline.audit.logs.log_side import plan_logs
-
-    tasks, _ = plan_logs(request)
+def _print_plan(plan: AuditPlan, master: str | None, output: str) -> None:
     rows = [
         {"topic": task.topic_partition.topic, "partition": task.topic_partition.partition,
          "segments": len(task.base_offsets), "bytes": task.size_bytes, "path": task.path}
-        for task in sorted(tasks, key=lambda each: (each.topic_partition, each.path))
+        for task in sorted(plan.logs, key=lambda each: (each.topic_partition, each.path))
     ]  # fmt: skip
     print_rows(rows, ("topic", "partition", "segments", "bytes", "path"), output)
     where = f"over Spark, master {master}" if master else "in this process"
-    sides = [f"archive {request.archive}"] if request.archive else []
-    sides += [f"cluster {request.bootstrap}"] if request.bootstrap else []
-    say(f"{counted(len(rows), 'partition')}, {counted(size_bytes, 'byte')}, {where}"
+    sides = [f"archive {plan.request.archive}"] if plan.request.archive else []
+    sides += [f"cluster {plan.request.bootstrap}"] if plan.request.bootstrap else []
+    say(f"{counted(len(rows), 'partition')}, {counted(plan.size_bytes, 'byte')}, {where}"
         + "".join(f", {side}" for side in sides))  # fmt: skip
 
 

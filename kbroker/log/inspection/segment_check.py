@@ -64,7 +64,8 @@ class SegmentCheck:
         self._position = 0  # where the last whole batch ended
         self._inside = ContentCheck(self._path, walk.options, walk.findings, self._is_cut)
         broken = walk.options.broken
-        self._broken = None if broken is None else broken.get(self._path, frozenset())
+        # A segment that was not there yet when the others were looked at: look here.
+        self._broken = None if broken is None else broken.get(self._path)
 
     def run(self) -> None:
         """Walk the segment. Raises StorageError."""

@@ -1,14 +1,13 @@
 """An audit from its request to its report: directories, archive and cluster, each by itself and
 against each other.
 
-The order matters on a system that runs: the cluster is asked first and last, the archive is read
-before the directories, since whatever it holds was in a log before.
+The cluster is asked first, when the audit is planned, and last.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +16,7 @@ from kbroker.log.inspection.log_walk import CheckTotals
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.audit.archives.archive_side import CheckedArchive, check_archive
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed
+from kbroker.pipeline.audit.audit_plan import Ask, AuditPlan, plan_audit
 from kbroker.pipeline.audit.audit_report import AuditReport, AuditRequest, PartitionSides
 from kbroker.pipeline.audit.clusters.cluster_check import OtherSides, SeenLog, check_cluster
 from kbroker.pipeline.audit.clusters.cluster_counts import check_counts, count_cluster
@@ -29,7 +29,6 @@ from kbroker.pipeline.audit.comparison.contents_compared import (
 from kbroker.pipeline.audit.logs.log_side import (
     findings_of,
     other_topics,
-    plan_logs,
     run_logs,
     side_of,
 )
@@ -45,30 +44,33 @@ class Means:
     """How an audit does its work. `spark` and `source` are for counting what the cluster serves."""
 
     spread: Spread
-    ask: Callable[[str, tuple[str, ...] | None], ClusterOffsets] = read_cluster
+    ask: Ask = read_cluster
     spark: Any = None
     source: Source | None = None
 
 
 def run_audit(request: AuditRequest, means: Means) -> AuditReport:
-    """Do it. Raises PipelineError where a side cannot be looked at at all."""
-    topics = request.topics or None
-    before = means.ask(request.bootstrap, topics) if request.bootstrap else None
-    tasks, findings = plan_logs(request)
+    """Plan it and do it. Raises PipelineError where a side cannot be looked at at all."""
+    return run_plan(plan_audit(request, means.ask), means)
+
+
+def run_plan(plan: AuditPlan, means: Means) -> AuditReport:
+    """Do what was planned. Raises PipelineError where that is no longer possible."""
+    request, findings = plan.request, list(plan.findings)
     archive = None
-    if request.archive:
-        archive = check_archive(request.archive, request, means.spread)
+    if plan.archive is not None:
+        archive = check_archive(plan.archive, request, means.spread)
         findings += archive.findings
-    logs = run_logs(tasks, archive.offsets if archive else {}, means.spread)
+    logs = run_logs(plan.logs, archive.offsets if archive else {}, means.spread)
     findings += findings_of(logs)
     findings += other_topics(logs, archive.state.topic_ids if archive else {})
-    contents = _compare_contents(request, tasks, archive, means.spread)
+    contents = _compare_contents(request, plan.logs, archive, means.spread)
     for content in contents:
         findings += placed(Side.ARCHIVE, content.topic_partition, content.findings)
     sides = _sides(logs, archive)
-    if before is not None and request.bootstrap:
-        after = means.ask(request.bootstrap, topics)
-        findings += check_cluster(before, after, _other_sides(request, sides))
+    if plan.cluster is not None and request.bootstrap:
+        after = means.ask(request.bootstrap, request.topics or None)
+        findings += check_cluster(plan.cluster, after, _other_sides(request, sides))
         _add_cluster(sides, after)
         if request.is_deep and means.source is not None:
             findings += _count(sides, means, means.source, request.window_ms)
@@ -90,7 +92,7 @@ class _Work:
 
 
 def _compare_contents(
-    request: AuditRequest, tasks: list[LogTask], archive: CheckedArchive | None, spread: Spread
+    request: AuditRequest, tasks: Sequence[LogTask], archive: CheckedArchive | None, spread: Spread
 ) -> list[ContentsResult]:
     """With a deep look: the records of every segment against those of the archive."""
     if archive is None or not request.is_deep:

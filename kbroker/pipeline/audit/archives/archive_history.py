@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import msgspec
 
@@ -34,6 +35,20 @@ from kbroker.pipeline.errors import ExitCode, PipelineError
 _MANIFEST = re.compile(r"(\d{20})(\.snapshot)?\.json")
 _RESTORE = "put the file back from a copy of the archive: readers and the next run stop here"
 _KINDS = ("data", "rejected")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArchive:
+    """What the manifests say, and what is wrong with them."""
+
+    state: ArchiveState
+    findings: Findings
+
+
+def read_archive(path: str) -> ReadArchive:
+    """The manifests of an archive. Raises PipelineError where there is no archive at all."""
+    findings = Findings()
+    return ReadArchive(read_history(path, findings), findings)
 
 
 def read_history(path: str, findings: Findings) -> ArchiveState:

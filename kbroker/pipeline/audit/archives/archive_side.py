@@ -12,7 +12,7 @@ from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.file_check import MISSING
 from kbroker.pipeline.audit.archives.archive_coverage import check_partition
 from kbroker.pipeline.audit.archives.archive_files import FileResult, FileTask, check_file
-from kbroker.pipeline.audit.archives.archive_history import foreign_files, named_now, read_history
+from kbroker.pipeline.audit.archives.archive_history import ReadArchive, foreign_files, named_now
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, placed
 from kbroker.pipeline.audit.audit_report import ArchiveSide, AuditRequest
@@ -33,12 +33,12 @@ class CheckedArchive:
     cpu_s: float
 
 
-def check_archive(path: str, request: AuditRequest, spread: Spread) -> CheckedArchive:
-    """Check manifests and files. Raises PipelineError where there is no archive."""
-    history = Findings()
-    state = read_history(path, history)
-    foreign_files(state, history)
-    findings = placed(Side.ARCHIVE, None, history.all())
+def check_archive(archive: ReadArchive, request: AuditRequest, spread: Spread) -> CheckedArchive:
+    """Check the files, and what they and the manifests hold together."""
+    state, path = archive.state, archive.state.path
+    foreign = Findings()
+    foreign_files(state, foreign)
+    findings = placed(Side.ARCHIVE, None, [*archive.findings.all(), *foreign.all()])
     entries = [
         entry for kind in ("data", "rejected") for entry in state.entries(kind=kind)
         if request.wants(entry.topic)

@@ -13,7 +13,10 @@ import pytest
 
 from kbroker.cli.__main__ import main
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
+from kbroker.pipeline.audit.archives import archive_history
 from kbroker.pipeline.audit.archives.archive_history import named_now
+from kbroker.pipeline.audit.logs import log_side
+from kbroker.pipeline.frame import session
 from tests.fakes.archived_directory import archive_directory
 from tests.golden import golden_logs
 
@@ -241,3 +244,38 @@ def test_an_archive_whose_files_are_all_gone_is_told_file_by_file(
 
     assert codes.count("archive-file-missing") == 42
     assert len(looks) == 1  # the whole history is read for it
+
+
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_directories_and_manifests_are_planned_once(
+    audit: Audit, archived: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, how: tuple[str, ...]
+) -> None:
+    directory, archive = archived
+    looked: list[str] = []
+    monkeypatch.setattr(log_side, "log_directory", _noting(looked, log_side.log_directory))
+    monkeypatch.setattr(
+        archive_history, "read_history", _noting(looked, archive_history.read_history)
+    )
+
+    outcome = audit("--data", directory, "--archive", archive, *TOPICS, *how)
+
+    assert (outcome.exit_code, sorted(looked)) == (0, sorted([str(directory), str(archive)]))
+
+
+def _noting(looked: list[str], function: Callable[..., object]) -> Callable[..., object]:
+    def call(*values: object) -> object:
+        looked.extend(value for value in values if isinstance(value, str))
+        return function(*values)
+
+    return call
+
+
+def test_a_cluster_that_cannot_be_reached_is_told_before_spark_starts(
+    audit: Audit, archived: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "running_session", lambda _: pytest.fail("Spark started"))
+
+    outcome = audit("--data", archived[0], "--bootstrap", "127.0.0.1:1", "--deep", *TOPICS)
+
+    assert outcome.exit_code == 3
+    assert "cannot connect to 127.0.0.1:1" in outcome.stderr

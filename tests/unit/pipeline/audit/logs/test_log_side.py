@@ -193,3 +193,18 @@ def test_a_segment_that_retention_removes_meanwhile_is_not_told(
 
     assert "gone" in {each.code for each in stopped.findings}
     assert "gone" not in {each.code for each in at_work.findings}
+
+
+def test_a_segment_that_was_rolled_after_the_plan_is_looked_at_in_the_walk(tmp_path: Path) -> None:
+    directory = golden_logs.unpack(golden_logs.CLEAN[0], tmp_path)
+    tasks, _ = plan_logs(request(directory, topics=("plain",), deep=False))
+    task = max(tasks, key=lambda each: len(each.base_offsets))
+    last = Path(task.path, f"{task.base_offsets[-1]:020d}.log")
+    data = bytearray(last.read_bytes())
+    data[-1] ^= 1
+    last.write_bytes(data)
+    earlier = replace(task, base_offsets=task.base_offsets[:-1])
+
+    results = run_logs([earlier], {}, InProcess(), 1)
+
+    assert "batch-crc" in {each.code for result in results for each in result.findings}
