@@ -44,8 +44,9 @@ def read(spark: Any, *paths: Path, **options: str) -> Any:
 
 @contextmanager
 def refused(reason: str) -> Iterator[None]:
-    with pytest.raises(Exception, match=f"PipelineError: .*{reason}"):
+    with pytest.raises(Exception, match=f"PipelineError: .*{reason}") as raised:
         yield
+    assert "Traceback" not in str(raised.value)
 
 
 def decoded(text: str | None) -> bytes | None:

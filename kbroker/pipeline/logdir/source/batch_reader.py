@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -25,8 +24,7 @@ from kbroker.pipeline.logdir.planning.batch_query import BatchQuery
 from kbroker.pipeline.logdir.planning.filter_pushdown import hints_of
 from kbroker.pipeline.logdir.planning.source_options import SourceOptions, refuse_name
 from kbroker.pipeline.logdir.source.log_split import LogSplit, log_splits, read_log_split
-
-_PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+from kbroker.pipeline.logdir.source.pyspark_process import as_sentences, is_pushing_filters
 
 
 class LogReader(DataSourceReader):
@@ -35,6 +33,7 @@ class LogReader(DataSourceReader):
     def __init__(self, wanted: SourceOptions) -> None:
         self._query = BatchQuery(wanted)
 
+    @as_sentences()
     def partitions(self) -> list[LogSplit]:
         """What the tasks read; decided once, here."""
         return log_splits(self._query.plan(real_disk()))
@@ -61,9 +60,7 @@ def batch_reader(wanted: SourceOptions) -> LogReader:
     """
     if not wanted.takes_filters:
         return LogReader(wanted)
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    is_pushing = _PUSHING_WORKER in sys.modules or getattr(main, "name", "") == _PUSHING_WORKER
-    return PushingLogReader(wanted) if is_pushing else LogReader(wanted)
+    return PushingLogReader(wanted) if is_pushing_filters() else LogReader(wanted)
 
 
 def schema_of(wanted: SourceOptions) -> str:

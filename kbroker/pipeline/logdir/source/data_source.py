@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from kbroker.pipeline.logdir.planning.source_options import parse_options
+from kbroker.pipeline.logdir.source.pyspark_process import as_sentences
 
 NAME = "kbroker-log"
 
@@ -29,6 +30,7 @@ NAME = "kbroker-log"
 class KbrokerLogDataSource(DataSource):
     """What pyspark calls, in processes of its own: one to plan, others to read."""
 
+    @as_sentences()
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
         self._wanted = parse_options(options)
@@ -38,18 +40,21 @@ class KbrokerLogDataSource(DataSource):
         """What `format` is given."""
         return NAME
 
+    @as_sentences()
     def schema(self) -> str:
         """The columns asked for, else those of Spark's Kafka source or all of a batch."""
         from kbroker.pipeline.logdir.source.batch_reader import schema_of
 
         return schema_of(self._wanted)
 
+    @as_sentences()
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
         from kbroker.pipeline.logdir.source.batch_reader import batch_reader, with_columns
 
         return batch_reader(with_columns(self._wanted, schema))
 
+    @as_sentences()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - pyspark's
         """For `spark.readStream`."""
         from kbroker.pipeline.logdir.source.batch_reader import with_columns

@@ -13,6 +13,7 @@ from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.batch_query import Splits
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_split
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
+from kbroker.pipeline.logdir.source.pyspark_process import as_sentences
 
 
 class LogSplit(InputPartition):
@@ -34,7 +35,8 @@ def read_log_split(reading: SplitReading, partition: InputPartition | None) -> I
     """
     _spare_collector()
     if isinstance(partition, LogSplit):
-        yield from read_split(real_disk(), partition.tasks, reading)
+        with as_sentences():
+            yield from read_split(real_disk(), partition.tasks, reading)
 
 
 @functools.cache

@@ -22,6 +22,7 @@ from kbroker.pipeline.logdir.planning.batch_query import reading_of
 from kbroker.pipeline.logdir.planning.log_stream import LogStream
 from kbroker.pipeline.logdir.planning.source_options import SourceOptions
 from kbroker.pipeline.logdir.source.log_split import LogSplit, log_splits, read_log_split
+from kbroker.pipeline.logdir.source.pyspark_process import as_sentences
 
 _ADMISSION = "pyspark.sql.streaming.datasource"  # of pyspark 4.2 and later
 
@@ -44,14 +45,17 @@ class LogStreamReader(DataSourceStreamReader):
             self._planner = LogStream(self._wanted, real_disk())
         return self._planner
 
+    @as_sentences()
     def initialOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - pyspark's name
         """Where a new query begins."""
         return _as_json(self.stream.initial())
 
+    @as_sentences()
     def latestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - pyspark's name
         """Where the next batch ends."""
         return _as_json(self.stream.latest())
 
+    @as_sentences()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogSplit]:
         """The batch between two offsets."""
         return log_splits(self.stream.plan(_offsets(start), _offsets(end)))
@@ -67,6 +71,7 @@ class LogStreamReader(DataSourceStreamReader):
 class AdmittingStreamReader(LogStreamReader):
     """For pyspark 4.2 and later, which says where it stands and how much it wants."""
 
+    @as_sentences()
     def latestOffset(  # type: ignore[override]  # noqa: N802 - as pyspark 4.2 calls it
         self, start: dict[str, Any], limit: Any
     ) -> dict[str, dict[str, int]]:
@@ -80,10 +85,12 @@ class AdmittingStreamReader(LogStreamReader):
         most = self._wanted.max_records
         return limits.ReadAllAvailable() if most is None else limits.ReadMaxRows(most)
 
+    @as_sentences()
     def reportLatestOffset(self) -> dict[str, dict[str, int]]:  # noqa: N802 - pyspark's name
         """What the query's progress shows as the latest."""
         return _as_json(self.stream.end())
 
+    @as_sentences()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - pyspark's name
         """Go no further than what is there now."""
         self.stream.fix_target()
