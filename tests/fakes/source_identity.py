@@ -24,6 +24,7 @@ class KnownIdentity:
         self.log_end_offset = log_end_offset
         self.cluster = cluster
         self.is_reachable = True
+        self.times: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
     def cluster_id(self) -> str | None:
         """The id that was given."""
@@ -45,6 +46,15 @@ class KnownIdentity:
             )
             for partition, epoch in epochs.items()
             if partition in self.epochs
+        }
+
+    def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Those that were given."""
+        self._answer()
+        return {
+            partition: self.times[partition][offset]
+            for partition, offset in offsets.items()
+            if offset in self.times.get(partition, {})
         }
 
     def _answer(self) -> None:

@@ -13,6 +13,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.identity.cluster_identity import ClusterIdentity
 from kbroker.pipeline.archive.identity.log_identity import LogIdentity
 
+BEGIN_MS = 1_795_300_000_000
 A0, A1, GONE = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("gone", 0)
 
 
@@ -25,8 +26,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     admin.create_topics([NewTopic("a", num_partitions=2, replication_factor=1)])
     admin.close()
     producer = Producer({"bootstrap.servers": process.bootstrap})
-    for _ in range(7):
-        producer.produce("a", b"v", partition=0)
+    for at in range(7):
+        producer.produce("a", b"v", partition=0, timestamp=BEGIN_MS + at)
     producer.flush()
     yield process
     process.stop()
@@ -45,6 +46,13 @@ def test_an_epoch_that_the_leader_does_not_know_says_nothing(broker: BrokerProce
     found = ClusterIdentity(broker.bootstrap).end_offsets({A0: 99, A1: 0, GONE: 0})
 
     assert found == {A1: 0}
+
+
+def test_records_have_their_times_and_places_without_records_none(broker: BrokerProcess) -> None:
+    identity = ClusterIdentity(broker.bootstrap)
+
+    assert identity.record_times({A0: 4, A1: 0, GONE: 0}) == {A0: BEGIN_MS + 4}
+    assert identity.record_times({A0: 7}) == {}
 
 
 def test_nothing_is_asked_for_nothing(broker: BrokerProcess) -> None:

@@ -11,6 +11,11 @@ from typing import Any, Protocol
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_job import loss_sentence
+from kbroker.pipeline.archive.identity.newest_records import (
+    newest_records,
+    other_record_sentence,
+    other_records,
+)
 from kbroker.pipeline.archive.identity.source_identity import (
     SourceIdentity,
     replaced,
@@ -85,7 +90,7 @@ class ContinuedSource:
         self._state.refuse_other_cluster(topics, topic_ids, self._identity.cluster_id())
         self._check_offsets(self._state, latest)
         if not self._allows_loss:
-            self._check_epochs(self._state, latest)
+            self._check_records(self._state, latest)
         gone = [
             partition
             for partition in self._state.partitions()
@@ -107,10 +112,15 @@ class ContinuedSource:
                     "cut, or it is another cluster's; give it another archive"
                 )
 
-    def _check_epochs(self, state: ArchiveState, latest: Offsets) -> None:
+    def _check_records(self, state: ArchiveState, latest: Offsets) -> None:
+        """That what was archived is there still, and not other records in its places."""
         known = {each: state.leader_epochs[each] for each in latest if each in state.leader_epochs}
         for partition, offset in replaced(known, self._identity).items():
             raise PipelineError(replaced_sentence(known[partition], state.path, offset))
+        newest = newest_records(state, latest.keys())
+        for partition, at_ms in other_records(newest, self._identity).items():
+            sentence = other_record_sentence(partition, newest[partition], state.path, at_ms)
+            raise PipelineError(sentence)
 
     def latest(self) -> Offsets:
         """As the source itself."""

@@ -5,37 +5,22 @@ committed records does (KIP-98), so that the answer names the aborted transactio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from kbroker.client.connection import admin_client
-from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.holes.hole_reasons import Cover, CoverKind, Surroundings
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
+from kbroker.pipeline.archive.raw_fetch import RawFetch, fetch_raw, leader_of, whole_batches
 from kbroker.pipeline.cluster_errors import cluster_errors
-from kbroker.pipeline.errors import PipelineError
-from kbroker.record.legacy_record import read_any_header
-from kbroker.record.record_batch import MAGIC, BatchHeader, read_control, records
+from kbroker.record.record_batch import MAGIC, read_control, records
 
 # A marker alone is one batch, and holes of compaction go on over a whole log: an answer is asked
 # four times as large as the one before it as long as they lie side by side. The first batch of an
 # answer comes whole, however large it is.
 _LEAST_BYTES, _MOST_BYTES, _GROWTH = 64 * 1024, 4 * 1024 * 1024, 4
-_FETCH_WAIT_MS = 500
-_READ_COMMITTED = 1
-_FETCH_VERSIONS = (4, 12)  # with aborted transactions, and topics by name
 _ENDLESS = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class RawFetch:
-    """Batches as bytes, and the aborted transactions (producer id, first offset) among them."""
-
-    records: bytes
-    aborted: tuple[tuple[int, int], ...]
-    log_start_offset: int
 
 
 Fetch = Callable[[int, int], RawFetch]  # from an offset on, about so many bytes
@@ -51,9 +36,9 @@ class ClusterWitness:
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
         """The batches that hold offsets of these holes."""
         with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
-            leader = _leader(client, partition)
+            leader = leader_of(client, partition)
             return look(
-                partial(_fetch, client, leader, partition),
+                partial(fetch_raw, client, leader, partition),
                 holes,
                 is_compacted=_is_compacted(client, partition.topic),
             )
@@ -92,7 +77,7 @@ def _covers(answer: RawFetch) -> Iterator[Cover]:
     """The whole batches of an answer; transactions end with their markers, as for consumers."""
     waiting = sorted(answer.aborted, key=lambda each: each[1])
     open_producers: set[int] = set()
-    for header, data in _batches(answer.records):
+    for header, data in whole_batches(answer.records):
         while waiting and waiting[0][1] <= header.last_offset:
             open_producers.add(waiting.pop(0)[0])
         count = header.record_count if header.magic == MAGIC else -1
@@ -107,20 +92,6 @@ def _covers(answer: RawFetch) -> Iterator[Cover]:
         yield Cover(header.base_offset, header.last_offset, count, kind)
 
 
-def _batches(data: bytes) -> Iterator[tuple[BatchHeader, bytes]]:
-    position = 0
-    while position < len(data):
-        try:
-            header = read_any_header(data, position)
-        except KafkaError:
-            return  # the last one is cut
-        end = position + header.size_bytes
-        if end > len(data):
-            return
-        yield header, data[position:end]
-        position = end
-
-
 def _is_commit(batch: bytes) -> bool:
     record = next(records(batch), None)
     marker = read_control(record) if record is not None else None
@@ -133,64 +104,3 @@ def _is_compacted(client: Any, topic: str) -> bool:
     wanted = ConfigResource(ConfigResourceType.TOPIC, topic)
     found = client.describe_configs([wanted], config_filter="all")["topic"][topic]
     return "compact" in str(found.get("cleanup.policy", {}).get("value"))
-
-
-def _leader(client: Any, partition: TopicPartition) -> int:
-    for topic in client.describe_topics([partition.topic]):
-        for entry in topic["partitions"]:
-            if entry["partition_index"] == partition.partition:
-                return int(entry["leader_id"])
-    raise PipelineError(f"{partition} has gone from the cluster while it was archived")
-
-
-def _fetch(
-    client: Any, leader: int, partition: TopicPartition, offset: int, size_bytes: int
-) -> RawFetch:
-    from kafka.protocol.consumer import FetchRequest
-
-    wanted = FetchRequest.FetchTopic.FetchPartition(
-        partition=partition.partition,
-        current_leader_epoch=-1,
-        fetch_offset=offset,
-        last_fetched_epoch=-1,
-        log_start_offset=-1,
-        partition_max_bytes=size_bytes,
-    )
-    request = FetchRequest(
-        replica_id=-1,
-        max_wait_ms=_FETCH_WAIT_MS,
-        min_bytes=1,
-        max_bytes=size_bytes,
-        isolation_level=_READ_COMMITTED,
-        session_id=0,
-        session_epoch=-1,
-        topics=[FetchRequest.FetchTopic(topic=partition.topic, partitions=[wanted])],
-        forgotten_topics_data=[],
-        rack_id="",
-        min_version=_FETCH_VERSIONS[0],
-        max_version=_FETCH_VERSIONS[1],
-    )
-
-    answer = client.send(request, leader).responses[0].partitions[0]
-    if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-        return RawFetch(b"", (), _earliest(client, partition))
-    if answer.error_code:
-        raise PipelineError(
-            f"{partition} cannot be read to explain its holes: "
-            f"{ErrorCode(answer.error_code).name}; run again"
-        )
-    aborted = answer.aborted_transactions or []
-    return RawFetch(
-        records=bytes(answer.records or b""),
-        aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
-        log_start_offset=max(answer.log_start_offset or 0, 0),
-    )
-
-
-def _earliest(client: Any, partition: TopicPartition) -> int:
-    from kafka import TopicPartition as ClientPartition
-    from kafka.admin import OffsetSpec
-
-    wanted = ClientPartition(*partition)
-    found = client.list_partition_offsets({wanted: OffsetSpec.EARLIEST})
-    return int(found[wanted].offset)

@@ -10,9 +10,13 @@ from kbroker.client.connection import admin_client
 from kbroker.client.partition_offsets import leaders_of, offsets_at
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.identity.record_time import time_at
 from kbroker.pipeline.archive.identity.source_identity import Epochs
+from kbroker.pipeline.archive.raw_fetch import fetch_raw, whole_batches
 from kbroker.pipeline.cluster_errors import cluster_errors
+from kbroker.pipeline.errors import PipelineError
 
+_LEAST_BYTES = 1  # the first batch comes whole
 _CONSUMER = -1  # as replica id: no broker asks
 _ANY_EPOCH = -1  # of the leader that is asked
 _VERSIONS = (2, 4)  # for consumers: brokers since Kafka 2.1
@@ -53,6 +57,22 @@ class ClusterIdentity:
                 by_leader[leader][partition] = epochs[partition]
             for leader, asked in by_leader.items():
                 found |= _end_offsets(client, leader, asked)
+        return found
+
+    def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """One request per partition: leaders answer as little as one batch."""
+        found: dict[TopicPartition, int] = {}
+        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
+            for partition, leader in _leaders(client, set(offsets)).items():
+                place = TopicPartition(*partition)
+                try:
+                    answer = fetch_raw(client, leader, place, offsets[place], _LEAST_BYTES)
+                except PipelineError:
+                    continue
+                for header, data in whole_batches(answer.records):
+                    at_ms = time_at(header, data, offsets[place])
+                    if at_ms is not None:
+                        found[place] = at_ms
         return found
 
 

@@ -7,12 +7,15 @@ from errno import ENOENT
 
 from kbroker.log.checkpoint import CheckpointError, read_leader_epochs, read_meta_properties
 from kbroker.log.file_system import StorageError
+from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
+from kbroker.pipeline.archive.identity.record_time import time_at
 from kbroker.pipeline.archive.identity.source_identity import Epochs
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
-from kbroker.pipeline.logdir.directory.partition_log import Disk, real_disk
+from kbroker.pipeline.logdir.directory.partition_log import Disk, PartitionLog, real_disk
+from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 
 _GOES_ON = 2**63 - 1  # the newest epoch has no end; where the log ends is looked at elsewhere
 
@@ -51,6 +54,31 @@ class LogIdentity:
             )
             for each, found in self._entries(set(epochs)).items()
         }
+
+    def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Out of the segments, by their indexes."""
+        catalog = LogCatalog(self._disk, self._directories, set(offsets).__contains__)
+        found = {}
+        for each, log in catalog.by_partition(is_committed=False).items():
+            try:
+                at_ms = self._time(log.log, offsets[each])
+            except StorageError as error:
+                raise PipelineError(f"cannot {error}") from error
+            if at_ms is not None:
+                found[each] = at_ms
+        return found
+
+    def _time(self, log: PartitionLog, offset: int) -> int | None:
+        bases = [each.base_offset for each in log.segments if each.base_offset <= offset]
+        if not bases or offset >= log.end_offset:
+            return None
+        lookup = SegmentLookup(self._disk.file_system, log.directory, bases[-1])
+        start = lookup.floor(offset)
+        scan = SegmentScan(self._disk.file_system, lookup.path, checks_crc=False, start=start)
+        for batch in scan.batches():
+            if batch.header.last_offset >= offset:
+                return time_at(batch.header, scan.read(batch), offset)
+        return None
 
     def _entries(self, wanted: set[TopicPartition]) -> dict[TopicPartition, list[EpochEntry]]:
         catalog = LogCatalog(self._disk, self._directories, wanted.__contains__)

@@ -6,9 +6,11 @@ an archived record is still there as long as its epoch, or an older one, goes up
 (KIP-101, KIP-320; a Java consumer says LogTruncationException). The archive remembers an epoch that
 none of its records is above: that of the leader before they were read.
 
-Law: who cannot answer is no proof of anything; only an answer that contradicts the archive is. A
-leader that lost records and stayed the leader with the same epoch is not noticed here, as a lone
-broker does after a loss of power.
+A leader that lost records and stayed the leader keeps its epoch, as a lone broker may after a loss
+of power; nor have old formats epochs. So a run also looks whether the newest archived record has
+its time at the source still.
+
+Law: who cannot answer is no proof of anything; only an answer that contradicts the archive is.
 """
 
 from __future__ import annotations
@@ -35,6 +37,12 @@ class SourceIdentity(Protocol):
 
     def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
         """Where the records of an epoch and of all before it end; raises PipelineError."""
+        ...
+
+    def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Unix ms (-1: it has none) of the record at an offset; left out where none stands there,
+        as compaction leaves it. Raises PipelineError.
+        """
         ...
 
 

@@ -56,6 +56,20 @@ def test_a_file_that_is_missing_or_damaged_says_nothing(
     assert (found.leader_epochs([T0]), found.end_offsets({T0: 2})) == ({}, {})
 
 
+def test_a_record_has_the_time_that_consumers_see(tmp_path: Path) -> None:
+    golden_logs.unpack("3.9.2-clean", tmp_path)
+    rows = [row for row in golden_logs.lines("3.9.2-clean", "expected") if row["kind"] == "record"]
+    places = {TopicPartition(row["topic"], row["partition"]): row for row in rows}  # the last ones
+    identity = LogIdentity([str(tmp_path)])
+
+    found = identity.record_times({each: row["offset"] for each, row in places.items()})
+
+    assert len(places) > 10
+    assert found == {each: row["timestamp"] for each, row in places.items()}
+    behind = {each: row["offset"] + 1_000_000 for each, row in places.items()}
+    assert identity.record_times(behind) == {}
+
+
 def test_a_cluster_id_is_that_of_the_data_directory(tmp_path: Path) -> None:
     data = golden_logs.unpack("3.9.2-clean", tmp_path)
     properties = (data / "meta.properties").read_text()
