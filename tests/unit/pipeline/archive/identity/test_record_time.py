@@ -28,7 +28,7 @@ def test_a_record_has_its_own_time_and_a_hole_has_none(offset: int, at_ms: int |
 
 def test_the_time_of_the_append_counts_for_all_records() -> None:
     batch = bytearray(build(RECORDS, base_offset=5, options=BatchOptions(last_offset=8)))
-    assign_log_append_time(batch, 0, len(batch), MS + 99)
+    assign_log_append_time(read_header(batch), batch, 0, MS + 99)
 
     assert time_at(read_header(batch), bytes(batch), 6) == MS + 99
 
