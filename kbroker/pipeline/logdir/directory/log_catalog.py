@@ -167,12 +167,11 @@ class LogCatalog:
 
     def _log(self, place: _Place) -> PartitionLog | None:
         path = place.directory.path
-        known = self._seen.get(path)
-        is_known = known is not None and known[0] == place and not place.is_live
-        if known is not None and is_known:
+        place_then, known = self._seen.get(path, (None, None))
+        if known is not None and place_then == place and not place.is_live:
             segments = find_segments(self._disk.file_system, path)
-            if segments == known[1].segments:
-                return known[1]
+            if segments == known.segments:
+                return known
         log = find_log(self._disk, place.directory, place.view, is_live=place.is_live)
         if log is not None:
             self._seen[path] = (place, log)

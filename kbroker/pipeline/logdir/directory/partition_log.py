@@ -27,7 +27,7 @@ from uuid import UUID
 
 from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX, file_name
+from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX
 from kbroker.log.inspection.log_directory_view import PartitionView
 from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
@@ -36,7 +36,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
-from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
+from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup, log_file
 
 _LISTINGS = 50  # of a directory in which files come and go
 _PAUSE_S = 0.02
@@ -116,7 +116,7 @@ def _segments(
 ) -> tuple[SegmentFile, ...]:
     found = []
     for base_offset in files.base_offsets:
-        path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+        path = log_file(directory, base_offset)
         size, modified_ms = file_system.size(path), file_system.modified_ms(path)
         found.append(SegmentFile(base_offset, size, modified_ms))
     return tuple(found)
@@ -245,7 +245,7 @@ def _sound_end(file_system: FileSystem, directory: str, segments: tuple[SegmentF
     end_offset = segments[0].base_offset
     for segment in segments:
         end_offset = max(end_offset, segment.base_offset)
-        path = f"{directory}/{file_name(segment.base_offset, LOG_SUFFIX)}"
+        path = log_file(directory, segment.base_offset)
         scan = SegmentScan(file_system, path, checks_crc=True)
         for batch in scan.batches():
             header = batch.header

@@ -37,6 +37,11 @@ class Cut(NamedTuple):
     offset: int
 
 
+def log_file(directory: str, base_offset: int) -> str:
+    """The file with the batches of a segment."""
+    return f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+
+
 def tells_first_offset(header: BatchHeader) -> bool:
     """False for wrappers of the old formats, which carry the offset of their last message."""
     return header.magic == MAGIC or header.compression == NONE
@@ -49,7 +54,7 @@ class SegmentLookup:
         self._file_system = file_system
         self._directory = directory
         self.base_offset = base_offset
-        self.path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+        self.path = log_file(directory, base_offset)
         self._index: bytes | None = None
 
     def floor(self, offset: int) -> int:

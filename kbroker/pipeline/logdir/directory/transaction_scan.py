@@ -50,7 +50,7 @@ class TransactionState:
     topic_id: UUID | None = None
     witness: _Witness | None = None  # None: no batch was walked over
     open: Mapping[int, int] = field(default_factory=dict)  # producer id -> first offset
-    aborted: tuple[AbortedTransaction, ...] = ()  # that ended behind `first_offset`
+    aborted: tuple[AbortedTransaction, ...] = ()  # that ended behind `first_offset`, in the log
 
     @property
     def last_stable_offset(self) -> int:
@@ -143,7 +143,7 @@ def _walked_on(
         topic_id=log.topic_id,
         witness=witness,
         open=open_since,
-        aborted=tuple(aborted),
+        aborted=tuple(each for each in aborted if each.last_offset >= log.start_offset),
     )
 
 

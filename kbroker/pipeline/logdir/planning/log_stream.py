@@ -82,13 +82,9 @@ class LogStream:
         """Up to where all can be read now."""
         return {partition: log.end_offset for partition, log in self._logs().items()}
 
-    def reached(self, offsets: Offsets) -> None:
-        """The query stands there."""
-        self._position = dict(offsets)
-
     def plan(self, start: Offsets, end: Offsets) -> Splits:
         """What lies between the two. Raises PipelineError."""
-        self.reached(end)
+        self._position = dict(end)
         if start == end:
             return []
 

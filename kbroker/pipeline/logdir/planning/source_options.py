@@ -23,10 +23,13 @@ onDamage             fail, or skip: broken batches are left out, and told of in 
 maxRecordsPerTrigger at most so many offsets in one batch of a stream
 maxPartitionBytes    of log for one task, at most (134217728)
 minPartitions        so many tasks, where there is enough to read (two for each processor)
-pushFilters          true: filters by topic, partition, offset and time spare reading, from pyspark
-                     4.1 on and where spark.sql.python.filterPushdown.enabled allows. Spark (4.2.0)
-                     then keeps the plan of the first filter with what load() gave, and reads no
-                     more for any other: load anew for each use, also for each side of a union
+pushFilters          true: filters by topic, partition, offset and time spare reading, where pyspark
+                     is 4.1 or later and spark.sql.python.filterPushdown.enabled is set. Not the
+                     default, because Spark 4.1 to 4.3 (SPARK-58551 mends it for 5.0) keeps one plan
+                     for all that is made of one load(), that of the filter it saw last: a union of
+                     two filters, or a count() behind a filter, misses rows. So load anew for each
+                     use. The options topics, partitions, startingOffsets, endingOffsets and
+                     startingTimestamp spare the same reading with any version, and are always safe
 """
 
 from __future__ import annotations

@@ -9,12 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from errno import ENOENT
 from typing import cast
 
 import pyarrow as pa
 
-from kbroker.log.file_system import File, FileSystem, StorageError
+from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.inspection.log_directory_view import view_log_directory
 from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.model import TopicPartition
@@ -23,7 +22,6 @@ from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
-from kbroker.pipeline.logdir.decode.segment_pieces import segment_path
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import (
@@ -32,6 +30,7 @@ from kbroker.pipeline.logdir.directory.partition_log import (
     find_log,
     reaching,
 )
+from kbroker.pipeline.logdir.planning.held_segment import HeldSegment, held_segment
 from kbroker.pipeline.logdir.planning.read_ranges import (
     GO_ON,
     available,
@@ -71,7 +70,7 @@ def read_split(
         replanned = 0
         while waiting:
             each = waiting.pop(0)
-            held = _held(disk.file_system, each)
+            held = held_segment(disk.file_system, each)
             if held is not None:
                 try:
                     yield from _read(held, each.task, reading)
@@ -85,57 +84,6 @@ def read_split(
                     "the time; try again"
                 )
             waiting = [*_planned_anew(disk, each, reading), *waiting]
-
-
-class _HeldFile:
-    """An open file for as many readers as come after each other: closing it is the holder's."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-        self.path = file.path
-        self.pread = file.pread
-        self.size = file.size
-
-    def close(self) -> None:
-        """Nothing: the holder does."""
-
-
-class _HeldSegment:
-    """Gives the segment file that was opened first, whatever has its name by now."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-
-    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> _HeldFile:
-        """The held file."""
-        assert path == self._file.path, path
-        assert read_only, path
-        assert not create, path
-        return _HeldFile(self._file)
-
-    def release(self) -> None:
-        """Close it."""
-        self._file.close()
-
-
-def _held(file_system: FileSystem, planned: PlannedTask) -> _HeldSegment | None:
-    """The segment as it was planned; None where it is gone or another one.
-
-    Opened first and looked at then: what has the name at the look was there at the opening, too.
-    """
-    try:
-        file = file_system.open(segment_path(planned.task), read_only=True)
-        try:
-            if planned.is_current(file_system):
-                return _HeldSegment(file)
-        except StorageError:
-            file.close()
-            raise
-        file.close()
-    except StorageError as error:
-        if error.errno != ENOENT:
-            raise refused_by_disk(error) from error
-    return None
 
 
 def _planned_anew(disk: Disk, planned: PlannedTask, reading: SplitReading) -> list[PlannedTask]:
@@ -174,7 +122,7 @@ def _log_now(disk: Disk, task: SegmentTask) -> PartitionLog | None:
     )
 
 
-def _read(held: _HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterator[pa.RecordBatch]:
+def _read(held: HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterator[pa.RecordBatch]:
     rows = _headers if reading.is_batch_detail else record_batches
     left_out = 0
     while True:

@@ -15,11 +15,10 @@ from itertools import pairwise
 from uuid import UUID
 
 from kbroker.log.file_system import FileSystem
-from kbroker.log.format import LOG_SUFFIX, file_name
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog, SegmentFile
-from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup
+from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup, log_file
 from kbroker.pipeline.logdir.directory.transaction_scan import aborted_transactions
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, SegmentTask
 from kbroker.record.record_batch import HEADER_SIZE
@@ -60,7 +59,7 @@ class PlannedTask:
     def is_current(self, file_system: FileSystem) -> bool:
         """False where the segment is not what it was. Raises StorageError where it is gone."""
         task, segment = self.task, self.segment
-        path = f"{task.directory}/{file_name(task.segment_base_offset, LOG_SUFFIX)}"
+        path = log_file(task.directory, task.segment_base_offset)
         size = file_system.size(path)
         if self.is_closed and (size, file_system.modified_ms(path)) != (
             segment.size_bytes,
@@ -151,7 +150,7 @@ def _pieces(
 ) -> Iterator[PlannedTask]:
     log = stretch.log
     topic, partition = log.topic_partition
-    path = f"{log.directory}/{file_name(segment.base_offset, LOG_SUFFIX)}"
+    path = log_file(log.directory, segment.base_offset)
     for first, last in pairwise(cuts):
         task = SegmentTask(
             directory=log.directory,

@@ -39,6 +39,10 @@ def rows(asked: BatchQuery) -> list[tuple[str, int, int]]:
     return [tuple(row.values()) for each in found for row in each.to_pylist()]
 
 
+def planned_bytes(asked: BatchQuery) -> int:
+    return sum(task.size_bytes for tasks in asked.plan(real_disk()) for task in tasks)
+
+
 def of(topic: str, partition: int, start: int, end: int) -> list[tuple[str, int, int]]:
     return [(topic, partition, offset) for offset in range(start, end)]
 
@@ -109,7 +113,30 @@ def test_hints_spare_reading(path: Path) -> None:
         topics=frozenset({"t"}), partitions=frozenset({0}), first_offset=12, last_offset=14
     )
 
-    assert rows(query(path).narrowed(hints)) == of("t", 0, 12, 15)
+    narrowed = query(path).narrowed(hints)
+
+    assert rows(narrowed) == of("t", 0, 12, 15)
+    assert 0 < planned_bytes(narrowed) < planned_bytes(query(path)) / 5
+
+
+def test_options_spare_as_much_reading_as_hints(path: Path) -> None:
+    hints = Hints(
+        topics=frozenset({"t"}),
+        partitions=frozenset({0}),
+        first_offset=12,
+        last_offset=14,
+        min_timestamp_ms=NOW_MS + 500,
+    )
+    asked = query(
+        path,
+        topics="t",
+        partitions="0",
+        startingOffsets='{"t": {"0": 12}}',
+        endingOffsets='{"t": {"0": 15}}',
+        startingTimestamp=str(NOW_MS + 500),
+    )
+
+    assert asked.plan(real_disk()) == query(path).narrowed(hints).plan(real_disk())
 
 
 def test_hints_of_times_and_times_that_were_asked_for_both_hold(path: Path) -> None:

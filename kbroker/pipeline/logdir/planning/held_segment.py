@@ -1,0 +1,65 @@
+"""The segment file that was planned, held open while it is read.
+
+Law: whatever has its name later, what was opened is what is read.
+"""
+
+from __future__ import annotations
+
+from errno import ENOENT
+
+from kbroker.log.file_system import File, FileSystem, StorageError
+from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
+from kbroker.pipeline.logdir.directory.segment_lookup import log_file
+from kbroker.pipeline.logdir.planning.splits import PlannedTask
+
+
+class _HeldFile:
+    """An open file for as many readers as come after each other: closing it is the holder's."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path = file.path
+        self.pread = file.pread
+        self.size = file.size
+
+    def close(self) -> None:
+        """Nothing: the holder does."""
+
+
+class HeldSegment:
+    """Stands in for the file system of those who only open the segment to read it."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> _HeldFile:
+        """The held file."""
+        assert path == self._file.path, path
+        assert read_only, path
+        assert not create, path
+        return _HeldFile(self._file)
+
+    def release(self) -> None:
+        """Close it."""
+        self._file.close()
+
+
+def held_segment(file_system: FileSystem, planned: PlannedTask) -> HeldSegment | None:
+    """The segment as it was planned; None where it is gone or another one. Raises PipelineError.
+
+    Opened first and looked at then: what has the name at the look was there at the opening, too.
+    """
+    path = log_file(planned.task.directory, planned.task.segment_base_offset)
+    try:
+        file = file_system.open(path, read_only=True)
+        try:
+            if planned.is_current(file_system):
+                return HeldSegment(file)
+        except StorageError:
+            file.close()
+            raise
+        file.close()
+    except StorageError as error:
+        if error.errno != ENOENT:
+            raise refused_by_disk(error) from error
+    return None
