@@ -12,6 +12,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.log.format import file_name, parse_directory_name
 from kbroker.log.inspection.finding import Severity
+from kbroker.log.inspection.log_walk import DEAD
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding
 from kbroker.pipeline.audit.audit_job import Means, run_audit
@@ -45,7 +46,9 @@ class Planted:
     def is_named_by(self, each: AuditFinding) -> bool:
         """Whether a finding says it, at the right place."""
         finding = each.finding
-        if finding.severity < Severity.WARNING or finding.code not in self.codes:
+        if finding.severity < Severity.WARNING and finding.advice != DEAD:
+            return False
+        if finding.code not in self.codes:
             return False
         if self.path not in finding.path:
             return False

@@ -18,7 +18,7 @@ from pathlib import Path
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.inspection.directory_check import check_partition_directory
 from kbroker.log.inspection.finding import Findings, Severity
-from kbroker.log.inspection.log_walk import CheckOptions
+from kbroker.log.inspection.log_walk import DEAD, CheckOptions
 from tests.golden import golden_logs
 
 DIRECTORY = "3.9.2-clean"
@@ -50,7 +50,7 @@ def is_found(partition: Path) -> bool:
     check_partition_directory(
         RealFileSystem(), str(partition), CheckOptions(is_deep=True), findings
     )
-    return findings.worst is not None and findings.worst >= Severity.WARNING
+    return any(f.severity >= Severity.WARNING or f.advice == DEAD for f in findings.all())
 
 
 def hunt(target: Path, rounds: int, seed: int) -> Outcome:

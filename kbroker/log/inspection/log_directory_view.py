@@ -54,6 +54,14 @@ class PartitionView:
     log_start_offset: int | None = None
     cleaner_offset: int | None = None
 
+    def is_recovered(self, next_base_offset: int | None) -> bool:
+        """True where the next start reads the whole of a segment, and mends it: the one with the
+        recovery point and all after it. None: no segment follows.
+        """
+        if self.was_clean:
+            return False
+        return next_base_offset is None or next_base_offset > (self.recovery_point or 0)
+
 
 @dataclass(slots=True)
 class LogDirectoryView:

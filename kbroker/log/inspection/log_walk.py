@@ -26,6 +26,7 @@ NOT_CUT = (
     "a clean start does not look at it: readers fail here until the records are deleted, or the "
     "segment is copied from another replica"
 )
+DEAD = "it lies before the log start: no reader is served it, and it goes with its segment"
 
 
 _T = TypeVar("_T")
@@ -152,16 +153,14 @@ class LogWalk:
     has_batches: bool = False
     was_compacted: bool = False
 
-    def is_recovered(self, end_offset: int) -> bool:
-        """True where the next start reads a segment that ends there, and mends it."""
-        return not self.view.was_clean and (self.view.recovery_point or 0) <= end_offset
-
     def gap(self, gap: Gap) -> None:
         """Note missing offsets, and that nothing is known of what they held."""
+        self.sequences.disturbed(gap.last_offset + 1)
+        if gap.last_offset < (self.view.log_start_offset or 0):
+            return  # nobody is served what was there
         cleaned = self.view.cleaner_offset
         is_dirty = cleaned is not None and gap.first_offset >= cleaned and self.view.was_clean
         (self.dirty_gaps if is_dirty else self.gaps).add(gap)
-        self.sequences.disturbed(gap.last_offset + 1)
 
     def say(self, finding: Finding) -> None:
         """Note a finding."""

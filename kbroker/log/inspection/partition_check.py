@@ -108,9 +108,9 @@ class PartitionCheck:
         return self._view.cleaner_offset is not None
 
     def _segments(self, walk: LogWalk, files: PartitionFiles) -> None:
-        for base_offset in files.base_offsets:
-            is_active = base_offset == files.base_offsets[-1]
-            check = SegmentCheck(self._file_system, walk, base_offset, is_active=is_active)
+        following = (*files.base_offsets[1:], None)
+        for base_offset, next_base_offset in zip(files.base_offsets, following, strict=True):
+            check = SegmentCheck(self._file_system, walk, base_offset, next_base_offset)
             try:
                 walk.totals.files += 1
                 check.run()

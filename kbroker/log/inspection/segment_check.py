@@ -27,7 +27,7 @@ from kbroker.log.inspection.batch_check import (
 from kbroker.log.inspection.content_check import ContentCheck
 from kbroker.log.inspection.finding import Finding, Severity
 from kbroker.log.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
-from kbroker.log.inspection.log_walk import CUT, NOT_CUT, REBUILT, Gap, LogWalk
+from kbroker.log.inspection.log_walk import REBUILT, Gap, LogWalk
 from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
 from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.record import record_batch
@@ -52,17 +52,24 @@ class SegmentCheck:
     """One segment of the log of `walk`; used once."""
 
     def __init__(
-        self, file_system: FileSystem, walk: LogWalk, base_offset: int, *, is_active: bool
+        self,
+        file_system: FileSystem,
+        walk: LogWalk,
+        base_offset: int,
+        next_base_offset: int | None,
     ) -> None:
         self._file_system = file_system
         self._walk = walk
         self._base_offset = base_offset
-        self._is_active = is_active
+        self._next_base_offset = next_base_offset
+        self._is_active = next_base_offset is None
         self._path = self._beside(LOG_SUFFIX)
         self._problems: list[tuple[str, Problem]] = []  # of indexes: severity is known at the end
         self._told_bytes = 0
         self._position = 0  # where the last whole batch ended
-        self._inside = ContentCheck(self._path, walk.options, walk.findings, self._is_cut)
+        self._inside = ContentCheck(
+            self._path, walk.view, walk.options, walk.findings, next_base_offset
+        )
         broken = walk.options.broken
         # A segment that was not there yet when the others were looked at: look here.
         self._broken = None if broken is None else broken.get(self._path)
@@ -74,14 +81,19 @@ class SegmentCheck:
             what = (
                 f"begins with {self._base_offset}, the segment before ends with {walk.last_offset}"
             )
-            self._batch_finding("segment-overlap", what, 0, self._base_offset)
+            self._inside.damaged(
+                Problem("segment-overlap", what), 0, self._base_offset, may_be_dead=False
+            )
         self._offsets = self._offset_index()
         self._times = self._time_index()
         self._note(TRANSACTION_INDEX_SUFFIX, self._transactions_begin())
         if walk.sequences.has_producers:
             self._forget_producers()
         first_last_offset = walk.last_offset
-        self._walk_batches()
+        try:
+            self._walk_batches()
+        finally:
+            self._inside.end()
         end = max(walk.last_offset, self._base_offset - 1)
         self._note(OFFSET_INDEX_SUFFIX, self._offsets.end(self._position, end))
         is_closed = walk.view.was_clean or not self._is_active
@@ -96,7 +108,7 @@ class SegmentCheck:
             TRANSACTION_INDEX_SUFFIX, walk.transactions.end_segment(end, is_cleaned=is_cleaned)
         )
         self._zero_tails()
-        recovered = walk.is_recovered(end + 1)
+        recovered = walk.view.is_recovered(self._next_base_offset)
         for path, problem in self._problems:
             walk.index_problem(path, problem.code, problem.what, is_recovered=recovered)
         walk.end_offset = max(walk.end_offset, end + 1)
@@ -138,7 +150,7 @@ class SegmentCheck:
             self._say(Severity.WARNING, "segment-zeros", tail.reason, advice, tail.position)
             return
         code = "batch-torn" if tail.kind is TailKind.TORN else "segment-garbage"
-        self._batch_finding(code, tail.reason, tail.position, None)
+        self._inside.damaged(Problem(code, tail.reason), tail.position, None)
 
     def _batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
         walk = self._walk
@@ -167,7 +179,10 @@ class SegmentCheck:
                 )
             )
         for problem in problems:
-            self._batch_finding(problem.code, problem.what, batch.position, header.base_offset)
+            is_order = problem.code == "batch-order"  # the one before may be the wrong one
+            self._inside.damaged(
+                problem, batch.position, header.base_offset, may_be_dead=not is_order
+            )
         self._unknown(batch)
 
     def _unknown(self, batch: ScannedBatch) -> None:
@@ -187,6 +202,8 @@ class SegmentCheck:
         walk = self._walk
         header = batch.header
         last_offset = header.base_offset + header.last_offset_delta
+        if self._inside.is_awaiting:
+            self._inside.sound(header.base_offset)
         self._look_for_gap(batch)
         if batch.position >= self._offsets.due_position:
             self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
@@ -224,7 +241,8 @@ class SegmentCheck:
             )  # fmt: skip
 
     def _sequence_problem(self, batch: ScannedBatch, problem: Problem | None) -> None:
-        if problem is not None:
+        is_served = batch.header.last_offset >= (self._walk.view.log_start_offset or 0)
+        if problem is not None and is_served:
             advice = _SEQUENCE_ADVICE[problem.code]
             self._say(
                 Severity.ERROR, problem.code, problem.what, advice, batch.position,
@@ -263,7 +281,8 @@ class SegmentCheck:
             markers = [record_batch.read_control(r) for r in record_batch.records(scan.read(batch))]
         except KafkaError as error:
             what = f"a control batch cannot be read: {error.message}"
-            self._batch_finding("batch-control", what, batch.position, header.base_offset)
+            problem = Problem("batch-control", what)
+            self._inside.damaged(problem, batch.position, header.base_offset)
             return
         for marker in markers:
             if marker is not None:
@@ -271,16 +290,6 @@ class SegmentCheck:
                     TRANSACTION_INDEX_SUFFIX,
                     walk.transactions.marker(header, is_commit=marker.is_commit),
                 )
-
-    def _batch_finding(self, code: str, what: str, position: int, offset: int | None) -> None:
-        advice = CUT if self._is_cut() else NOT_CUT
-        self._say(Severity.ERROR, code, what, advice, position, offset)
-
-    def _is_cut(self) -> bool:
-        """Whether the next start cuts the log at this batch. The end of a broken batch is not
-        known: recovery is judged by what comes before.
-        """
-        return self._walk.is_recovered(max(self._walk.last_offset + 1, self._base_offset))
 
     def _say(
         self,

@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.format import LOG_SUFFIX, file_name
-from kbroker.log.inspection.content_check import check_content
+from kbroker.log.inspection.content_check import SegmentPlace, check_content
 from kbroker.log.inspection.directory_check import CheckedPartition, check_partition
 from kbroker.log.inspection.finding import Finding, Findings
 from kbroker.log.inspection.log_directory_view import PartitionView
@@ -157,12 +158,15 @@ def check_segments(task: ContentTask) -> ContentResult:
     findings = Findings()
     broken: dict[str, frozenset[int]] = {}
     windows: list[Windows] = []
+    bases = task.log.base_offsets
+    following = dict(pairwise(bases))
     for base_offset in task.base_offsets:
         path = f"{task.log.path}/{file_name(base_offset, LOG_SUFFIX)}"
+        segment = SegmentPlace(path, following.get(base_offset))
         watcher = _Watcher(task.log)
         options = task.log.options(watcher)
         try:
-            broken[path] = _check_segment(path, task.log.view, options, findings)
+            broken[path] = _check_segment(segment, task.log.view, options, findings)
         except StorageError:
             continue  # the walk meets it too, and tells of it
         windows.append(watcher.counter.windows)
@@ -176,12 +180,12 @@ def check_segments(task: ContentTask) -> ContentResult:
 
 
 def _check_segment(
-    path: str, view: PartitionView, options: CheckOptions, findings: Findings
+    segment: SegmentPlace, view: PartitionView, options: CheckOptions, findings: Findings
 ) -> frozenset[int]:
     def attempt(found: Findings) -> frozenset[int]:
         if options.watcher is not None:
             options.watcher.begin()
-        return check_content(RealFileSystem(), path, view, options, found)
+        return check_content(RealFileSystem(), segment, view, options, found)
 
     return check_until_settled(attempt, options.pause if options.waits else None, findings)
 

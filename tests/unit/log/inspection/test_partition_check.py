@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.inspection.content_check import check_content
+from kbroker.log.inspection.content_check import SegmentPlace, check_content
 from kbroker.log.inspection.directory_check import check_partition_directory
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
-from kbroker.log.inspection.log_walk import CUT, NOT_CUT, CheckOptions
+from kbroker.log.inspection.log_walk import CUT, DEAD, NOT_CUT, CheckOptions
 from kbroker.log.inspection.partition_check import PartitionCheck
 from tests.unit.log.inspection.test_segment_scan import batch
 
@@ -96,20 +96,85 @@ def test_a_segment_that_cannot_be_opened_does_not_end_the_check(
         ({}, CUT),
         ({"was_clean": True}, NOT_CUT),
         ({"recovery_point": 3}, CUT),
+        ({"recovery_point": 4}, NOT_CUT),
         ({"recovery_point": 6}, NOT_CUT),
     ],
 )
 def test_whether_the_log_will_be_cut_follows_the_recovery_point(
     directory: Path, view: dict, advice: str
 ) -> None:
-    first = directory / f"{0:020d}.log"
-    data = bytearray(first.read_bytes())
-    data[-1] ^= 1
-    first.write_bytes(data)
+    damage(directory / f"{0:020d}.log", 4)
 
     (finding,) = [f for f in check(directory, **view) if f.code == "batch-crc"]
 
     assert (finding.advice, finding.offset, finding.position) == (advice, 3, 3 * len(batch(0)))
+
+
+def damage(path: Path, batches: int) -> None:
+    """The last byte of the first so many batches of one size."""
+    data = bytearray(path.read_bytes())
+    data[batches * len(batch(0)) - 1] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("damaged", "view", "expected"),
+    [
+        (4, {"was_clean": True, "log_start_offset": 4}, (Severity.INFO, DEAD)),
+        (2, {"was_clean": True, "log_start_offset": 2}, (Severity.INFO, DEAD)),
+        (2, {"recovery_point": 4, "log_start_offset": 3}, (Severity.INFO, DEAD)),
+        (4, {"was_clean": True, "log_start_offset": 3}, (Severity.ERROR, NOT_CUT)),
+        (2, {"was_clean": True, "log_start_offset": 1}, (Severity.ERROR, NOT_CUT)),
+        (2, {"recovery_point": 3, "log_start_offset": 3}, (Severity.ERROR, CUT)),
+        # a cleaner reads it
+        (
+            2,
+            {"was_clean": True, "log_start_offset": 3, "cleaner_offset": 3},
+            (Severity.ERROR, NOT_CUT),
+        ),
+    ],
+)
+@pytest.mark.parametrize("by_others", [False, True])
+def test_damage_before_the_log_start_is_worth_knowing_where_no_start_cuts_the_log_there(
+    directory: Path, damaged: int, view: dict, expected: tuple[Severity, str], by_others: bool
+) -> None:
+    path = directory / f"{0:020d}.log"
+    damage(path, damaged)
+
+    if by_others:
+        findings = Findings()
+        segment = SegmentPlace(str(path), 4)
+        check_content(RealFileSystem(), segment, PartitionView(**view), PLAIN, findings)
+        (finding,) = findings.all()
+    else:
+        (finding,) = [f for f in check(directory, **view) if f.code == "batch-crc"]
+
+    assert (finding.severity, finding.advice) == expected
+
+
+def test_damage_behind_which_the_last_segment_has_no_sound_batch_may_be_served(
+    directory: Path,
+) -> None:
+    damage(directory / f"{4:020d}.log", 2)
+
+    (finding,) = [
+        f for f in check(directory, was_clean=True, log_start_offset=6) if f.code == "batch-crc"
+    ]
+
+    assert (finding.severity, finding.advice) == (Severity.ERROR, NOT_CUT)
+
+
+def test_what_is_missing_before_the_log_start_is_not_told(directory: Path) -> None:
+    first = directory / f"{0:020d}.log"
+    first.write_bytes(first.read_bytes()[: 2 * len(batch(0))])
+
+    served, dead = (
+        [f.code for f in check(directory, was_clean=True, log_start_offset=start)]
+        for start in (3, 4)
+    )
+
+    assert "segment-missing" in served
+    assert "segment-missing" not in dead
 
 
 def test_a_hole_is_an_error_unless_the_log_was_compacted(directory: Path) -> None:
@@ -182,12 +247,11 @@ def test_what_changed_under_the_check_is_not_told(directory: Path) -> None:
 
 def test_batches_that_others_found_broken_are_passed_over(directory: Path) -> None:
     path = directory / f"{0:020d}.log"
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    damage(path, 4)
     findings = Findings()
 
-    broken = check_content(RealFileSystem(), str(path), PartitionView(), PLAIN, findings)
+    segment = SegmentPlace(str(path), 4)
+    broken = check_content(RealFileSystem(), segment, PartitionView(), PLAIN, findings)
     rest = check(directory, CheckOptions(broken={str(path): broken}))
 
     assert [(f.code, f.position) for f in findings.all()] == [("batch-crc", 3 * len(batch(0)))]
