@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from compat_tests.class_archive import class_archive, keep, options_for
+
 NEWEST = "4.3.1"  # KRaft
 ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
 
@@ -74,7 +76,15 @@ def java_command(
 ) -> list[str]:
     """The command line that runs one of Kafka's main classes."""
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    archive = tools_archive(version)
+    if archive.exists():
+        flags += options_for(archive)
     return ["java", *flags, "-cp", f"{jars(version)}/*", main_class, *args]
+
+
+def tools_archive(version: str) -> Path:
+    """Classes that all tools and clients of a version have in common."""
+    return class_archive(jars(version), "tools")
 
 
 def run_tool(
@@ -86,9 +96,16 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end and return what it printed."""
     command = java_command(main_class, *args, version=version)
-    return subprocess.run(
+    archive = tools_archive(version)
+    is_first = not archive.exists()
+    if is_first:
+        command[1:1] = options_for(archive)
+    done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
     )
+    if is_first and done.returncode == 0:
+        keep(archive)
+    return done
 
 
 def free_port() -> int:

@@ -19,6 +19,7 @@ import click
 import pytest
 
 from compat_tests.apache_kafka import NotAvailableError, free_port, wait_for_port
+from compat_tests.spark.quick_java import quick_java
 from compat_tests.zookeeper_servers import java_command
 from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
@@ -49,7 +50,6 @@ NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
     "isolation.level",
 }  # fmt: skip
-QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # for what runs a few seconds
 OF_OTHERS = {"--bootstrap-server", "--kind"}
 
 
@@ -266,6 +266,7 @@ class Terminals:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.settings: dict[str, str] = {}  # of the environment, for commands that end
         self._ports = {port: free_port() for port in (2181, 9092, 9093, 9094)}
         self._running: list[tuple[str, subprocess.Popen[str]]] = []
 
@@ -327,7 +328,7 @@ class Terminals:
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.directory,
-            env=environment(KBROKER_BOOTSTRAP=self.address, JAVA_TOOL_OPTIONS=QUICK_JAVA),
+            env=environment(KBROKER_BOOTSTRAP=self.address, **self.settings),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -395,6 +396,7 @@ def test_clusters_over_a_zookeeper_print_what_is_shown(terminals: Terminals) -> 
 def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
     if shutil.which("java") is None:
         pytest.skip("no java on PATH (Spark needs Java 17 or 21)")
+    terminals.settings = {"PYSPARK_PYTHON": sys.executable, **quick_java()}
     (toml,) = blocks("toml", PIPELINE)
     (terminals.directory / "pipeline.toml").write_text(
         toml.replace(DEFAULT_ADDRESS, terminals.address)
@@ -409,7 +411,7 @@ def test_spark_and_the_pipeline_do_what_is_shown(terminals: Terminals) -> None:
         assert "sales" in run(command, terminals.directory)
     output = run(
         [sys.executable, "-c", code.replace(DEFAULT_ADDRESS, terminals.address)],
-        terminals.directory, 280, PYSPARK_PYTHON=sys.executable, JAVA_TOOL_OPTIONS=QUICK_JAVA,
+        terminals.directory, 280, **terminals.settings,
     )  # fmt: skip
 
     rows = sorted(re.findall(r"^\| *(k\d)\| *(v\d)\| *\d+\|$", output, re.MULTILINE))

@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from compat_tests.spark.quick_java import quick_java
+
 NO_JAVA = "no java on PATH: Spark needs Java 17 or 21 (Debian: apt install openjdk-17-jre-headless)"
 NO_CONNECTOR = (
     "Spark's Kafka connector could not be fetched: it needs a Maven registry "
@@ -31,14 +33,12 @@ _FIRST = "4.0.0"
 
 
 def spark_settings(folder: Path) -> dict[str, str]:
-    """Small and quick: two tasks at a time, one gigabyte, no optimising compiler, nothing served."""
+    """Small: two tasks at a time, one gigabyte, nothing served."""
     return {
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": (
-            f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dderby.system.home={folder}"
-        ),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.catalogImplementation": "in-memory",
@@ -84,7 +84,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if shutil.which("java") is None:
         pytest.skip(NO_JAVA)
     pytest.importorskip("pyspark", reason="pip install 'kbroker[spark]'")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # For the sessions that tests start in processes of their own as well.
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, **quick_java()}
     folder = tmp_path_factory.mktemp("spark")
     settings = spark_settings(folder)
     try:

@@ -17,11 +17,10 @@ from confluent_kafka import Producer
 from compat_tests.clients import create_topic
 
 LONGEST_WAIT_S = 120
-QUICK_JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 OPEN_SESSION = f"""
 import time
 from kbroker.pipeline.frame.session import SessionSettings, open_session
-open_session(SessionSettings(master="local[1]", conf=dict([{QUICK_JAVA!r}.split("=", 1)])))
+open_session(SessionSettings(master="local[1]"))
 print("open", flush=True)
 time.sleep({LONGEST_WAIT_S})
 """
@@ -36,7 +35,6 @@ def start(bootstrap: str, topic: str, folder: Path) -> subprocess.Popen[str]:
             "--bootstrap", bootstrap, "--topics", topic, "--to", str(folder / "archive"),
             "--checkpoint", str(folder / "checkpoint"), "--every", "1s", "--master", "local[1]",
             "--metrics", str(metrics), "--spark-conf", "spark.driver.memory=512m",
-            "--spark-conf", QUICK_JAVA,
             "--output", "csv",
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
