@@ -13,7 +13,9 @@ from kbroker.client.patient_client import PatientClient, is_unsent, repeated
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
+OPTION = "--bootstrap"
 _CONNECT_TIMEOUT_S = 5
+_MAX_PORT = 65_535
 
 
 class ClientError(Exception):
@@ -89,12 +91,14 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         ) from error
 
 
-def check_reachable(bootstrap: str) -> None:
-    """Fail at once where nobody listens: the client library would try again for seconds."""
+def check_reachable(bootstrap: str, name: str = OPTION) -> None:
+    """Fail at once where nobody listens: the client library would try again for seconds. `name` is
+    where the address was given.
+    """
     for address in bootstrap.split(","):
         host, separator, port = address.strip().rpartition(":")
-        if not separator or not port.isdecimal():
-            raise ClientError(f"--bootstrap '{address}' is no HOST:PORT", ExitCode.USAGE)
+        if not separator or not (port.isascii() and port.isdecimal() and int(port) <= _MAX_PORT):
+            raise ClientError(f"{name} '{address}' is no HOST:PORT", ExitCode.USAGE)
         try:
             socket.create_connection(
                 (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
@@ -102,13 +106,15 @@ def check_reachable(bootstrap: str) -> None:
             return
         except OSError as error:
             reason = error.strerror or str(error)
-    raise _cannot_connect(bootstrap, reason)
+        except UnicodeError:
+            reason = f"'{host}' is no name of a host"
+    raise _cannot_connect(bootstrap, reason, name)
 
 
-def _cannot_connect(bootstrap: str, reason: str) -> ClientError:
+def _cannot_connect(bootstrap: str, reason: str, name: str = OPTION) -> ClientError:
     return ClientError(
         f"cannot connect to {bootstrap}: {reason} "
-        "(is a broker running? start one with `kbroker`, or give --bootstrap HOST:PORT)",
+        f"(is a broker running? start one with `kbroker`, or give {name} HOST:PORT)",
         ExitCode.CANNOT_CONNECT,
     )
 

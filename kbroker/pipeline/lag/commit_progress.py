@@ -53,12 +53,12 @@ def commit_progress(
     Raises PipelineError where `bootstrap` is no address; where nobody answers, that is warned of.
     """
     # pyspark belongs to an extra, and takes a while: a user of this has it loaded
-    from kbroker.pipeline.lag.group_commits import GroupCommits
+    from kbroker.pipeline.lag.group_commits import ARGUMENT, GroupCommits
     from kbroker.pipeline.lag.progress_committer import ProgressCommitter
     from kbroker.pipeline.lag.progress_listener import ProgressListener
 
     try:
-        check_reachable(bootstrap)
+        check_reachable(bootstrap, ARGUMENT)
     except ClientError as error:
         if error.code == ExitCode.USAGE:
             raise PipelineError(error.sentence, ExitCode.USAGE) from error

@@ -25,6 +25,7 @@ from kafka.structs import OffsetAndMetadata
 from kbroker.client.connection import ClientError, check_reachable, sentence_of
 from kbroker.model import TopicPartition
 
+ARGUMENT = "the argument bootstrap"  # as the caller of commit_progress knows it
 _ACTIVE_GROUP = (UnknownMemberIdError, IllegalGenerationError, RebalanceInProgressError)
 _CONNECT_TIMEOUT_S = 5
 _REQUEST_TIMEOUT_MS = 10_000
@@ -76,7 +77,9 @@ class GroupCommits:
 
     def _connected(self) -> Any:
         if self._admin is None:
-            check_reachable(self._bootstrap)  # else the client would log each of its attempts
+            check_reachable(
+                self._bootstrap, ARGUMENT
+            )  # else the client would log each of its attempts
             self._admin = KafkaAdminClient(
                 bootstrap_servers=self._bootstrap,
                 bootstrap_timeout_ms=_CONNECT_TIMEOUT_S * 1_000,
