@@ -89,14 +89,17 @@ class ContinuedSource:
         topics = {partition.topic for partition in latest}
         self._state.refuse_other_cluster(topics, topic_ids, self._identity.cluster_id())
         self._check_offsets(self._state, latest)
-        if not self._allows_loss:
-            self._check_records(self._state, latest)
+        notes = self._other_records(self._state, latest)
+        if notes and not self._allows_loss:
+            raise PipelineError(notes[0])
         gone = [
             partition
             for partition in self._state.partitions()
             if partition not in latest and self.inner.chooses(partition.topic)
         ]
-        return (gone_sentence(gone, self._state.path),) if gone else ()
+        if gone:
+            notes.append(gone_sentence(gone, self._state.path))
+        return tuple(notes)
 
     def _check_offsets(self, state: ArchiveState, latest: Offsets) -> None:
         for partition, offset in self.inner.earliest().items():
@@ -112,15 +115,16 @@ class ContinuedSource:
                     "cut, or it is another cluster's; give it another archive"
                 )
 
-    def _check_records(self, state: ArchiveState, latest: Offsets) -> None:
-        """That what was archived is there still, and not other records in its places."""
+    def _other_records(self, state: ArchiveState, latest: Offsets) -> list[str]:
+        """A sentence for each partition that has other records in the places of archived ones."""
         known = {each: state.leader_epochs[each] for each in latest if each in state.leader_epochs}
-        for partition, offset in replaced(known, self._identity).items():
-            raise PipelineError(replaced_sentence(known[partition], state.path, offset))
-        newest = newest_records(state, latest.keys())
-        for partition, at_ms in other_records(newest, self._identity).items():
-            sentence = other_record_sentence(partition, newest[partition], state.path, at_ms)
-            raise PipelineError(sentence)
+        lost = replaced(known, self._identity)
+        newest = newest_records(state, latest.keys() - lost.keys())
+        others = other_records(newest, self._identity)
+        return [
+            *(replaced_sentence(known[each], state.path, at) for each, at in lost.items()),
+            *(other_record_sentence(at, newest[at], state.path, ms) for at, ms in others.items()),
+        ]
 
     def latest(self) -> Offsets:
         """As the source itself."""
