@@ -268,7 +268,7 @@ def test_a_second_look_tells_what_is_consumed_and_who_catches_up(
 ) -> None:
     create_topic(bootstrap, topic, 1)
     write(bootstrap, topic, 20_000)  # more than is read while the command runs
-    plot = tmp_path / "lag.svg"
+    plot = tmp_path / "new" / "lag.svg"
 
     with reading(bootstrap, group, topic, 0.05):
         done = run(
@@ -360,3 +360,12 @@ def test_what_is_not_there_is_told_in_one_sentence(
     assert "does not end in" in kbroker("pipeline", "lag", "--plot", "a.pdf").refused(USAGE)
     unreachable = run("pipeline", "lag", "--bootstrap", UNUSED).refused(CANNOT_CONNECT)
     assert "cannot connect" in unreachable
+
+
+def test_a_plot_that_cannot_be_written_is_refused_before_the_first_look(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    plot = str(tmp_path / "file" / "lag.svg")
+    refused = run("pipeline", "lag", "--plot", plot, "--bootstrap", UNUSED).refused(ITEM_FAILED)
+
+    assert f"cannot write --plot {plot}" in refused

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,7 @@ from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
+from kbroker.cli.pipeline.written_paths import prepare_directory, prepare_file
 from kbroker.cli.progress import CountedProgress
 from kbroker.log.inspection.finding import Severity
 
@@ -113,6 +115,10 @@ def audit(
     if dry_run:
         _print_plan(plan, session.master if over_spark else None, output)
         return
+    if report is not None:
+        prepare_file(Path(report), "--report")
+    if findings is not None:
+        prepare_directory(Path(findings), "--findings")
     begun_s = time.monotonic()
     with _means(request, session if over_spark else None) as means:
         result = run_plan(plan, means)

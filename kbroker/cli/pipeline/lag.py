@@ -21,6 +21,7 @@ from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstr
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import duration, names
+from kbroker.cli.pipeline.written_paths import prepare_file
 
 if TYPE_CHECKING:
     from kbroker.pipeline.lag.cluster_look import ClusterLook, Wanted
@@ -235,6 +236,7 @@ def _plotter(path: Path) -> Callable[[Report], None]:
         raise CommandError(
             f"--plot needs {error.name}: install it with `pip install 'kbroker[spark]'`"
         ) from error
+    prepare_file(path, "--plot")
     rankings: deque[Ranking] = deque(maxlen=_LOOKS_KEPT)
 
     def draw(report: Report) -> None:
@@ -242,7 +244,7 @@ def _plotter(path: Path) -> Callable[[Report], None]:
         try:
             write_plot(path, rankings)
         except OSError as error:
-            raise CommandError(f"cannot write {path}: {error.strerror}") from error
+            raise CommandError(f"cannot write --plot {path}: {error.strerror}") from error
 
     return draw
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from kbroker.cli.pipeline.written_paths import make_parents
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import BatchReport
 
@@ -22,10 +23,12 @@ from kbroker.pipeline.frame.batch import BatchReport
 class MetricsFile:
     """Opened for each line, so that it may be moved away while the job runs.
 
-    Raises PipelineError where it cannot be written, at once and not after the first batch.
+    Raises CommandError where it cannot be written, at once and not after the first batch, and
+    PipelineError where it no longer can.
     """
 
     def __init__(self, path: Path, name: str) -> None:
+        make_parents(path, "--metrics")
         self._path = path
         self._name = name
         self._append("")

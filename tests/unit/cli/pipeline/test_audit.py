@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Collection
+from errno import ENOSPC
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
@@ -212,14 +214,41 @@ def test_values_may_come_from_a_file(
     assert "1 partition" in result.stderr
 
 
-def test_a_report_that_cannot_be_written_does_not_hide_what_was_found(
-    audit: Audit, tmp_path: Path
+@pytest.mark.parametrize(("option", "name"), [("--report", "r.html"), ("--findings", "tables")])
+def test_what_cannot_be_written_is_refused_before_any_work(
+    audit: Audit, tmp_path: Path, option: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(log_side, "run_logs", lambda *_: pytest.fail("the work began"))
+    directory = golden_logs.unpack(CLEAN, tmp_path)
+    (tmp_path / "file").touch()
+    path = tmp_path / "file" / name
+
+    result = audit("--data", directory / "plain-0", option, path)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: cannot write {option} {path}: ")
+
+
+def test_a_dry_run_makes_no_directory_for_the_report(audit: Audit, tmp_path: Path) -> None:
+    directory = golden_logs.unpack(CLEAN, tmp_path)
+
+    result = audit("--data", directory / "plain-0", "--report", tmp_path / "a/r.html", "--dry-run")
+
+    assert result.exit_code == 0
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_report_that_cannot_be_written_does_not_hide_what_was_found(
+    audit: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
     directory = golden_logs.unpack(CLEAN, tmp_path)
     (directory / "plain-0" / "leader-epoch-checkpoint").unlink()
-    (tmp_path / "file").touch()
+    monkeypatch.setattr(Path, "write_text", full)
 
-    result = audit("--data", directory / "plain-0", "--report", tmp_path / "file" / "report.html")
+    result = audit("--data", directory / "plain-0", "--report", tmp_path / "report.html")
 
     assert result.exit_code == 1
     assert "epochs-" in result.stdout or "leader-epoch-checkpoint" in result.stdout

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.cli.connection import CommandError
 from kbroker.cli.pipeline.job_display import JobDisplay, duration_text, progress_text
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.model import TopicPartition
@@ -104,5 +105,15 @@ def test_every_batch_is_a_line_of_json(tmp_path: Path) -> None:
 
 
 def test_metrics_that_cannot_be_written_are_told_before_the_job_begins(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(CommandError, match="cannot write --metrics"):
+        MetricsFile(tmp_path / "file" / "m", "nightly")
     with pytest.raises(PipelineError, match="cannot write --metrics"):
-        MetricsFile(tmp_path / "missing" / "m", "nightly")
+        MetricsFile(tmp_path, "nightly")
+
+
+def test_directories_on_the_way_to_the_metrics_are_made(tmp_path: Path) -> None:
+    MetricsFile(tmp_path / "new" / "m", "nightly").write(REPORT)
+
+    assert (tmp_path / "new" / "m").read_text().count("\n") == 1
