@@ -6,11 +6,13 @@ from tests.integration import log_source_hunt
 from tests.integration.log_source_hunt import COMPACTED, RETAINED
 
 
-def test_a_directory_is_read_right_while_its_cleaner_and_retention_are_at_work(
+def test_a_directory_is_read_right_while_cleaner_retention_and_restarts_are_at_work(
     tmp_path: Path,
 ) -> None:
-    counts = log_source_hunt.hunt(tmp_path, seconds=6, seed=1)
+    counts = log_source_hunt.hunt(tmp_path, seconds=8, seed=1, restart_every_s=2)
 
     assert counts[COMPACTED] > 0
     assert counts[RETAINED] > 0
     assert counts["holes"] > 0
+    assert counts["streamed"] > 0
+    assert counts["restarts"] > 0
