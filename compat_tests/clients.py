@@ -8,8 +8,10 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.apache_kafka import NotAvailableError
@@ -83,3 +85,21 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     """Create a topic with one replica."""
     admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive the answer
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(20)
+
+
+def transactional_producer(target: str, bootstrap: str, transactional_id: str) -> Producer:
+    """A producer that can begin a transaction; NotAvailableError (the test is skipped with
+    that reason) at a broker that serves none yet."""
+    if target == "kbroker":
+        raise NotAvailableError("kbroker serves no transactions yet")
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer.init_transactions(20)
+    return producer
+
+
+def begin_transaction(producer: Producer, topic: str, values: Iterable[int]) -> None:
+    """Write values in a transaction that is then open."""
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value=str(value))
+    producer.flush(20)

@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compat_tests import apache_kafka
-from compat_tests.clients import create_topic
+from compat_tests.clients import begin_transaction, create_topic, transactional_producer
 from compat_tests.conftest import BrokerProcess
 from compat_tests.test_cli import (
     CANNOT_CONNECT,
@@ -248,13 +248,9 @@ def test_a_group_behind_retention_and_one_at_the_end(
 def test_where_only_a_marker_is_left_to_read_nobody_is_behind_in_time(
     target: str, bootstrap: str, topic: str, group: str
 ) -> None:
-    if target == "kbroker":
-        pytest.skip("kbroker serves no transactions yet")
+    producer = transactional_producer(target, bootstrap, topic)
     create_topic(bootstrap, topic, 1)
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(20)
-    producer.begin_transaction()
-    producer.produce(topic, value=b"1")
+    begin_transaction(producer, topic, [1])
     producer.commit_transaction(20)
     commit(bootstrap, group, {(topic, 0): 1})
 

@@ -21,7 +21,12 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from compat_tests.clients import FIRST_TIMESTAMP_MS, create_topic
+from compat_tests.clients import (
+    FIRST_TIMESTAMP_MS,
+    begin_transaction,
+    create_topic,
+    transactional_producer,
+)
 from compat_tests.conftest import BrokerProcess
 from compat_tests.spark.test_spark_connector import numbers, read, write
 
@@ -351,20 +356,12 @@ def test_a_broker_that_is_killed_under_five_requests_in_flight_loses_and_doubles
 def test_only_what_was_committed_is_read_where_that_is_asked_for(
     spark: Any, target: str, bootstrap: str, topic: str
 ) -> None:
-    if target == "kbroker":
-        pytest.skip("kbroker serves no transactions yet")
+    producer = transactional_producer(target, bootstrap, topic)
     create_topic(bootstrap, topic, 1)
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
-    producer.init_transactions(20)
-    for first, ends in ((0, producer.commit_transaction), (3, producer.abort_transaction)):
-        producer.begin_transaction()
-        for number in range(first, first + 3):
-            producer.produce(topic, value=str(number))
-        producer.flush(20)
-        ends(20)
-    producer.begin_transaction()
-    producer.produce(topic, value="6")
-    producer.flush(20)
+    for first, end in ((0, producer.commit_transaction), (3, producer.abort_transaction)):
+        begin_transaction(producer, topic, range(first, first + 3))
+        end(20)
+    begin_transaction(producer, topic, [6])
 
     committed = read(
         spark, bootstrap, subscribe=topic, **{"kafka.isolation.level": "read_committed"}
