@@ -1,7 +1,9 @@
 """Log directories as a stream: how far it may go, and what lies between two offsets.
 
 Law: what was given once is given again: offsets that were reached are read even where a broker that
-was started anew does not speak of them yet. No Spark here.
+was started anew does not speak of them yet. Records of another topic of that name are not read in
+place of those: its id is remembered while the stream lives; Spark's checkpoint has offsets alone.
+No Spark here.
 """
 
 from __future__ import annotations

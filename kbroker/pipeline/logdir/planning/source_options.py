@@ -18,7 +18,8 @@ endingOffsets        the same. Partitions that JSON does not name: those of star
                      begin with their first record, those of endingOffsets are not read
 startingTimestamp    Unix ms: only records that have this time or a later one
 endingTimestamp      Unix ms, exclusive
-failOnDataLoss       true: what retention took before it was read ends the query
+failOnDataLoss       true: what retention took before it was read ends the query, and so does a
+                     topic that was deleted, or made anew while the query ran
 onDamage             fail, or skip: broken batches are left out, and told of in the log
 maxRecordsPerTrigger at most so many offsets in one batch of a stream
 maxPartitionBytes    of log for one task, at most (134217728)
