@@ -21,13 +21,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat_tests.apache_kafka import (
+    BROKER,
     NEWEST,
     ZOOKEEPER_LINE,
+    class_archive,
     free_port,
     jars,
     java_command,
     run_tool,
 )
+from compat_tests.class_archive import ClassArchive
 from compat_tests.wire.wire_client import METADATA, WireClient
 from compat_tests.zookeeper_servers import zookeeper_servers
 
@@ -82,6 +85,7 @@ class ApacheBroker:
     settings: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     port: int = 0
+    _archive: ClassArchive | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.zookeeper is not None:
@@ -105,8 +109,10 @@ class ApacheBroker:
         properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
         if self.zookeeper is None:
             self._format(properties)
-        command = java_command("kafka.Kafka", str(properties), version=self.version, heap="512m")
+        command = java_command(BROKER, str(properties), version=self.version, heap="512m")
         self._add_logging(command)
+        self._archive = class_archive(BROKER, self.version)
+        command[1:1] = self._archive.making()
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output)
         _wait(lambda: " started (kafka.server.Kafka" in self.log_text(), self.process, self.log)
@@ -119,6 +125,8 @@ class ApacheBroker:
         self.process.send_signal(how)
         try:
             self.process.wait(60)
+            if self._archive is not None:
+                self._archive.keep()
         finally:
             self.process.kill()
             self.process.wait()

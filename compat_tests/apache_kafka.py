@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from compat_tests.class_archive import class_archive, keep, options_for
+from compat_tests.class_archive import ClassArchive
 
 NEWEST = "4.3.1"  # KRaft
 ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
 
+BROKER = "kafka.Kafka"  # its main class
 FIRST_PORT, PORTS = 15_000, 17_000
 
 _POM = """<project><modelVersion>4.0.0</modelVersion>
@@ -76,15 +77,13 @@ def java_command(
 ) -> list[str]:
     """The command line that runs one of Kafka's main classes."""
     flags = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    archive = tools_archive(version)
-    if archive.exists():
-        flags += options_for(archive)
+    flags += class_archive(main_class, version).using()
     return ["java", *flags, "-cp", f"{jars(version)}/*", main_class, *args]
 
 
-def tools_archive(version: str) -> Path:
-    """Classes that all tools and clients of a version have in common."""
-    return class_archive(jars(version), "tools")
+def class_archive(main_class: str, version: str) -> ClassArchive:
+    """Classes of a broker, or those that all tools and clients have in common."""
+    return ClassArchive(jars(version), "broker" if main_class == BROKER else "tools")
 
 
 def run_tool(
@@ -96,15 +95,13 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run one of Kafka's tools to its end and return what it printed."""
     command = java_command(main_class, *args, version=version)
-    archive = tools_archive(version)
-    is_first = not archive.exists()
-    if is_first:
-        command[1:1] = options_for(archive)
+    archive = class_archive(main_class, version)
+    command[1:1] = archive.making()
     done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
     )
-    if is_first and done.returncode == 0:
-        keep(archive)
+    if done.returncode == 0:
+        archive.keep()
     return done
 
 
@@ -173,7 +170,7 @@ def broker(
         "-XX:+UseG1GC",
         "-cp",
         f"{jars(version)}/*",
-        "kafka.Kafka",
+        BROKER,
         str(properties),
     ]
     with (directory / "broker.log").open("wb") as log:

@@ -7,32 +7,32 @@ Java passes over an archive that does not fit, with a warning, which is kept off
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
+import uuid
 from pathlib import Path
 
-QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
-def class_archive(folder: Path, name: str) -> Path:
-    """Where the archive of that name lies, or belongs, for the Java on PATH."""
-    java = Path(shutil.which("java") or "java").resolve()
-    known_by = f"{java} {java.stat().st_mtime_ns}"
-    return folder / f"{name}-{hashlib.sha256(known_by.encode()).hexdigest()[:12]}.jsa"
+class ClassArchive:
+    """The archive of that name in a folder, for the Java on PATH, as one process uses or makes it."""
 
+    def __init__(self, folder: Path, name: str) -> None:
+        java = Path(shutil.which("java") or "java").resolve()
+        known_by = f"{java} {java.stat().st_mtime_ns}"
+        stamp = hashlib.sha256(known_by.encode()).hexdigest()[:12]
+        self.path = folder / f"{name}-{stamp}.jsa"
+        self._made = self.path.with_suffix(f".{uuid.uuid4().hex}")  # others may make one as well
 
-def options_for(archive: Path) -> list[str]:
-    """Options of Java: use the archive, or make it at the end of the process; `keep` it then."""
-    if archive.exists():
-        return [*QUIET, f"-XX:SharedArchiveFile={archive}"]
-    return [*QUIET, f"-XX:ArchiveClassesAtExit={_new(archive)}"]
+    def using(self) -> list[str]:
+        """Options of Java for the archive that is there."""
+        return [*_QUIET, f"-XX:SharedArchiveFile={self.path}"] if self.path.exists() else []
 
+    def making(self) -> list[str]:
+        """Options of Java to make the one that is missing, where the process ends by itself."""
+        return [] if self.path.exists() else [*_QUIET, f"-XX:ArchiveClassesAtExit={self._made}"]
 
-def keep(archive: Path) -> None:
-    """What a process with `options_for` has made is used from now on."""
-    if _new(archive).exists():
-        _new(archive).replace(archive)
-
-
-def _new(archive: Path) -> Path:
-    return archive.with_suffix(f".{os.getpid()}")  # other test processes may make one as well
+    def keep(self) -> None:
+        """Use from now on what the process has made until its end."""
+        if self._made.exists():
+            self._made.replace(self.path)

@@ -29,7 +29,7 @@ from compat_tests.pipeline.plan_writer import PlanWriter, check_end_offsets, cre
 from compat_tests.pipeline.planned_records import TOPICS, RecordPlan
 from compat_tests.pipeline.published_archive import read_published
 
-_CHECKPOINT_MS = 1_000  # how often brokers note the high watermarks that a reader of files goes by
+_CHECKPOINT_MS = 250  # how often brokers note the high watermarks that a reader of files goes by
 _RUN_TIMEOUT_S = 3_600
 _END_S = 30  # until the rest of a killed run has ended: a disk can make one wait
 _BATCHES_PER_KILL = 3

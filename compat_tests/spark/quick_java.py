@@ -17,12 +17,11 @@ import os
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 from compat_tests.apache_kafka import cache_directory
+from compat_tests.class_archive import ClassArchive
 
-# An archive that does not fit is passed over; Java warns of it where commands print.
-_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xlog:disable -Xlog:all=error:stderr"
+_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LONGEST_S = 200
 _PROGRAM = """
 import sys
@@ -34,21 +33,9 @@ builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.local.d
 builder = builder.config("spark.driver.bindAddress", "127.0.0.1")
 builder = builder.config("spark.sql.warehouse.dir", folder + "/warehouse")
 spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
-rows = spark.range(100).selectExpr(
-    "id", "id % 3 AS part", "CAST(id AS STRING) AS text", "timestamp_millis(id) AS time",
-    "array(named_struct('key', 'k', 'value', CAST('v' AS BINARY))) AS headers",
-)
+rows = spark.range(100).selectExpr("id", "id % 3 AS part", "CAST(id AS STRING) AS text")
 rows.write.partitionBy("part").parquet(folder + "/rows")
-stored = spark.read.parquet(folder + "/rows")
-stored.filter("part > 0").groupBy("part").count().orderBy("part").join(rows, "part").collect()
-rows.mapInArrow(lambda batches: batches, rows.schema).collect()
-spark.createDataFrame([("k", "v")], "key string, value string").collect()
-query = (
-    spark.readStream.schema(stored.schema).parquet(folder + "/rows")
-    .writeStream.foreachBatch(lambda frame, number: frame.count())
-    .option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
-)
-query.awaitTermination()
+spark.read.parquet(folder + "/rows").groupBy("part").count().collect()
 java = spark.sparkContext._gateway.proc
 spark.stop()
 java.stdin.close()
@@ -58,39 +45,34 @@ java.wait()
 
 def quick_java() -> dict[str, str]:
     """What the environment of a process that starts Spark has to hold."""
-    archive = _archive()
-    options = _OPTIONS if archive is None else f"{_OPTIONS} -XX:SharedArchiveFile={archive}"
-    return {"SPARK_SUBMIT_OPTS": options, "SPARK_LAUNCHER_OPTS": _OPTIONS}
+    options = " ".join([*_OPTIONS, *_archive_options()])
+    return {"SPARK_SUBMIT_OPTS": options, "SPARK_LAUNCHER_OPTS": " ".join(_OPTIONS)}
 
 
 @functools.cache
-def _archive() -> Path | None:
-    """The archive, made now if there is none; None where this Java makes none."""
+def _archive_options() -> list[str]:
+    """For the archive, which is made now if there is none; nothing where this Java makes none."""
     import pyspark
 
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
-    known_by = f"{pyspark.__file__} {pyspark.__version__} {java} {_PROGRAM}"
-    name = hashlib.sha256(known_by.encode()).hexdigest()[:12]
-    archive = cache_directory() / f"spark-{pyspark.__version__}-{name}.jsa"
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    with archive.with_suffix(".lock").open("w") as lock:
+    known_by = hashlib.sha256(f"{pyspark.__file__} {_PROGRAM}".encode()).hexdigest()[:12]
+    folder = cache_directory()
+    folder.mkdir(parents=True, exist_ok=True)
+    archive = ClassArchive(folder, f"spark-{pyspark.__version__}-{known_by}")
+    with archive.path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may ask at once
-        if not archive.exists():
+        if not archive.path.exists():
             _make(archive)
-    return archive if archive.stat().st_size else None
+    return archive.using() if archive.path.stat().st_size else []
 
 
-def _make(archive: Path) -> None:
+def _make(archive: ClassArchive) -> None:
     """Write it; an empty one where that does not work, which is not tried again."""
     with tempfile.TemporaryDirectory(prefix="spark-classes-") as folder:
-        made = archive.with_suffix(".new")
-        options = f"{_OPTIONS} -XX:ArchiveClassesAtExit={made}"
-        environment = {"SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM, folder], env={**os.environ, **environment},
+        options = " ".join([*_OPTIONS, *archive.making()])
+        subprocess.run(
+            [sys.executable, "-c", _PROGRAM, folder],
+            env=os.environ | {"SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable},
             cwd=folder, capture_output=True, timeout=_LONGEST_S, check=False,
         )  # fmt: skip
-    if done.returncode != 0 or not made.exists():
-        made.unlink(missing_ok=True)
-        made.touch()
-    made.replace(archive)
+    archive.keep()
+    archive.path.touch()
