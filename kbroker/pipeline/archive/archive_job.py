@@ -23,6 +23,7 @@ from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
 from kbroker.pipeline.archive.manifests.manifest import (
     RETENTION,
     UNEXPLAINED,
+    EpochEntry,
     HoleEntry,
     RangeEntry,
 )
@@ -92,13 +93,7 @@ class ArchiveJob:
         if self._schemas is None:
             self._schemas = parse_schemas(self._options.schema_texts)
         schemas = self._schemas.checked(topics, writer.state.json_schemas)
-        epochs = BatchEpochs.of(self._identity, writer.state, batch.ranges)
-        staging = writer.staging_directory(batch.number)
-        facts = assemble(self._run_tasks(batch, staging, schemas), batch.ranges)
-        holes = self._explained(facts)
-        leader_epochs = epochs.held_against_source(
-            batch.ranges, allows_loss=self._options.allows_loss
-        )
+        facts, holes, leader_epochs = self._staged(writer, batch, schemas)
         writer.publish(
             Step(
                 kind="batch",
@@ -116,6 +111,21 @@ class ArchiveJob:
         self.files += len(facts.files)
         kept = [kept_sentence(each) for each in leader_epochs if each.replaced_from >= 0]
         return self._result(facts, holes, kept)
+
+    def _staged(
+        self, writer: ArchiveWriter, batch: Batch, schemas: Mapping[str, str]
+    ) -> tuple[BatchFacts, tuple[HoleEntry, ...], tuple[EpochEntry, ...]]:
+        """Files that are ready to be published, and what is to be said of them."""
+        epochs = BatchEpochs.of(self._identity, writer.state, batch.ranges)
+        staging = writer.staging_directory(batch.number)
+        try:
+            facts = assemble(self._run_tasks(batch, staging, schemas), batch.ranges)
+            holes = self._explained(facts)
+            allows_loss = self._options.allows_loss
+            return facts, holes, epochs.held_against_source(batch.ranges, allows_loss=allows_loss)
+        except BaseException:
+            writer.give_up(batch.number)
+            raise
 
     def _cluster(self) -> str | None:
         """Asked once."""

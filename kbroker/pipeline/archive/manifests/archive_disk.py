@@ -46,8 +46,13 @@ def disk_sentences(path: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        advice = "make room" if error.is_out_of_space else "see to that"
-        raise PipelineError(
-            f"the archive {path} cannot be written: {error}; nothing of this step is part of it: "
-            f"{advice}, and run again"
-        ) from error
+        raise PipelineError(disk_sentence(path, error)) from error
+
+
+def disk_sentence(path: str, error: StorageError) -> str:
+    """What is said of trouble with the disk of the archive in `path`."""
+    advice = "make room" if error.is_out_of_space else "see to that"
+    return (
+        f"the archive {path} cannot be written: {error}; nothing of this step is part of it: "
+        f"{advice}, and run again"
+    )

@@ -20,7 +20,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Self
@@ -173,6 +173,13 @@ class ArchiveWriter:
             self._remove_tree(above)
             self._disk.make_directory(directory)
         return directory
+
+    def give_up(self, batch: int) -> None:
+        """Remove what the tasks of a batch left that will not be published: a full disk should not
+        stay full. What cannot be removed, the next run finds.
+        """
+        with suppress(StorageError):
+            self._remove_tree(self._staging(f"{self.job}-{batch}"))
 
     def publish(self, step: Step) -> Manifest:
         """Make a step part of the archive. Afterwards it is on the disk."""

@@ -21,6 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kbroker.log.file_system import StorageError
+from kbroker.pipeline.archive.manifests.archive_disk import disk_sentence
+from kbroker.pipeline.archive.manifests.archive_state import STAGING
 from kbroker.pipeline.archive.manifests.file_check import file_checksum
 from kbroker.pipeline.archive.manifests.manifest import FileEntry, FileKind, file_name, file_path
 from kbroker.pipeline.archive.tasks.hours import NO_HOUR_INDEX, hour_indexes, hour_name
@@ -60,8 +63,10 @@ def write_records(
         return writer.finish()
     except OSError as error:
         # pyarrow puts a sentence of its own where Python has the system's.
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        return [(TroubleFact(f"{options.staging} cannot be written: {reason}"), b"")]
+        reason = "" if error.errno else str(error)
+        trouble = StorageError(options.staging, "write", error.errno or 0, reason)
+        archive = options.staging.partition(f"/{STAGING}/")[0]
+        return [(TroubleFact(disk_sentence(archive, trouble)), b"")]
     except _OutOfOrderError as error:
         return [(TroubleFact(str(error)), b"")]
 

@@ -19,7 +19,7 @@ from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog, Selection
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 
 _EARLIEST, _LATEST = -2, -1
-GO_ON = "to go on with what is left, set failOnDataLoss=false"
+GO_ON = "to go on with what is left, set failOnDataLoss=false (the archive job: --allow-loss)"
 
 
 def edge_offset(log: ReadableLog, wanted: str | int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import Batch
 from kbroker.pipeline.frame.offsets import OffsetRange
 from tests.fakes.archive_disk import RecordingArchiveDisk
-from tests.fakes.archive_maker import JOB, PATH, two_batches, writer
+from tests.fakes.archive_maker import JOB, PATH, files_below, two_batches, writer
 from tests.fakes.source_identity import KnownIdentity
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -124,6 +125,25 @@ def test_offsets_that_another_job_archived_are_refused(disk: RecordingArchiveDis
     with pytest.raises(PipelineError, match="offsets 20 to 24 of t-0 are in the archive"):
         job.work(batch(0, 20, 40, "stranger"))
     job.close()
+
+
+def test_what_a_batch_that_failed_has_written_is_removed(disk: RecordingArchiveDisk) -> None:
+    job = job_on(disk)
+
+    class FullDisk:
+        """A frame whose tasks write half of a file."""
+
+        @property
+        def sparkSession(self) -> Any:  # noqa: N802
+            (folder,) = disk.list(f"{PATH}/staging/{JOB}-2")
+            disk.write_bytes(f"{PATH}/staging/{JOB}-2/{folder}/half.parquet", b"PAR1", sync=False)
+            raise PipelineError("the disk is full")
+
+    with pytest.raises(PipelineError, match="the disk is full"):
+        job.work(replace(batch(2, 25, 40), frame=FullDisk()))
+
+    job.close()
+    assert [name for name in files_below(disk, "staging") if not name.endswith(".lock")] == []
 
 
 def test_a_closed_job_lets_the_next_run_in(disk: RecordingArchiveDisk) -> None:

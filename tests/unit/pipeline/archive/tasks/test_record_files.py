@@ -116,7 +116,7 @@ def test_a_directory_that_has_gone_is_a_sentence(tmp_path: Path) -> None:
     ((fact, _),) = write_records(iter([arrow_batch([record(0)])]), options, "0-0")
 
     assert isinstance(fact, TroubleFact)
-    assert "gone cannot be written: No such file or directory" in fact.sentence
+    assert "gone: No such file or directory; nothing of this step is part of it" in fact.sentence
 
 
 def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +124,18 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(errno.ENOSPC, "whatever", path)
 
     monkeypatch.setattr(record_files, "sync_file", full)
-    options = TaskOptions(staging=str(tmp_path))
+    staging = tmp_path / "staging" / "job-0"
+    staging.mkdir(parents=True)
 
-    ((fact, _),) = write_records(iter([arrow_batch([record(0)])]), options, "0-0")
+    ((fact, _),) = write_records(
+        iter([arrow_batch([record(0)])]), TaskOptions(staging=str(staging)), "0-0"
+    )
 
     assert isinstance(fact, TroubleFact)
-    assert fact.sentence == f"{tmp_path} cannot be written: No space left on device"
+    assert fact.sentence == (
+        f"the archive {tmp_path} cannot be written: write {staging}: No space left on device; "
+        "nothing of this step is part of it: make room, and run again"
+    )
 
 
 def test_a_task_without_records_says_nothing(tmp_path: Path) -> None:
