@@ -14,6 +14,7 @@ import click
 
 FORMATS = ("table", "json", "jsonl", "csv")
 Row = Mapping[str, Any]
+_ENDLESS = 10_000  # columns of a terminal
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
@@ -50,6 +51,13 @@ def say(message: str) -> None:
     click.echo(message, err=True)
 
 
+def filled(rows: Sequence[Row], columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns in which any row says something; all where there is no row."""
+    return tuple(
+        name for name in columns if not rows or any(row.get(name) is not None for row in rows)
+    )
+
+
 def counted(number: int, noun: str) -> str:
     """`1 batch`, `2 batches`."""
     ending = "es" if noun.endswith("ch") else "s"
@@ -84,9 +92,15 @@ def _rich_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     from rich.console import Console  # rich costs 60 ms: only a terminal pays for it
     from rich.table import Table
 
-    table = Table(box=None, header_style="bold")
-    for name in columns:
-        table.add_column(name.upper())
-    for row in rows:
-        table.add_row(*[_cell(row.get(name)) for name in columns])
-    Console().print(table)
+    def table(between_words: str) -> Table:
+        made = Table(box=None, header_style="bold", pad_edge=False)
+        for name in columns:
+            made.add_column(name.upper().replace("_", between_words), overflow="fold")
+        for row in rows:
+            made.add_row(*[_cell(row.get(name)) for name in columns])
+        return made
+
+    console = Console()
+    wide = table("_")
+    fits = console.measure(wide, options=console.options.update(max_width=_ENDLESS))
+    console.print(wide if fits.maximum <= console.width else table(" "))

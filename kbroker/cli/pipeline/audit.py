@@ -18,7 +18,7 @@ import click
 from click.core import ParameterSource
 
 from kbroker.cli.connection import ExitCode
-from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
@@ -207,12 +207,7 @@ def _print(result: AuditReport, output: str, *, quiet: bool, has_page: bool) -> 
             click.echo(_sentence(row))
         if not has_page:
             shown = partition_rows(result)
-            print_rows(shown, _filled(shown, PARTITION_COLUMNS), output)
-
-
-def _filled(rows: list[dict[str, object]], columns: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns that say something."""
-    return tuple(name for name in columns if any(row[name] is not None for row in rows))
+            print_rows(shown, filled(shown, PARTITION_COLUMNS), output)
 
 
 def _sentence(row: dict[str, object]) -> str:

@@ -12,13 +12,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
-from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import duration, names
 from kbroker.cli.pipeline.written_paths import prepare_file
@@ -121,6 +122,9 @@ def lag(
     for look in _looks(bootstrap, wanted, every, looks):
         report = _report(look, report.look if report else None)
         if report.partitions or not (look.unknown_topics or look.unknown_groups):
+            if every is not None and output == "table":
+                moment = datetime.fromtimestamp(look.taken_ms / 1_000, UTC)
+                click.echo(f"{moment:%Y-%m-%d %H:%M:%S} UTC")
             _print(report, output)
         if draw is not None:
             draw(report)
@@ -214,9 +218,10 @@ def _print_tables(report: Report) -> None:
     print_rows(report.partitions, _PARTITION_COLUMNS, "table")
     if report.groups:
         click.echo()
-        print_rows(report.groups, _NARROW_GROUP_COLUMNS, "table")
+        print_rows(report.groups, filled(report.groups, _NARROW_GROUP_COLUMNS), "table")
         click.echo()
-        print_rows([asdict(row) for row in report.standings], _STANDING_COLUMNS, "table")
+        standings = [asdict(row) for row in report.standings]
+        print_rows(standings, filled(standings, _STANDING_COLUMNS), "table")
     click.echo()
 
 
