@@ -1,6 +1,6 @@
 """The partitions below some paths: which there are, and how far each may be read.
 
-Law: what is found is a value of one moment. A dead directory whose files have not changed is not
+Law: what is found is a value of one moment. Batches of a log whose files have not changed are not
 read again.
 """
 
@@ -101,7 +101,7 @@ class LogCatalog:
         self._paths = tuple(dict.fromkeys(absolute(path) for path in paths))
         self._wants = wants
         self._seen: dict[str, tuple[_Place, PartitionLog]] = {}
-        self._states: dict[str, TransactionState] = {}
+        self._states: dict[str, tuple[PartitionLog, TransactionState]] = {}
 
     def logs(self, *, is_committed: bool, may_repeat: bool = False) -> list[ReadableLog]:
         """All wanted partitions, by topic and number. `may_repeat`: a partition may lie in several
@@ -178,9 +178,11 @@ class LogCatalog:
         return log
 
     def _state(self, log: PartitionLog) -> TransactionState:
-        known = self._states.get(log.directory)
+        then, known = self._states.get(log.directory, (None, None))
+        if known is not None and then == log:
+            return known
         state = scan_transactions(self._disk.file_system, log, known)
-        self._states[log.directory] = state
+        self._states[log.directory] = (log, state)
         return state
 
 

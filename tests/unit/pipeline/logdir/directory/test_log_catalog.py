@@ -15,6 +15,7 @@ from kbroker.pipeline.logdir.directory.log_catalog import (
 )
 from kbroker.pipeline.logdir.directory.partition_log import Disk, real_disk
 from tests.fakes.data_directory import DataDirectory, written
+from tests.fakes.failing_file_system import FailingFileSystem
 
 
 def logs(*paths: Path, committed: bool = False, **selection: object) -> list[ReadableLog]:
@@ -102,24 +103,27 @@ def test_a_path_without_a_log_is_one_sentence(tmp_path: Path, make, reason: str)
         logs(tmp_path / "a")
 
 
-def test_a_dead_directory_that_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_live", [False, True])
+def test_a_log_that_has_not_changed_is_not_read_again(tmp_path: Path, is_live: bool) -> None:
     directory = DataDirectory(tmp_path / "a")
     directory.fill(3)
-    directory.kill()
-    opened = []
+    directory.checkpoint()
+    if not is_live:
+        directory.kill()
+    disk = FailingFileSystem(RealFileSystem())
+    disk.log = []
+    catalog = LogCatalog(Disk(disk), [str(tmp_path / "a")], lambda _: True)
+    first = catalog.by_partition(is_committed=True)
+    before = [each for each in disk.log if each[1].endswith(".log") and each[0] == "read"]
 
-    class Watched(RealFileSystem):
-        def open(self, path: str, **how: bool):  # type: ignore[no-untyped-def, override]
-            opened.append(path)
-            return super().open(path, **how)
+    disk.log = []
+    second = catalog.by_partition(is_committed=True)
+    again = [each for each in disk.log if each[1].endswith(".log") and each[0] == "read"]
+    if is_live:
+        directory.kill()
 
-    catalog = LogCatalog(Disk(Watched()), [str(tmp_path / "a")], lambda _: True)
-    first = catalog.by_partition(is_committed=False)
-    before = sum(path.endswith(".log") for path in opened)
-    second = catalog.by_partition(is_committed=False)
-
-    assert before > 0
-    assert sum(path.endswith(".log") for path in opened) == before
+    assert before
+    assert again == []
     assert first == second == {TopicPartition("t", 0): first[TopicPartition("t", 0)]}
 
 
