@@ -104,7 +104,8 @@ def archive(
     for note in run.source.check():
         say(note)
     try:
-        code = run_stream_job(replace(options, source=run.source), "archive", path, run.job.work)
+        options = replace(options, source=run.source)
+        code = run_stream_job(options, "archive", path, run.job.work, run.source.check_checkpoint)
     finally:
         run.job.close()
     if options.is_dry_run:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -22,6 +22,7 @@ from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
 from kbroker.pipeline.frame.batch import Ending, JobReport, Work
 from kbroker.pipeline.frame.checkpoint import Checkpoint
+from kbroker.pipeline.frame.offsets import Offsets
 from kbroker.pipeline.frame.session import running_session
 from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
 from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders
@@ -30,15 +31,22 @@ from kbroker.pipeline.lag.commit_progress import commit_progress
 _REPORT_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "rows")
 
 
-def run_stream_job(options: StreamOptions, kind: str, target: str, work: Work) -> int:
-    """The exit code of the command. `target` is what the checkpoint remembers; raises
-    PipelineError.
+def run_stream_job(
+    options: StreamOptions,
+    kind: str,
+    target: str,
+    work: Work,
+    check: Callable[[Offsets, Offsets], None] | None = None,
+) -> int:
+    """The exit code of the command. `target` is what the checkpoint remembers, `check` holds the
+    one against the other (see JobSettings); raises PipelineError.
     """
     settings = JobSettings(
         kind=kind,
         target=target,
         every_s=options.every_s,
         batch_records=options.batch_records,
+        check=check,
     )
     job = StreamJob(options.name, options.source, Checkpoint(options.checkpoint), settings, work)
     if options.is_dry_run:

@@ -101,6 +101,20 @@ class ContinuedSource:
             notes.append(gone_sentence(gone, self._state.path))
         return tuple(notes)
 
+    def check_checkpoint(self, start: Offsets, position: Offsets) -> None:
+        """Raises PipelineError where a checkpoint that began at `start` goes on behind the end of
+        the archive: what lies between was archived elsewhere, or the archive is an older copy.
+        """
+        for partition, offset in sorted(position.items()):
+            end_offset = self._state.end_offset(partition) if self._state is not None else None
+            if offset > max(end_offset or 0, start.get(partition, 0)):
+                has = f"ends at {end_offset}" if end_offset is not None else "has nothing of it"
+                raise PipelineError(
+                    f"the checkpoint goes on at offset {offset} of {partition}, and the archive "
+                    f"{has}: give the archive that belongs to the checkpoint, or begin with a new "
+                    "--checkpoint, which goes on where the archive ends"
+                )
+
     def _check_offsets(self, state: ArchiveState, latest: Offsets) -> None:
         for partition, offset in self.inner.earliest().items():
             end_offset = state.end_offset(partition)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +51,8 @@ class JobSettings:
     target: str = ""  # what it writes to, as the checkpoint remembers it
     every_s: float | None = None
     batch_records: int = DEFAULT_BATCH_RECORDS  # offsets per batch, all partitions together
+    # Holds the checkpoint against the target: where its first batch began, where the next begins.
+    check: Callable[[Offsets, Offsets], None] | None = None
 
 
 class StreamJob:
@@ -104,8 +106,11 @@ class StreamJob:
 
     def _prepare(self) -> JobRecord:
         record = self.checkpoint.claim(self.identity, self.source)
+        position = self.checkpoint.position(record)
+        if self.settings.check is not None:
+            self.settings.check(record.start, position)
         check_continuity(
-            self.checkpoint.position(record),
+            position,
             self.source.earliest(),
             self.source.latest(),
             fails_on_data_loss=self.source.fails_on_data_loss,

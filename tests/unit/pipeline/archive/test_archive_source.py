@@ -140,3 +140,27 @@ def test_partitions_that_only_the_archive_has_are_noted() -> None:
     (note,) = source.check()
 
     assert note.startswith("t-2: in the archive /archive, and not at the source: was a disk left")
+
+
+@pytest.mark.parametrize(
+    ("state", "position", "said"),
+    [
+        (archive(20), {T0: 21, T1: 3}, "goes on at offset 21 of t-0, and the archive ends at 20"),
+        (archive(20), {T0: 20, T1: 4}, "offset 4 of t-1, and the archive has nothing of it"),
+        (None, {T0: 5}, "offset 5 of t-0, and the archive has nothing of it"),
+    ],
+)
+def test_a_checkpoint_that_is_ahead_of_the_archive_is_refused(
+    state: ArchiveState | None, position: Offsets, said: str
+) -> None:
+    source = ContinuedSource(Log(), state, allows_loss=True, identity=NOTHING_KNOWN)
+
+    with pytest.raises(PipelineError, match=said):
+        source.check_checkpoint({T1: 3}, position)
+
+
+@pytest.mark.parametrize("position", [{}, {T0: 20, T1: 3}, {T0: 12}])
+def test_a_checkpoint_at_the_end_of_the_archive_or_before_it_fits(position: Offsets) -> None:
+    source = ContinuedSource(Log(), archive(20), allows_loss=False, identity=NOTHING_KNOWN)
+
+    source.check_checkpoint({T1: 3}, position)

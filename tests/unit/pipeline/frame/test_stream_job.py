@@ -322,3 +322,26 @@ def test_a_job_that_runs_already_is_refused_before_spark_starts(tmp_path: Path) 
     job(source, count).prepare()
 
     assert source.queries == []
+
+
+def test_a_checkpoint_that_does_not_fit_its_target_is_refused_before_spark_starts(
+    tmp_path: Path,
+) -> None:
+    seen: list[tuple[Offsets, Offsets]] = []
+
+    def check(start: Offsets, position: Offsets) -> None:
+        seen.append((start, position))
+        if len(seen) > 2:
+            raise PipelineError("the target has less")
+
+    source = Source(tmp_path)
+    settings = JobSettings(kind="test", batch_records=10, check=check)
+    checked = StreamJob("q", source, Checkpoint(tmp_path), settings, count)
+
+    checked.prepare()
+    checked.run(None)
+    with pytest.raises(PipelineError, match="the target has less"):
+        checked.prepare()
+
+    begun = {A0: 0}
+    assert seen == [(begun, begun), (begun, begun), (begun, {A0: source.end})]
