@@ -27,11 +27,11 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
     """What kind of directory this is; UsageError where it is none of a log's."""
     try:
         with storage_errors():
-            return log_paths.log_directory(file_system, _named(path))
+            return log_paths.log_directory(file_system, named(path))
     except NotALogError as error:
         raise click.UsageError(str(error)) from error
 
 
-def _named(path: str) -> str:
+def named(path: str) -> str:
     """The path itself, or a whole one where `.` or `..` hides the directory's name."""
     return os.path.abspath(path) if os.path.basename(path.rstrip("/")) in ("", ".", "..") else path

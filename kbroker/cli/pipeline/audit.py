@@ -7,9 +7,10 @@ Up to 1 GiB is checked in this process, without Java: Spark would take longer to
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ import click
 from click.core import ParameterSource
 
 from kbroker.cli.connection import ExitCode
+from kbroker.cli.log_paths import named
 from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
 from kbroker.cli.pipeline.parameters import names
@@ -101,7 +103,7 @@ def audit(
     if not (data or archive or bootstrap):
         raise click.UsageError("give --data DIR, --archive DIR or --bootstrap HOST:PORT")
     request = AuditRequest(
-        directories=tuple(path.rstrip("/") or "/" for path in data),
+        directories=_different(data),
         archive=archive.rstrip("/") if archive else None,
         bootstrap=bootstrap,
         topics=topics,
@@ -126,6 +128,12 @@ def audit(
     _write(result, report, findings)  # a disk that refuses does not hide what was found
     _summary(result, time.monotonic() - begun_s)
     _leave(result, strict=strict)
+
+
+def _different(paths: Iterable[str]) -> tuple[str, ...]:
+    """Each directory once, however often and by which paths it was named."""
+    found = {os.path.realpath(path): named(path).rstrip("/") or "/" for path in reversed([*paths])}
+    return tuple(reversed(found.values()))
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from kbroker.log.format import (
     PARTITION_METADATA_FILE,
     parse_directory_name,
 )
+from kbroker.log.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import (
     CHECKPOINT_FILES,
@@ -94,7 +95,7 @@ def check_partition(
             return PartitionCheck(file_system, path, view, options, found).run()
         except StorageError as error:
             what = f"cannot be read: {error}"
-            advice = "a broker takes the whole data directory offline when it meets this"
+            advice = advice_on(error, OFFLINE)
             found.add(Finding(Severity.ERROR, "file-unreadable", path, what, advice))
             return CheckedLog(CheckTotals())
 

@@ -26,6 +26,7 @@ from kbroker.log.format import (
     is_moved_directory,
     parse_directory_name,
 )
+from kbroker.log.inspection.disk_advice import advice_on
 from kbroker.log.inspection.finding import Finding, Severity
 from kbroker.model import TopicPartition
 
@@ -42,6 +43,10 @@ _WITHOUT = {
     LOG_START_OFFSET_CHECKPOINT_FILE: "records that were deleted within a segment are back",
     CLEANER_OFFSET_CHECKPOINT_FILE: "the cleaner begins anew",
 }
+_NO_START = (
+    "no broker starts with this directory; write the file anew with the ids of its cluster and "
+    "broker"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +132,7 @@ def _read_meta(file_system: FileSystem, view: LogDirectoryView) -> None:
                 "meta-properties",
                 f"{view.path}/{META_PROPERTIES_FILE}",
                 f"cannot be read: {error}",
-                "no broker starts with this directory; write the file anew with the ids of its "
-                "cluster and broker",
+                advice_on(error, _NO_START),
             )
         )
 
@@ -146,7 +150,7 @@ def _read_offsets(file_system: FileSystem, view: LogDirectoryView, file: str) ->
                 "checkpoint-unreadable",
                 path,
                 f"cannot be read: {error}",
-                f"it is taken as empty and written anew: {_WITHOUT[file]}",
+                advice_on(error, f"it is taken as empty and written anew: {_WITHOUT[file]}"),
             )
         )
         return

@@ -20,6 +20,7 @@ from kbroker.log.format import (
     file_name,
     parse_directory_name,
 )
+from kbroker.log.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.log.inspection.epoch_check import EpochCheck
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
@@ -33,6 +34,7 @@ from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.model import GROUP_METADATA_TOPIC
 
 _GOING = "a running broker removes what retention and the cleaner let go"
+_NOT_OPENED = "the partition is not opened; remove the file, and the topic id is written again"
 _REPLAYED = "it is deleted at the next start and the log is replayed instead"
 
 
@@ -124,7 +126,7 @@ class PartitionCheck:
                     "file-unreadable",
                     error.path.rpartition("/")[2],
                     f"cannot be read: {error}",
-                    "a broker takes the whole data directory offline when it meets this",
+                    advice_on(error, OFFLINE),
                 )
 
     def _gone(self, name: str) -> None:
@@ -169,7 +171,7 @@ class PartitionCheck:
                 "partition-metadata",
                 PARTITION_METADATA_FILE,
                 f"cannot be read: {error}",
-                "the partition is not opened; remove the file, and the topic id is written again",
+                advice_on(error, _NOT_OPENED),
             )
 
     def _epochs(self, files: PartitionFiles) -> list[EpochEntry] | None:
@@ -183,7 +185,9 @@ class PartitionCheck:
                 "epochs-unreadable",
                 LEADER_EPOCH_CHECKPOINT_FILE,
                 f"cannot be read: {error}",
-                "it is taken as empty; a start that recovers the log writes it anew",
+                advice_on(
+                    error, "it is taken as empty; a start that recovers the log writes it anew"
+                ),
             )
             return None
 
@@ -229,7 +233,8 @@ class PartitionCheck:
                 if isinstance(error, StorageError) and error.errno == ENOENT:
                     self._gone(name)
                     continue
-                self._say(Severity.WARNING, "snapshot", name, f"cannot be used: {error}", _REPLAYED)
+                what, advice = f"cannot be used: {error}", advice_on(error, _REPLAYED)
+                self._say(Severity.WARNING, "snapshot", name, what, advice)
                 continue
             if offset > walk.end_offset:
                 what = f"speaks of offset {offset}, the log ends with {walk.end_offset}"

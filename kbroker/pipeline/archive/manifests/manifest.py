@@ -45,6 +45,10 @@ class ManifestError(Exception):
     """Bytes that are no manifest; the message is the end of a sentence about the file."""
 
 
+class OtherLayoutError(ManifestError):
+    """Sound, and of a layout that this version does not know."""
+
+
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One Parquet file: records of one partition and one hour, by rising offset."""
 
@@ -167,7 +171,7 @@ def unseal(data: bytes) -> bytes:
     except msgspec.DecodeError as error:
         raise ManifestError(f"is no manifest ({error})") from error
     if version != LAYOUT_VERSION:
-        raise ManifestError(
+        raise OtherLayoutError(
             f"has layout version {version}, and this kbroker knows {LAYOUT_VERSION}: "
             "use the kbroker that wrote it, or a newer one"
         )

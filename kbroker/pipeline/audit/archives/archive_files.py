@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbroker.log.file_system import StorageError
+from kbroker.log.inspection.disk_advice import advice_on
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.pipeline.archive.manifests.file_check import MISSING
 from kbroker.pipeline.archive.manifests.file_check import check_file as check_against_manifest
@@ -76,7 +77,9 @@ class _FileCheck:
                     return
             table = pq.ParquetFile(path).read(columns=_COLUMNS)
         except (StorageError, OSError) as error:
-            self._say("archive-file-unreadable", f"cannot be read: {error}")
+            what, advice = f"cannot be read: {error}", advice_on(error, _COPY)
+            finding = Finding(Severity.ERROR, "archive-file-unreadable", path, what, advice)
+            self.findings.add(finding)
         except (pa.ArrowException, ValueError) as error:
             self._say("archive-file-unreadable", f"is no Parquet file to read: {_line(error)}")
         else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kbroker.log.file_system import RealFileSystem, StorageError
+from kbroker.log.inspection.disk_advice import WHO_MAY_READ, is_forbidden
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.pipeline.archive.manifests.archive_state import (
     MANIFESTS,
@@ -27,6 +28,7 @@ from kbroker.pipeline.archive.manifests.archive_state import (
 from kbroker.pipeline.archive.manifests.manifest import (
     Manifest,
     ManifestError,
+    OtherLayoutError,
     unbalanced_partition,
     unseal,
 )
@@ -54,6 +56,8 @@ def read_archive(path: str) -> ReadArchive:
 def read_history(path: str, findings: Findings) -> ArchiveState:
     """What all sound manifests say together. PipelineError where there is no archive at all."""
     disk = RealFileSystem()
+    if not disk.exists(path):
+        raise PipelineError(f"{path} does not exist", ExitCode.USAGE)
     if not disk.is_directory(path):
         raise PipelineError(f"{path} is no directory: give that of an archive", ExitCode.USAGE)
     archive_id = _archive_id(path, findings)
@@ -104,6 +108,7 @@ class _History:
         try:
             manifest = read_manifest(self._path, number, self._disk)
         except PipelineError as error:
+            _refuse(error)
             self._say("manifest-damaged", path, error.sentence.removeprefix(f"{path} "))
             return
         if self.state.archive_id and manifest.archive_id != self.state.archive_id:
@@ -151,6 +156,7 @@ def _archive_id(path: str, findings: Findings) -> str | None:
     try:
         mark = read_mark(path, RealFileSystem())
     except PipelineError as error:
+        _refuse(error)
         name = f"{path}/{MARK_NAME}"
         what = error.sentence.removeprefix(f"{name} ")
         findings.add(Finding(Severity.ERROR, "archive-mark", name, what, _RESTORE))
@@ -166,6 +172,15 @@ def _archive_id(path: str, findings: Findings) -> str | None:
         findings.add(finding)
         return None
     return mark.archive_id
+
+
+def _refuse(error: PipelineError) -> None:
+    """Raise it where nothing is wrong with the file: nothing can be said of this archive here."""
+    cause = error.__cause__
+    if isinstance(cause, OtherLayoutError):
+        raise error
+    if isinstance(cause, StorageError) and is_forbidden(cause):
+        raise PipelineError(f"cannot {cause}; {WHO_MAY_READ}") from cause
 
 
 def _facts(snapshot: Snapshot) -> tuple[object, ...]:
@@ -187,7 +202,12 @@ def _numbers(path: str, *, is_snapshot: bool) -> Iterator[int]:
     directory = f"{path}/{MANIFESTS}"
     if not disk.exists(directory):
         return
-    for name in disk.list(directory):
+    try:
+        names = disk.list(directory)
+    except StorageError as error:
+        advice = f"; {WHO_MAY_READ}" if is_forbidden(error) else ""
+        raise PipelineError(f"cannot {error}{advice}") from error
+    for name in names:
         matched = _MANIFEST.fullmatch(name)
         if matched is not None and bool(matched[2]) == is_snapshot:
             yield int(matched[1])

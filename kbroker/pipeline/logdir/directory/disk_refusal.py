@@ -7,13 +7,13 @@ from __future__ import annotations
 from errno import EACCES, EIO, ENOENT, EPERM
 
 from kbroker.log.file_system import StorageError
+from kbroker.log.inspection.disk_advice import WHO_MAY_READ
 from kbroker.pipeline.errors import PipelineError
 
-_NOT_ALLOWED = "run this as the user of the broker, or let this one read it"
 _ADVICE = {
     EIO: "the disk is failing there: save what it still gives, or read another replica",
-    EACCES: _NOT_ALLOWED,
-    EPERM: _NOT_ALLOWED,
+    EACCES: WHO_MAY_READ,
+    EPERM: WHO_MAY_READ,
 }
 
 

@@ -179,7 +179,7 @@ def test_a_dry_run_tells_what_it_would_look_at(
         ((), 2, "give --data DIR, --archive DIR or --bootstrap HOST:PORT"),
         (("--data", "/no/such/directory"), 2, "does not exist"),
         (("--data", HERE), 2, "is neither a data directory"),
-        (("--archive", "/no/such/directory"), 2, "is no directory"),
+        (("--archive", "/no/such/directory"), 2, "does not exist"),
         (("--archive", HERE), 2, "is no archive"),
         (("--bootstrap", "127.0.0.1:1"), 3, "cannot connect to 127.0.0.1:1"),
         (("--bootstrap", "nowhere"), 2, "is no HOST:PORT"),
@@ -193,6 +193,30 @@ def test_what_cannot_be_looked_at_is_one_sentence(
     assert result.exit_code == code
     assert sentence in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_directory_is_looked_at_once_however_it_is_named(
+    audit: Audit, archived: tuple[Path, Path], tmp_path: Path
+) -> None:
+    directory, _ = archived
+    (tmp_path / "link").symlink_to(directory)
+
+    once = audit("--data", directory, *TOPICS)
+    twice = audit(
+        "--data", directory, "--data", f"{directory}/", "--data", tmp_path / "link", *TOPICS
+    )
+
+    assert (twice.exit_code, twice.stdout) == (0, once.stdout)
+
+
+def test_the_directory_where_one_is_may_be_that_of_a_partition(
+    audit: Audit, archived: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(archived[0] / "plain-0")
+
+    outcome = audit("--data", ".")
+
+    assert (outcome.exit_code, len(outcome.stdout.splitlines())) == (0, 2)
 
 
 def test_an_archive_alone_is_looked_at(audit: Audit, archived: tuple[Path, Path]) -> None:

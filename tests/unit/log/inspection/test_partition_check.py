@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from errno import EIO, ENOENT
+from errno import EACCES, EIO, ENOENT
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.inspection.content_check import SegmentPlace, check_content
 from kbroker.log.inspection.directory_check import check_partition_directory
+from kbroker.log.inspection.disk_advice import OFFLINE, WHO_MAY_READ
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
 from kbroker.log.inspection.log_walk import CUT, DEAD, NOT_CUT, CheckOptions
@@ -299,3 +300,17 @@ def test_a_snapshot_that_goes_under_the_check_is_no_warning(directory: Path, mon
     (finding,) = check(directory)
 
     assert (finding.code, finding.severity) == ("gone", Severity.INFO)
+
+
+@pytest.mark.parametrize(("errno", "advice"), [(EACCES, WHO_MAY_READ), (EIO, OFFLINE)])
+def test_what_only_this_user_may_not_read_is_no_fault_of_the_disk(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, errno: int, advice: str
+) -> None:
+    def refuse(self: RealFileSystem, path: str, **_: object) -> object:
+        raise StorageError(path, "open", errno)
+
+    monkeypatch.setattr(RealFileSystem, "open", refuse)
+
+    told = {f.advice for f in check(directory) if f.code == "file-unreadable"}
+
+    assert told == {advice}

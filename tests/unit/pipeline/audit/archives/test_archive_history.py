@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from errno import EACCES
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.inspection.finding import Findings, Severity
 from kbroker.pipeline.archive.manifests.archive_state import (
+    MARK_NAME,
     ArchiveState,
     manifest_path,
     read_archive,
     snapshot_path,
 )
-from kbroker.pipeline.archive.manifests.manifest import decode_manifest, encode_manifest, seal
+from kbroker.pipeline.archive.manifests.manifest import (
+    checksum_of,
+    decode_manifest,
+    encode_manifest,
+    seal,
+)
 from kbroker.pipeline.audit.archives.archive_history import foreign_files, named_now, read_history
 from kbroker.pipeline.errors import PipelineError
 from tests.fakes.archived_directory import archive_directory
@@ -125,3 +134,41 @@ def test_what_a_run_removed_meanwhile_is_asked_again(archive: Path) -> None:
 def test_a_directory_without_manifests_is_no_archive(tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="is no archive"):
         read_history(str(tmp_path), Findings())
+
+
+@pytest.mark.parametrize("name", [MARK_NAME, f"manifests/{1:020d}.json"])
+def test_an_archive_of_another_layout_is_refused_and_not_called_damaged(
+    archive: Path, name: str
+) -> None:
+    sealed = (archive / name).read_bytes()
+    content = json.loads(sealed)["content"] | {"layout_version": 2}
+    text = json.dumps(content).encode()
+    path = archive / name
+    path.write_bytes(b'{"checksum":"%b","content":%b}' % (checksum_of(text).encode(), text))
+
+    with pytest.raises(PipelineError, match="has layout version 2"):
+        read_history(str(archive), Findings())
+
+
+@pytest.mark.parametrize(
+    ("operation", "name"),
+    [
+        ("read_bytes", MARK_NAME),
+        ("read_bytes", f"manifests/{1:020d}.json"),
+        ("list", "manifests"),
+    ],
+)
+def test_what_this_user_may_not_read_is_refused_and_not_called_damaged(
+    archive: Path, operation: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = getattr(RealFileSystem, operation)
+
+    def refuse(self: RealFileSystem, path: str) -> object:
+        if path == f"{archive}/{name}":
+            raise StorageError(path, operation, EACCES)
+        return plain(self, path)
+
+    monkeypatch.setattr(RealFileSystem, operation, refuse)
+
+    with pytest.raises(PipelineError, match="Permission denied; run this as the user of"):
+        read_history(str(archive), Findings())

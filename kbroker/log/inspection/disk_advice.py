@@ -1,0 +1,23 @@
+"""What is to be done where the disk refuses to read a file: it may be broken, or only forbidden to
+the user who looks.
+"""
+
+from __future__ import annotations
+
+from errno import EACCES, EPERM
+
+from kbroker.log.file_system import StorageError
+
+WHO_MAY_READ = "run this as the user of the broker, or let this one read it"
+
+OFFLINE = "a broker takes the whole data directory offline when it meets this"
+
+
+def is_forbidden(error: Exception) -> bool:
+    """True where nothing is known of the file: this user may not read it."""
+    return isinstance(error, StorageError | OSError) and error.errno in (EACCES, EPERM)
+
+
+def advice_on(error: Exception, otherwise: str) -> str:
+    """What to do about a file that could not be read; `otherwise` where it is really unreadable."""
+    return WHO_MAY_READ if is_forbidden(error) else otherwise
