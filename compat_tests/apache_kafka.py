@@ -130,21 +130,27 @@ def _is_free(port: int) -> bool:
 
 @contextmanager
 def broker(
-    version: str = NEWEST, settings: dict[str, str] | None = None
+    version: str = NEWEST,
+    settings: dict[str, str] | None = None,
+    listeners: dict[str, int] | None = None,
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A KRaft broker with Kafka's defaults and one-replica internal topics: yields (bootstrap,
-    process).
+    process). `listeners`: ports of further ones by security protocol.
     """
     directory = Path(tempfile.mkdtemp(prefix="apache-kafka-"))
     port, controller_port = free_port(), free_port()
+    ports = {"PLAINTEXT": port, **(listeners or {})}
+    clients = ",".join(f"{name}://127.0.0.1:{at}" for name, at in ports.items())
     values = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": clients,
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(
+            ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in ports)]
+        ),
         "log.dirs": str(directory / "data"),
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
