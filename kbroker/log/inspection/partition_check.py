@@ -215,7 +215,8 @@ class PartitionCheck:
         if gaps.first is None:
             return
         first_offset, last_offset, path, position = gaps.first
-        what = f"{gaps.offsets} offsets are missing in {gaps.count} places, the first time "
+        places = "1 place" if gaps.count == 1 else f"{gaps.count} places, the first time"
+        what = f"{gaps.offsets} offsets are missing in {places}: "
         what += f"{first_offset} to {last_offset}"
         code = "gap"
         if position == 0 and severity > Severity.INFO:

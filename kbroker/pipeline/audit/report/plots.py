@@ -95,7 +95,8 @@ def offsets_covered(report: AuditReport) -> str | None:
     ):
         if is_there:
             axes.plot([], [], color=color, linewidth=5, label=name)
-    axes.plot([], [], color=ERROR_COLOR, marker="|", linestyle="", markersize=9, label="error")
+    if report.count(Severity.ERROR):
+        axes.plot([], [], color=ERROR_COLOR, marker="|", linestyle="", markersize=9, label="error")
     axes.legend(
         loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize=8,
         borderaxespad=0.2,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,15 @@ def test_nobody_behind_is_a_plot_too(tmp_path: Path) -> None:
     lag_plot.write_plot(tmp_path / "lag.svg", [lag_plot.Ranking(1_000, [])])
 
     assert (tmp_path / "lag.svg").stat().st_size > 1_000
+
+
+def test_long_names_keep_both_ends_and_what_is_not_known_is_no_zero(tmp_path: Path) -> None:
+    name = "prefix-that-all-services-of-the-company-share-7"
+
+    row = replace(standing(name, 10), lag_s=None)
+
+    lag_plot.write_plot(tmp_path / "lag.svg", [lag_plot.Ranking(1_000, [row])])
+
+    said = re.findall(r"<!-- (.*) -->", (tmp_path / "lag.svg").read_text())
+    assert "not known" in said
+    assert [text for text in said if "…" in text] == [f"{name[:16]}…{name[-15:]}"]
