@@ -53,9 +53,25 @@ def has_ended(process: Any, grace_s: float = 0) -> bool:
 
 def quiet_python_side(spark: Any) -> None:
     """Keep what py4j and pyspark print about a lost connection off the terminal."""
-    # With a handler of its own the root logger is not given one that prints.
-    logging.getLogger().addHandler(logging.NullHandler())
+    quiet_python_start()
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing
+
+
+def quiet_python_start() -> None:
+    """Keep what py4j logs of an interrupted start off the terminal."""
+    # With a handler of its own the root logger is not given one that prints.
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C led to it: pyspark cleans up what it cut, and fails at that."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def stop_quietly(spark: Any) -> None:

@@ -30,7 +30,9 @@ from kbroker.pipeline.frame.lost_java import (
     java_process,
     java_sentence,
     quiet_python_side,
+    quiet_python_start,
     stop_quietly,
+    was_interrupted,
 )
 from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders, temporary_folder
 
@@ -83,6 +85,8 @@ def running_session(settings: SessionSettings) -> Iterator[Any]:
             yield open_session(settings)
             return
     with java_sentence():
+        if not settings.verbose:
+            quiet_python_start()
         spark = open_session(settings)
         if not settings.verbose:
             quiet_python_side(spark)
@@ -142,6 +146,8 @@ def _start(conf: Mapping[str, str], settings: SessionSettings, folder: Path) -> 
             builder = builder.config(name, value)
         return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
         text = "" if settings.verbose else output.read_text(encoding="utf-8", errors="replace")
         raise PipelineError(_why_not(f"{text}\n{error}", settings)) from error
 

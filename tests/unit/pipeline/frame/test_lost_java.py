@@ -66,3 +66,18 @@ def test_a_session_that_is_cut_while_it_stops_is_no_reason_to_warn() -> None:
         lost_java.stop_quietly(session)
 
     assert session.is_stopped
+
+
+def test_what_an_interrupted_call_made_of_ctrl_c_is_known_for_it() -> None:
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OSError("cannot clean up")
+
+    with pytest.raises(OSError, match="clean up") as failed:
+        interrupted()
+
+    assert lost_java.was_interrupted(failed.value)
+    assert not lost_java.was_interrupted(OSError("refused"))
+    assert not lost_java.was_interrupted(None)
