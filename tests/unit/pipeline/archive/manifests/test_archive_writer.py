@@ -14,7 +14,12 @@ from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_state import MARK_NAME, SNAPSHOT_EVERY, read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import Step
 from kbroker.pipeline.archive.manifests.file_check import check_file
-from kbroker.pipeline.archive.manifests.manifest import EXPIRED, Manifest, encode_manifest
+from kbroker.pipeline.archive.manifests.manifest import (
+    EXPIRED,
+    EpochEntry,
+    Manifest,
+    encode_manifest,
+)
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from tests.fakes.archive_disk import RecordingArchiveDisk
 from tests.fakes.archive_maker import (
@@ -425,3 +430,22 @@ def test_a_snapshot_keeps_the_ids_of_topics(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert disk.exists(snapshot(0))
     assert read_archive(PATH, disk).topic_ids == {"t": "id-1"}
+
+
+def test_a_snapshot_keeps_clusters_and_leader_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbroker.pipeline.archive.manifests.archive_writer.SNAPSHOT_EVERY", 2)
+    disk = new_disk()
+    first, second = (
+        EpochEntry(topic="t", partition=0, leader_epoch=epoch, end_offset=10 * epoch)
+        for epoch in (3, 4)
+    )
+    with writer(disk) as hand:
+        hand.publish(Step(kind="batch", batch=0, cluster_ids={"t": "one"}, leader_epochs=(first,)))
+        hand.publish(Step(kind="batch", batch=1, leader_epochs=(second,)))
+
+    quick = read_archive(PATH, disk)
+    disk.write_bytes(snapshot(1), b"spoiled")
+
+    assert quick == read_archive(PATH, disk)
+    assert quick.cluster_ids == {"t": "one"}
+    assert quick.leader_epochs == {second.topic_partition: second}
