@@ -111,7 +111,7 @@ def test_a_directory_of_something_else_is_refused_before_spark_starts(tmp_path: 
 def test_offsets_that_nothing_explains_are_said_and_with_strict_end_with_1(
     flags: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run(options: object, kind: str, target: str, work: Any) -> int:
+    def run(options: object, kind: str, target: str, work: Any, check: object) -> int:
         work.__self__.missing["unexplained"] = 3
         work.__self__.files = 2
         return 0
