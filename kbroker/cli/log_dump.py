@@ -23,7 +23,7 @@ from kbroker.cli.segment_rows import (
     record_rows,
 )
 from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.format import LOG_SUFFIX, file_name, offset_of, parse_directory_name
+from kbroker.log.format import LOG_SUFFIX, log_file, offset_of, parse_directory_name
 from kbroker.log.inspection.log_paths import (
     DataDirectory,
     PartitionDirectory,
@@ -142,7 +142,7 @@ def _segments(file_system: FileSystem, directory: PartitionDirectory) -> Iterato
     with storage_errors():
         names = file_system.list(directory.path)
     for base_offset in sort_files(names).base_offsets:
-        path = f"{directory.path}/{file_name(base_offset, LOG_SUFFIX)}"
+        path = log_file(directory.path, base_offset)
         yield SegmentFile(path, directory.topic_partition)
 
 

@@ -70,6 +70,11 @@ def file_name(offset: int, suffix: str) -> str:
     return f"{offset:020d}{suffix}"
 
 
+def log_file(directory: str, base_offset: int) -> str:
+    """Path of the file with the batches of a segment."""
+    return f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+
+
 def offset_of(name: str) -> int | None:
     """The offset a segment file or snapshot is named after; None for any other file."""
     digits, dot, _ = name.partition(".")

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kbroker.log.file_system import FileSystem
-from kbroker.log.format import LOG_SUFFIX, file_name
+from kbroker.log.format import log_file
 from kbroker.log.inspection.partition_files import sort_files
 from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.model import NO_TIMESTAMP, TopicPartition
@@ -90,7 +90,7 @@ def partition_stats(
     """Read the headers of all batches of a partition. Raises StorageError."""
     stats = LogStats(topic_partition.topic, topic_partition.partition)
     for base_offset in sort_files(file_system.list(directory)).base_offsets:
-        path = f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
+        path = log_file(directory, base_offset)
         scan = SegmentScan(file_system, path, checks_crc=False)
         for batch in scan.batches():
             stats.add(batch.header)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kbroker.log.format import log_file
+
 
 class AbortedTransaction(NamedTuple):
     """Offsets, both inclusive, between which batches of a producer were aborted."""
@@ -32,6 +34,11 @@ class SegmentTask:
     start_offset: int
     end_offset: int  # exclusive
     aborted: tuple[AbortedTransaction, ...] = ()  # those to leave out; empty where all are read
+
+    @property
+    def path(self) -> str:
+        """The segment file."""
+        return log_file(self.directory, self.segment_base_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

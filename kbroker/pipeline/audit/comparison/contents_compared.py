@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, file_name
+from kbroker.log.format import log_file
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
@@ -58,7 +58,7 @@ def compare_contents(task: ContentsTask) -> ContentsResult:
     begun_s = time.process_time()
     findings = Findings()
     comparison = _Comparison(task, findings)
-    path = f"{task.directory}/{file_name(task.base_offset, LOG_SUFFIX)}"
+    path = log_file(task.directory, task.base_offset)
     options = ReadOptions(columns=_COLUMNS, rows_per_batch=_ROWS)
     file_system = RealFileSystem()
     try:
@@ -127,7 +127,7 @@ class _Comparison:
         self, name: str, left: pa.Table, a: pa.Array, b: pa.Array, entry: FileEntry
     ) -> None:
         offsets = left.column("offset").to_numpy()[_differences(a, b)]
-        path = f"{self._task.directory}/{file_name(self._task.base_offset, LOG_SUFFIX)}"
+        path = log_file(self._task.directory, self._task.base_offset)
         for offset in offsets.tolist():
             what = f"record {offset} has another {name} than in {path}"
             self._findings.add(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, file_name
+from kbroker.log.format import log_file
 from kbroker.log.inspection.content_check import SegmentPlace, check_content
 from kbroker.log.inspection.directory_check import CheckedPartition, check_partition
 from kbroker.log.inspection.finding import Finding, Findings
@@ -161,7 +161,7 @@ def check_segments(task: ContentTask) -> ContentResult:
     bases = task.log.base_offsets
     following = dict(pairwise(bases))
     for base_offset in task.base_offsets:
-        path = f"{task.log.path}/{file_name(base_offset, LOG_SUFFIX)}"
+        path = log_file(task.log.path, base_offset)
         segment = SegmentPlace(path, following.get(base_offset))
         watcher = _Watcher(task.log)
         options = task.log.options(watcher)
@@ -212,7 +212,7 @@ def segments_of(path: str) -> tuple[tuple[int, ...], int]:
     size = 0
     for base_offset in base_offsets:
         try:
-            size += file_system.size(f"{path}/{file_name(base_offset, LOG_SUFFIX)}")
+            size += file_system.size(log_file(path, base_offset))
         except StorageError:
             continue  # retention has removed it
     return tuple(base_offsets), size
@@ -222,7 +222,7 @@ def _sizes(task: LogTask) -> list[tuple[int, int]]:
     sizes = []
     for base_offset in task.base_offsets:
         try:
-            path = f"{task.path}/{file_name(base_offset, LOG_SUFFIX)}"
+            path = log_file(task.path, base_offset)
             sizes.append((base_offset, RealFileSystem().size(path)))
         except StorageError:
             continue

@@ -26,7 +26,7 @@ from kbroker.pipeline.logdir.decode.decoded_records import (
     task_array,
     timestamps,
 )
-from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces, segment_path
+from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces
 from kbroker.pipeline.logdir.segment_task import SegmentTask
 from kbroker.record.record_batch import DELETE_HORIZON_BIT
 
@@ -69,7 +69,7 @@ def _read(
 
 def _leap(file_system: FileSystem, task: SegmentTask) -> Iterator[tuple[BatchHeaders, None]]:
     """Only headers are read: where batches are large, most of the file is not."""
-    scan = SegmentScan(file_system, segment_path(task), checks_crc=False, start=task.start_position)
+    scan = SegmentScan(file_system, task.path, checks_crc=False, start=task.start_position)
     inside = takewhile(lambda batch: batch.position < task.end_position, scan.batches())
     while found := list(islice(inside, _ROWS)):
         headers = [batch.header for batch in found]

@@ -19,7 +19,7 @@ from kbroker.pipeline.logdir.decode.record_batch_choice import (
     wanted_batches,
 )
 from kbroker.pipeline.logdir.decode.record_decoder import RecordDecoder
-from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces, segment_path
+from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces
 from kbroker.pipeline.logdir.decode.tuple_decoder import UnreadableBatchError
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 
@@ -121,7 +121,7 @@ class _PieceReader:
 
     def _damage(self, piece: Piece, headers: BatchHeaders, unsound: Unsound) -> DamagedBatchError:
         return DamagedBatchError(
-            segment_path(self._task),
+            self._task.path,
             int(headers.positions[unsound.index]),
             int(headers.field("base_offset")[unsound.index]),
             unsound.reason,

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.log.file_system import File, FileSystem
-from kbroker.log.format import LOG_SUFFIX, file_name
 from kbroker.log.inspection.segment_scan import MAX_BATCH_BYTES
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.segment_task import SegmentTask
@@ -37,18 +36,12 @@ class Piece(NamedTuple):
     follower_offset: int | None = None  # base offset of the batch behind them, if known
 
 
-def segment_path(task: SegmentTask) -> str:
-    """The file that holds the task's batches."""
-    return f"{task.directory}/{file_name(task.segment_base_offset, LOG_SUFFIX)}"
-
-
 def pieces(file_system: FileSystem, task: SegmentTask) -> Iterator[Piece]:
     """The batches that begin in the task's stretch; the last piece may tell of damage.
 
     Raises StorageError.
     """
-    path = segment_path(task)
-    file = file_system.open(path, read_only=True)
+    file = file_system.open(task.path, read_only=True)
     try:
         file_size = file.size()
         position, need = task.start_position, HEADER_SIZE

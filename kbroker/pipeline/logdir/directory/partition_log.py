@@ -27,7 +27,7 @@ from uuid import UUID
 
 from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX
+from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX, log_file
 from kbroker.log.inspection.log_directory_view import PartitionView
 from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
@@ -36,7 +36,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
-from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup, log_file
+from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
 
 _LISTINGS = 50  # of a directory in which files come and go
 _PAUSE_S = 0.02

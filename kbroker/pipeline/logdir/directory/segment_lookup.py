@@ -13,12 +13,12 @@ from typing import NamedTuple
 from kbroker.errors import KafkaError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
-    LOG_SUFFIX,
     OFFSET_INDEX_ENTRY,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_ENTRY,
     TIME_INDEX_SUFFIX,
     file_name,
+    log_file,
 )
 from kbroker.log.index.index_file import floor_slot
 from kbroker.log.inspection.segment_scan import SegmentScan
@@ -35,11 +35,6 @@ class Cut(NamedTuple):
 
     position: int
     offset: int
-
-
-def log_file(directory: str, base_offset: int) -> str:
-    """The file with the batches of a segment."""
-    return f"{directory}/{file_name(base_offset, LOG_SUFFIX)}"
 
 
 def tells_first_offset(header: BatchHeader) -> bool:

@@ -9,7 +9,6 @@ from errno import ENOENT
 
 from kbroker.log.file_system import File, FileSystem, StorageError
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
-from kbroker.pipeline.logdir.directory.segment_lookup import log_file
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
 
 
@@ -49,7 +48,7 @@ def held_segment(file_system: FileSystem, planned: PlannedTask) -> HeldSegment |
 
     Opened first and looked at then: what has the name at the look was there at the opening, too.
     """
-    path = log_file(planned.task.directory, planned.task.segment_base_offset)
+    path = planned.task.path
     try:
         file = file_system.open(path, read_only=True)
         try:

@@ -15,10 +15,11 @@ from itertools import pairwise
 from uuid import UUID
 
 from kbroker.log.file_system import FileSystem
+from kbroker.log.format import log_file
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog, SegmentFile
-from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup, log_file
+from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup
 from kbroker.pipeline.logdir.directory.transaction_scan import aborted_transactions
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, SegmentTask
 from kbroker.record.record_batch import HEADER_SIZE
@@ -59,7 +60,7 @@ class PlannedTask:
     def is_current(self, file_system: FileSystem) -> bool:
         """False where the segment is not what it was. Raises StorageError where it is gone."""
         task, segment = self.task, self.segment
-        path = log_file(task.directory, task.segment_base_offset)
+        path = task.path
         size = file_system.size(path)
         if self.is_closed and (size, file_system.modified_ms(path)) != (
             segment.size_bytes,

@@ -13,7 +13,6 @@ from kbroker.pipeline.logdir.columns import HEADER_COLUMNS, arrow_schema, header
 from kbroker.pipeline.logdir.decode import segment_pieces
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
-from kbroker.pipeline.logdir.decode.segment_pieces import segment_path
 from kbroker.record.compression import GZIP, NONE, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import (
@@ -234,7 +233,7 @@ def test_most_of_large_batches_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
     _, task = stored(LARGE)
     disk = CountingFileSystem()
     disk.make_directory(task.directory)
-    disk.write_bytes(segment_path(task), LARGE)
+    disk.write_bytes(task.path, LARGE)
 
     found = rows(header_batches(disk, task, ("baseOffset", "position", "sizeBytes")))
 
