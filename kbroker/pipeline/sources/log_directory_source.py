@@ -103,8 +103,7 @@ class LogDirectorySource:
         disk = real_disk()
         catalog = LogCatalog(disk, self._wanted.paths, self._wanted.selection.wants)
         found: dict[str, tuple[str, str]] = {}  # id and directory by topic
-        for (topic, _), log in catalog.by_partition(is_committed=False).items():
-            directory = log.log.directory
+        for (topic, _), directory in sorted(catalog.directories().items()):
             try:
                 topic_id = read_partition_metadata(disk.file_system, directory)
             except CheckpointError as error:

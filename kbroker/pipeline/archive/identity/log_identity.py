@@ -1,9 +1,14 @@
-"""Cluster id and leader epochs of log directories: `meta.properties`, `leader-epoch-checkpoint`."""
+"""Cluster id and leader epochs of log directories: `meta.properties`, `leader-epoch-checkpoint`.
+
+Law: asked with every batch, so no log is read for an epoch; and a file that has gone, or that the
+disk refuses, says nothing: who needs its records meets that where they are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from errno import ENOENT
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from kbroker.log.checkpoint import CheckpointError, read_leader_epochs, read_meta_properties
 from kbroker.log.file_system import StorageError
@@ -12,10 +17,12 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.identity.record_time import time_at
 from kbroker.pipeline.archive.identity.source_identity import Epochs
-from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.directory.partition_log import Disk, PartitionLog, real_disk
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
+
+_T = TypeVar("_T")
 
 _GOES_ON = 2**63 - 1  # the newest epoch has no end; where the log ends is looked at elsewhere
 
@@ -31,12 +38,7 @@ class LogIdentity:
         """Of the first directory that knows it; a directory of one partition has it above."""
         for directory in self._directories:
             for path in (directory, directory.rpartition("/")[0]):
-                try:
-                    found = read_meta_properties(self._disk.file_system, path)
-                except CheckpointError:
-                    continue  # an audit tells of it
-                except StorageError as error:
-                    raise PipelineError(f"cannot {error}") from error
+                found = _known(partial(read_meta_properties, self._disk.file_system, path))
                 if found is not None and found.cluster_id:
                     return found.cluster_id
         return None
@@ -58,15 +60,10 @@ class LogIdentity:
     def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Out of the segments, by their indexes."""
         catalog = LogCatalog(self._disk, self._directories, set(offsets).__contains__)
-        found = {}
-        for each, log in catalog.by_partition(is_committed=False).items():
-            try:
-                at_ms = self._time(log.log, offsets[each])
-            except StorageError as error:
-                raise PipelineError(f"cannot {error}") from error
-            if at_ms is not None:
-                found[each] = at_ms
-        return found
+        logs = catalog.by_partition(is_committed=False)
+        times = {each: _known(partial(self._time, log.log, offsets[each]))
+                 for each, log in logs.items()}  # fmt: skip
+        return {each: at_ms for each, at_ms in times.items() if at_ms is not None}
 
     def _time(self, log: PartitionLog, offset: int) -> int | None:
         bases = [each.base_offset for each in log.segments if each.base_offset <= offset]
@@ -82,16 +79,23 @@ class LogIdentity:
 
     def _entries(self, wanted: set[TopicPartition]) -> dict[TopicPartition, list[EpochEntry]]:
         catalog = LogCatalog(self._disk, self._directories, wanted.__contains__)
-        found = {}
-        for each, log in catalog.by_partition(is_committed=False).items():
-            try:
-                entries = read_leader_epochs(self._disk.file_system, log.log.directory)
-            except CheckpointError:
-                continue  # an audit tells of it
-            except StorageError as error:
-                if error.errno != ENOENT:
-                    raise PipelineError(f"cannot {error}") from error
-                continue  # it is being deleted
-            if entries:
-                found[each] = entries
-        return found
+        file_system = self._disk.file_system
+        found = {
+            each: _known(partial(read_leader_epochs, file_system, directory))
+            for each, directory in catalog.directories().items()
+        }
+        return {each: entries for each, entries in found.items() if entries}
+
+
+def _known(look: Callable[[], _T]) -> _T | None:
+    """What a look at a file gives; None where that says nothing. Raises PipelineError where the
+    same look may say more in a moment.
+    """
+    try:
+        return look()
+    except CheckpointError:
+        return None  # an audit tells of it
+    except StorageError as error:
+        if error.is_passing:
+            raise refused_by_disk(error) from error
+        return None

@@ -118,6 +118,13 @@ class LogCatalog:
         """The same where each partition lies in one place."""
         return {each.log.topic_partition: each for each in self.logs(is_committed=is_committed)}
 
+    def directories(self) -> dict[TopicPartition, str]:
+        """Where each wanted partition lies. Nothing is read of its log: how far that goes may take
+        reading gigabytes where a broker was killed. Raises PipelineError.
+        """
+        places = (place.directory for place in self._places(may_repeat=False))
+        return {each.topic_partition: each.path for each in places}
+
     def _places(self, *, may_repeat: bool) -> Iterator[_Place]:
         homes: dict[TopicPartition, str] = {}
         for path in self._paths:

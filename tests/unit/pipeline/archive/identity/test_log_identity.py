@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EACCES, EIO, ENOENT
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.identity.log_identity import LogIdentity
-from tests.fakes.data_directory import written
+from kbroker.pipeline.logdir.directory.partition_log import Disk
+from tests.fakes.data_directory import DataDirectory, written
+from tests.fakes.failing_file_system import FailingFileSystem
 from tests.golden import golden_logs
 
 T0 = TopicPartition("t", 0)
@@ -84,3 +87,31 @@ def test_a_cluster_id_is_that_of_the_data_directory(tmp_path: Path) -> None:
 
 def test_a_directory_without_meta_properties_has_no_cluster(tmp_path: Path) -> None:
     assert LogIdentity([str(tmp_path)]).cluster_id() is None
+
+
+@pytest.mark.parametrize("number", [EACCES, EIO, ENOENT])
+def test_files_that_went_or_that_the_disk_refuses_say_nothing(directory: Path, number: int) -> None:
+    disk = FailingFileSystem(RealFileSystem())
+    identity = LogIdentity([str(directory)], Disk(disk))
+    assert identity.cluster_id() == "cluster"
+    assert identity.record_times({T0: 3}) != {}
+
+    disk.fail("open", "*/leader-epoch-checkpoint", number=number, times=None)
+    disk.fail("open", "*/meta.properties", number=number, times=None)
+    assert (identity.leader_epochs([T0]), identity.end_offsets({T0: 2})) == ({}, {})
+    assert identity.cluster_id() is None
+    disk.fail("open", "*.log", number=number, at=2, times=None)  # the first look finds the end
+    assert identity.record_times({T0: 3}) == {}
+
+
+def test_no_log_is_read_for_its_epochs(tmp_path: Path) -> None:
+    killed = DataDirectory(tmp_path)
+    killed.fill(3)
+    killed.kill()
+    disk = FailingFileSystem(RealFileSystem())
+    disk.log = []
+
+    LogIdentity([str(tmp_path)], Disk(disk)).leader_epochs([T0])
+
+    assert any(path.endswith("leader-epoch-checkpoint") for _, path in disk.log)
+    assert [path for _, path in disk.log if path.endswith(".log")] == []
