@@ -24,7 +24,10 @@ def ivy_cache(conf: Mapping[str, str], environment: Mapping[str, str] = os.envir
     tells = any(name.startswith("spark.jars") for name in conf)
     if tells or any(name in environment for name in _OWN_SPARK):
         return None
-    return Path.home() / ".ivy2.5.2" / "cache"  # of Spark 4
+    try:
+        return Path.home() / ".ivy2.5.2" / "cache"  # of Spark 4
+    except RuntimeError:
+        return None  # a user without a home, as some containers have
 
 
 def cached_jars(

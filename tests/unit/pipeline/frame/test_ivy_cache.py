@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,13 @@ def test_a_session_takes_the_cache_of_the_home_it_runs_in(
 def test_who_tells_spark_of_jars_is_left_to_spark(name: str) -> None:
     assert ivy_cache({name: "x"}, {}) is None
     assert ivy_cache({"spark.driver.memory": "1g"}, {}) is not None
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)  # of no entry in the list of users
+
+    assert ivy_cache({}, {}) is None
 
 
 @pytest.mark.parametrize("name", ["PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR", "SPARK_HOME"])
