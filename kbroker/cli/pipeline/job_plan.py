@@ -18,7 +18,11 @@ _ORIGINS = {
     ParameterSource.ENVIRONMENT: "environment",
     ParameterSource.DEFAULT_MAP: "configuration file",
 }
-_SECRET = re.compile(r"password|secret|token|jaas|credential", re.IGNORECASE)
+# Keys of options of Kafka and Spark, and of stores that Spark is given the keys of.
+_SECRET = re.compile(
+    r"password|passphrase|secret|token|jaas|credential|(access|account|api|private)[._-]?key",
+    re.IGNORECASE,
+)
 _PARTITION_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "records")
 
 

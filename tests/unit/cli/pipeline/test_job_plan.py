@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import pytest
 
 from kbroker.cli.pipeline.job_plan import setting_rows
 from kbroker.cli.pipeline.parameters import pair
@@ -35,3 +36,18 @@ def test_a_plan_shows_what_was_given_without_passwords() -> None:
         },
         {"setting": "once", "value": "true", "origin": "command line"},
     ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fs.azure.account.key.mine.dfs.core.windows.net",
+        "spark.hadoop.fs.s3a.access.key",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.ssl.keyPassword",
+    ],
+)
+def test_a_plan_shows_no_keys_of_stores(name: str) -> None:
+    (row,) = setting_rows(command.make_context("job", ["--kafka-option", f"{name}=geheim"]))
+
+    assert row["value"] == f"{name}=(hidden)"
