@@ -32,7 +32,9 @@ _KNOWN = {
 }  # fmt: skip
 
 _LOGIN_MODULE = re.compile(r"\s*[\w.]*(?:Plain|Scram)LoginModule\s+required\b(.*);\s*", re.DOTALL)
-_LOGIN_FIELD = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s";]+))""")
+_LOGIN_FIELD = re.compile(
+    r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';]+))"""
+)
 
 
 def client_options(options: Mapping[str, str]) -> dict[str, Any]:
@@ -69,8 +71,8 @@ def _login(given: Mapping[str, str]) -> dict[str, str]:
     text = given.get(_LOGIN, "")
     module = _LOGIN_MODULE.fullmatch(text)
     fields = {
-        name: re.sub(r"\\(.)", r"\1", quoted) or bare
-        for name, quoted, bare in _LOGIN_FIELD.findall(module[1] if module else "")
+        name: re.sub(r"\\(.)", r"\1", double or single) or bare
+        for name, double, single, bare in _LOGIN_FIELD.findall(module[1] if module else "")
     }
     if not {"username", "password"} <= fields.keys():
         kind = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"

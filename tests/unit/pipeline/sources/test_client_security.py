@@ -48,6 +48,15 @@ def test_fields_of_a_login_come_in_any_order_and_need_no_quotes() -> None:
     assert (found["sasl_mechanism"], found["sasl_plain_password"]) == ("SCRAM-SHA-512", "secret")
 
 
+def test_javas_other_quotes_do_as_well() -> None:
+    login = f"{MODULES}.plain.PlainLoginModule required username='ann b' password='a\"\\'c';"
+    found = client_options(
+        options(security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_jaas_config=login)
+    )
+
+    assert (found["sasl_plain_username"], found["sasl_plain_password"]) == ("ann b", "a\"'c")
+
+
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
