@@ -47,7 +47,7 @@ _READERS = re.compile(
 )
 _DAMAGE = re.compile(
     r"corrupt|Recovering|Attempting recovery|rebuilding (indexes|the index)|not found in|sanity"
-    r"|[Ii]nvalid|CRC|[Tt]runcating|[Uu]nable to (?!read the broker epoch)|Exception|[Dd]eleted orphan"
+    r"|[Ii]nvalid|\bCRC\b|[Tt]runcating|[Uu]nable to (?!read the broker epoch)|Exception|[Dd]eleted orphan"
 )
 
 _SETTINGS = {
