@@ -51,28 +51,36 @@ def quick_java() -> dict[str, str]:
 
 @functools.cache
 def _archive_options() -> list[str]:
-    """For the archive, which is made now if there is none; nothing where this Java makes none."""
+    """For the archive, which is made now if there is none; nothing where this Java makes none, or
+    there is no place to keep it.
+    """
     import pyspark
 
     known_by = hashlib.sha256(f"{pyspark.__file__} {_PROGRAM}".encode()).hexdigest()[:12]
-    folder = cache_directory()
-    folder.mkdir(parents=True, exist_ok=True)
-    archive = ClassArchive(folder, f"spark-{pyspark.__version__}-{known_by}")
-    with archive.path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may ask at once
-        if not archive.path.exists():
-            _make(archive)
-    return archive.using() if archive.path.stat().st_size else []
+    archive = ClassArchive(cache_directory(), f"spark-{pyspark.__version__}-{known_by}")
+    try:
+        archive.path.parent.mkdir(parents=True, exist_ok=True)
+        with archive.path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may ask at once
+            if not archive.path.exists():
+                _make(archive)
+        return archive.using() if archive.path.stat().st_size else []
+    except OSError:
+        return []
 
 
 def _make(archive: ClassArchive) -> None:
     """Write it; an empty one where that does not work, which is not tried again."""
     with tempfile.TemporaryDirectory(prefix="spark-classes-") as folder:
         options = " ".join([*_OPTIONS, *archive.making()])
-        subprocess.run(
-            [sys.executable, "-c", _PROGRAM, folder],
-            env=os.environ | {"SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable},
-            cwd=folder, capture_output=True, timeout=_LONGEST_S, check=False,
-        )  # fmt: skip
-    archive.keep()
+        try:
+            subprocess.run(
+                [sys.executable, "-c", _PROGRAM, folder],
+                env=os.environ | {"SPARK_SUBMIT_OPTS": options, "PYSPARK_PYTHON": sys.executable},
+                cwd=folder, capture_output=True, timeout=_LONGEST_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            pass  # what is there of it is not whole
+        else:
+            archive.keep()
     archive.path.touch()
