@@ -77,9 +77,8 @@ class GroupCommits:
 
     def _connected(self) -> Any:
         if self._admin is None:
-            check_reachable(
-                self._bootstrap, ARGUMENT
-            )  # else the client would log each of its attempts
+            # Else the client would log each of its attempts.
+            check_reachable(self._bootstrap, ARGUMENT)
             self._admin = KafkaAdminClient(
                 bootstrap_servers=self._bootstrap,
                 bootstrap_timeout_ms=_CONNECT_TIMEOUT_S * 1_000,

@@ -1,1 +1,1 @@
-"""Whether a source still is the one that was archived: its cluster, and its leader epochs."""
+"""Whether a source still is the one that was archived: cluster, leader epochs, newest record."""
