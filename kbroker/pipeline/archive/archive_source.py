@@ -85,17 +85,17 @@ class ContinuedSource:
             return ()
         topic_ids = self.inner.topic_ids()
         self._state.refuse_other_topics(topic_ids)
-        latest = self.inner.latest()
-        topics = {partition.topic for partition in latest}
+        ends = self.inner.log_ends()
+        topics = {partition.topic for partition in ends}
         self._state.refuse_other_cluster(topics, topic_ids, self._identity.cluster_id())
-        self._check_offsets(self._state, latest)
-        notes = self._other_records(self._state, latest)
+        self._check_offsets(self._state, ends)
+        notes = self._other_records(self._state, ends)
         if notes and not self._allows_loss:
             raise PipelineError(notes[0])
         gone = [
             partition
             for partition in self._state.partitions()
-            if partition not in latest and self.inner.chooses(partition.topic)
+            if partition not in ends and self.inner.chooses(partition.topic)
         ]
         if gone:
             notes.append(gone_sentence(gone, self._state.path))
@@ -115,25 +115,25 @@ class ContinuedSource:
                     "--checkpoint, which goes on where the archive ends"
                 )
 
-    def _check_offsets(self, state: ArchiveState, latest: Offsets) -> None:
+    def _check_offsets(self, state: ArchiveState, ends: Offsets) -> None:
         for partition, offset in self.inner.earliest().items():
             end_offset = state.end_offset(partition)
             if end_offset is None:
                 continue
             if end_offset < offset and not self._allows_loss:
                 raise PipelineError(loss_sentence(partition, end_offset, offset - 1))
-            if partition in latest and latest[partition] < end_offset:
+            if partition in ends and ends[partition] < end_offset:
                 raise PipelineError(
-                    f"{partition} ends at offset {latest[partition]}, and the archive "
+                    f"{partition} ends at offset {ends[partition]}, and the archive "
                     f"{state.path} goes up to {end_offset}: the topic was made anew, its log was "
                     "cut, or it is another cluster's; give it another archive"
                 )
 
-    def _other_records(self, state: ArchiveState, latest: Offsets) -> list[str]:
+    def _other_records(self, state: ArchiveState, ends: Offsets) -> list[str]:
         """A sentence for each partition that has other records in the places of archived ones."""
-        known = {each: state.leader_epochs[each] for each in latest if each in state.leader_epochs}
+        known = {each: state.leader_epochs[each] for each in ends if each in state.leader_epochs}
         lost = replaced(known, self._identity)
-        newest = newest_records(state, latest.keys() - lost.keys())
+        newest = newest_records(state, ends.keys() - lost.keys())
         others = other_records(newest, self._identity)
         return [
             *(replaced_sentence(known[each], state.path, at) for each, at in lost.items()),
@@ -143,6 +143,10 @@ class ContinuedSource:
     def latest(self) -> Offsets:
         """As the source itself."""
         return self.inner.latest()
+
+    def log_ends(self) -> Offsets:
+        """As the source itself."""
+        return self.inner.log_ends()
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
         """As the source itself."""

@@ -10,17 +10,17 @@ _ANEW = "begin with a new --checkpoint"
 
 
 def check_continuity(
-    position: Offsets, earliest: Offsets, latest: Offsets, *, fails_on_data_loss: bool
+    position: Offsets, earliest: Offsets, log_ends: Offsets, *, fails_on_data_loss: bool
 ) -> None:
     """Raises PipelineError for the first partition that cannot go on from `position`.
 
     A partition that `position` does not know begins at 0. One that ends before its position is not
     what the job has read so far, which is refused in any case.
     """
-    gone = sorted(partition for partition in position if partition not in latest)
+    gone = sorted(partition for partition in position if partition not in log_ends)
     if gone and fails_on_data_loss:
         raise PipelineError(_gone(gone))
-    for partition, end in sorted(latest.items()):
+    for partition, end in sorted(log_ends.items()):
         offset = position.get(partition, 0)
         if end < offset:
             raise PipelineError(went_back(str(partition), offset, end))

@@ -112,7 +112,7 @@ class StreamJob:
         check_continuity(
             position,
             self.source.earliest(),
-            self.source.latest(),
+            self.source.log_ends(),
             fails_on_data_loss=self.source.fails_on_data_loss,
         )
         return record

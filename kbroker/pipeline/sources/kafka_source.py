@@ -95,6 +95,10 @@ class KafkaSource:
 
         return self._offsets(OffsetSpec.LATEST)
 
+    def log_ends(self) -> Offsets:
+        """What a cluster does not let be read, it does not speak of."""
+        return self.latest()
+
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
         """Topics by name or pattern, so that added partitions are read too."""
         reader = spark.readStream.format("kafka").options(**self.connector_options())

@@ -18,8 +18,8 @@ from kbroker.pipeline import register
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets, Ranges, format_offsets
-from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, absolute
-from kbroker.pipeline.logdir.directory.partition_log import real_disk
+from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, absolute, look_again
+from kbroker.pipeline.logdir.directory.partition_log import real_disk, written_end
 from kbroker.pipeline.logdir.planning.batch_query import Splits, reading_of
 from kbroker.pipeline.logdir.planning.log_stream import LogStream
 from kbroker.pipeline.logdir.planning.read_ranges import check_topics
@@ -130,6 +130,17 @@ class LogDirectorySource:
     def latest(self) -> Offsets:
         """Last stable offsets where only committed records are read, else the ends."""
         return {each: log.end_offset for each, log in self._logs().items()}
+
+    def log_ends(self) -> Offsets:
+        """Also beyond what a broker that was started anew lets be read yet: for a while after a
+        kill that is less than what was read of its directory before.
+        """
+        file_system = real_disk().file_system
+
+        def look() -> Offsets:
+            return {each: written_end(file_system, log.log) for each, log in self._logs().items()}
+
+        return look_again(look)
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
         """Partitions that come later are read from their first record."""

@@ -1,7 +1,7 @@
 """Where a job's records come from: what the frame asks of a source.
 
-Law: `earliest` and `latest` are plain look-ups on the driver, made before Spark starts; only
-`stream` and `batch` touch Spark. Both yield the columns of `envelope.RECORD_COLUMNS`.
+Law: `earliest`, `latest` and `log_ends` are plain look-ups on the driver, made before Spark starts;
+only `stream` and `batch` touch Spark. Both yield the columns of `envelope.RECORD_COLUMNS`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ class Source(Protocol):
 
     def latest(self) -> Offsets:
         """The offset after the last that may be read of every partition; raises PipelineError."""
+        ...
+
+    def log_ends(self) -> Offsets:
+        """The offset after the last that is there, to be read already or not, of every partition;
+        raises PipelineError.
+        """
         ...
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:

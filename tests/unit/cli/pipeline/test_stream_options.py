@@ -42,6 +42,9 @@ class Source:
     def latest(self) -> Offsets:
         return {TopicPartition("a", 0): 1_500, TopicPartition("a", 1): 0}
 
+    def log_ends(self) -> Offsets:
+        return self.latest()
+
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
         raise AssertionError("a dry run reads nothing")
 

@@ -46,6 +46,9 @@ class Log:
     def latest(self) -> Offsets:
         return {T0: self.end, T1: self.end}
 
+    def log_ends(self) -> Offsets:
+        return self.latest()
+
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:
         raise NotImplementedError
 
@@ -69,6 +72,18 @@ def test_what_is_archived_is_not_read_again() -> None:
 
     source.check()
     assert source.earliest() == {T0: 20, T1: 3}
+
+
+def test_a_broker_that_was_started_anew_is_not_taken_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = Log(end=20)
+    monkeypatch.setattr(log, "latest", lambda: {T0: 15, T1: 0})
+    monkeypatch.setattr(log, "log_ends", lambda: {T0: 20, T1: 0})
+
+    assert (
+        ContinuedSource(log, archive(20), allows_loss=False, identity=NOTHING_KNOWN).check() == ()
+    )
 
 
 def test_what_retention_took_since_is_refused_unless_that_is_allowed() -> None:

@@ -96,6 +96,9 @@ class Source:
         self.looks += 1
         return {A0: self.end}
 
+    def log_ends(self) -> Offsets:
+        return self.latest()
+
     def batch(self, spark: Any, ranges: Ranges) -> Any:
         raise AssertionError("a stream asks for no batch")
 
@@ -239,6 +242,17 @@ def test_a_batch_that_failed_is_run_again_with_its_range(tmp_path: Path) -> None
     job(source, fail_once).run(None)
 
     assert seen[1] == seen[2] == (1, {A0: OffsetRange(10, 20)})
+
+
+def test_a_broker_that_speaks_of_less_for_a_while_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source(tmp_path, bounds_itself=False)
+    job(source, count).run(None)
+    monkeypatch.setattr(source, "latest", lambda: {A0: source.end - 5})
+    monkeypatch.setattr(source, "log_ends", lambda: {A0: source.end})
+
+    assert job(source, count).run(None).rows == 0
 
 
 def test_a_cluster_that_restarts_does_not_end_a_job_that_goes_on(

@@ -50,6 +50,16 @@ def test_what_is_looked_up_follows_a_live_directory(tmp_path: Path) -> None:
     assert (before, after) == ({TopicPartition("t", 0): 3}, {TopicPartition("t", 0): 5})
 
 
+def test_a_broker_that_was_started_anew_holds_more_than_it_lets_be_read(tmp_path: Path) -> None:
+    directory = DataDirectory(tmp_path)
+    directory.fill(5)
+    directory.checkpoint(t_0=3)
+    ends = LogDirectorySource([str(tmp_path)]).log_ends()
+    directory.stop()
+
+    assert ends == {TopicPartition("t", 0): 5}
+
+
 def test_a_topic_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
     with written(tmp_path) as directory:
         directory.fill(1)
