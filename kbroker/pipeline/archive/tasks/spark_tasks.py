@@ -18,6 +18,7 @@ from kbroker.pipeline.archive.tasks.json_columns import with_json
 from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.archive.tasks.task_facts import FACT_SCHEMA, Fact
 from kbroker.pipeline.frame.offsets import Ranges
+from kbroker.pipeline.frame.pyspark_process import spare_process
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_split
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
@@ -63,6 +64,7 @@ class _SplitsTask:
     options: TaskOptions
 
     def __call__(self, splits: Iterable[tuple[PlannedTask, ...]]) -> Iterator[FactRow]:
+        spare_process()
         disk = real_disk()
         batches = (batch for tasks in splits for batch in read_split(disk, tasks, self.reading))
         for fact, gaps in write_records(batches, self.options, _attempt()):
@@ -73,6 +75,7 @@ def _write_batches(options: TaskOptions) -> Callable[[Iterator[Any]], Iterator[A
     """The function for `mapInArrow`: batches of records in, one of facts out."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        spare_process()
         yield facts_batch(write_records(batches, options, _attempt()))
 
     return run

@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
+from kbroker.pipeline.frame.pyspark_process import as_sentences, spare_process
 from kbroker.pipeline.logdir.planning.source_options import parse_options
-from kbroker.pipeline.logdir.source.pyspark_process import as_sentences
 
 NAME = "kbroker-log"
 
@@ -33,6 +33,7 @@ class KbrokerLogDataSource(DataSource):
     @as_sentences()
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(dict(options))
+        spare_process()
         self._wanted = parse_options(options)
 
     @classmethod
@@ -52,6 +53,7 @@ class KbrokerLogDataSource(DataSource):
         """For `spark.read`."""
         from kbroker.pipeline.logdir.source.batch_reader import batch_reader, with_columns
 
+        spare_process()
         return batch_reader(with_columns(self._wanted, schema))
 
     @as_sentences()

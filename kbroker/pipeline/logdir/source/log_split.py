@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import gc
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
+from kbroker.pipeline.frame.pyspark_process import as_sentences, spare_process
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.batch_query import Splits
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_split
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
-from kbroker.pipeline.logdir.source.pyspark_process import as_sentences
 
 
 class LogSplit(InputPartition):
@@ -33,16 +31,7 @@ def read_log_split(reading: SplitReading, partition: InputPartition | None) -> I
     """The rows of a split as Arrow record batches; none for the one that pyspark makes up where
     there is nothing to read.
     """
-    _spare_collector()
+    spare_process()
     if isinstance(partition, LogSplit):
         with as_sentences():
             yield from read_split(real_disk(), partition.tasks, reading)
-
-
-@functools.cache
-def _spare_collector() -> None:
-    """Once per process: leave out of garbage collections what the libraries made when imported.
-
-    A worker of pyspark collects all behind every task: 50 ms of CPU, mostly for pandas and pyspark.
-    """
-    gc.freeze()
