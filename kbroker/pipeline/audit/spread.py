@@ -7,9 +7,11 @@ the order of the tasks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.pyspark_process import spare_process
 
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")
@@ -44,6 +46,14 @@ class InProcess:
         return results
 
 
+def _done(
+    function: Callable[[TaskT], ResultT], part: tuple[int, list[TaskT]]
+) -> tuple[int, list[ResultT]]:
+    """What one hand was dealt, in the process of a worker."""
+    spare_process()
+    return part[0], [function(task) for task in part[1]]
+
+
 class OverSpark:
     """In some Spark tasks for each core, dealt out in turn: the largest come first. `spark` is a
     SparkSession. Raises PipelineError where a task fails.
@@ -64,7 +74,7 @@ class OverSpark:
         dealt = [(hand, list(tasks[hand::hands])) for hand in range(hands)]
         rows = self._context.parallelize(dealt, hands)
         try:
-            found = rows.map(lambda part: (part[0], [function(task) for task in part[1]])).collect()
+            found = rows.map(partial(_done, function)).collect()
         except Py4JJavaError as error:
             lines = str(error.java_exception).splitlines()
             causes = [line for line in lines if "Error" in line or "Exception" in line]
