@@ -31,7 +31,8 @@ from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.tasks.json_columns import JsonSchemas, parse_schemas
 from kbroker.pipeline.archive.tasks.spark_tasks import run_on_directories, run_on_frame
 from kbroker.pipeline.archive.tasks.task_facts import Fact, decode_fact
-from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.cluster_errors import while_reachable
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import Batch, BatchResult
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.frame.stream_failure import is_of_spark, sentence_of_failure
@@ -128,14 +129,9 @@ class ArchiveJob:
             raise
 
     def _cluster(self) -> str | None:
-        """Asked once."""
+        """Asked until it is known."""
         if self._cluster_id is None:
-            try:
-                self._cluster_id = self._identity.cluster_id()
-            except PipelineError as error:
-                if error.code is not ExitCode.CANNOT_CONNECT:
-                    raise
-                return None  # a broker restarts: the next batch asks again
+            self._cluster_id = while_reachable(self._identity.cluster_id, None)
         return self._cluster_id
 
     def _run_tasks(

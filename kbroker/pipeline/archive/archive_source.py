@@ -23,6 +23,7 @@ from kbroker.pipeline.archive.identity.source_identity import (
 )
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.frame.continuity import named
 from kbroker.pipeline.frame.offsets import Offsets, Ranges
 from kbroker.pipeline.sources.source import Source
 
@@ -159,9 +160,7 @@ class ContinuedSource:
 
 def gone_sentence(partitions: Sequence[TopicPartition], path: str) -> str:
     """What is said of partitions that only the archive has."""
-    names = ", ".join(str(partition) for partition in partitions[:5])
-    more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
     return (
-        f"{names}{more}: in the archive {path}, and not at the source: was a disk left out of "
-        "--data, or a topic deleted? Nothing of them is archived now"
+        f"{named(partitions)}: in the archive {path}, and not at the source: was a disk left "
+        "out of --data, or a topic deleted? Nothing of them is archived now"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Offsets
@@ -29,12 +31,16 @@ def check_continuity(
             raise PipelineError(removed(str(partition), offset, first))
 
 
-def _gone(partitions: list[TopicPartition]) -> str:
+def named(partitions: Sequence[TopicPartition]) -> str:
+    """Names of the first five, and how many more there are."""
     names = ", ".join(str(partition) for partition in partitions[:5])
-    more = f" and {len(partitions) - 5} more" if len(partitions) > 5 else ""
+    return names + (f" and {len(partitions) - 5} more" if len(partitions) > 5 else "")
+
+
+def _gone(partitions: list[TopicPartition]) -> str:
     return (
-        f"{names}{more}: gone, though the checkpoint goes on there; if the topic was deleted for "
-        f"good, {_ANEW}"
+        f"{named(partitions)}: gone, though the checkpoint goes on there; if the topic was deleted "
+        f"for good, {_ANEW}"
     )
 
 

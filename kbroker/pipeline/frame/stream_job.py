@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.cluster_errors import while_reachable
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.batch import (
     Batch,
     BatchReport,
@@ -252,12 +253,9 @@ class _Run:
         """Spark tells a topic from another by its name alone: one that was made anew while the job
         runs, and has grown beyond the job's position, would be read on from there.
         """
-        try:
-            topic_ids = self._job.source.topic_ids()
-        except PipelineError as error:
-            if error.code is not ExitCode.CANNOT_CONNECT:
-                raise
-            return  # a broker restarts: Spark decides how long to wait
+        topic_ids = while_reachable(self._job.source.topic_ids, None)
+        if topic_ids is None:
+            return
         self._record = self._job.checkpoint.remember_topics(self._record, topic_ids)
 
     def _is_idle(self) -> bool:

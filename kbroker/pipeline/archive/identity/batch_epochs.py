@@ -18,7 +18,8 @@ from kbroker.pipeline.archive.identity.source_identity import (
 )
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import EpochEntry
-from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.cluster_errors import while_reachable
+from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import Ranges
 
 
@@ -39,18 +40,17 @@ class BatchEpochs:
             identity=identity,
             archive=state.path,
             known={each: known[each] for each in ranges if each in known},
-            before=_leader_epochs(identity, ranges),
+            before=while_reachable(lambda: identity.leader_epochs(ranges), {}),
         )
+
+    def _answers(self) -> tuple[Epochs, Epochs]:
+        lost = replaced(self.known, self.identity)
+        return lost, self.identity.end_offsets(self.before) if self.before else {}
 
     def held_against_source(self, ranges: Ranges, *, allows_loss: bool) -> tuple[EpochEntry, ...]:
         """What the archive is to remember; raises PipelineError where records were replaced."""
-        try:
-            lost = replaced(self.known, self.identity)
-            ends = self.identity.end_offsets(self.before) if self.before else {}
-        except PipelineError as error:
-            if error.code is not ExitCode.CANNOT_CONNECT:
-                raise
-            return ()  # a broker restarts: what is remembered is asked for with the next batch
+        nothing: tuple[Epochs, Epochs] = ({}, {})
+        lost, ends = while_reachable(self._answers, nothing)
         for partition, offset in lost.items():
             if not allows_loss:
                 sentence = replaced_sentence(self.known[partition], self.archive, offset)
@@ -72,12 +72,3 @@ class BatchEpochs:
             )
             for partition in sorted(ends)
         )
-
-
-def _leader_epochs(identity: SourceIdentity, ranges: Ranges) -> Epochs:
-    try:
-        return identity.leader_epochs(ranges)
-    except PipelineError as error:
-        if error.code is not ExitCode.CANNOT_CONNECT:
-            raise
-        return {}  # a broker restarts: Spark decides how long to wait
