@@ -1,5 +1,5 @@
-"""`python -m benchmarks [--versus-apache] [--rounds N] [NAME...]`: runs the loads and prints
-medians.
+"""`python -m benchmarks [--versus-apache] [--rounds N] [--only TEXT] [NAME...]`: runs the loads and
+prints medians.
 
 With `--versus-apache` every load runs against kbroker and Apache Kafka in turn, round by round, and
 the ratio of the medians is printed.
@@ -23,19 +23,21 @@ from benchmarks import (
     compaction,
     durability,
     loads,
+    neighbour,
     processes,
     spark,
     spark_pipeline,
     storage,
 )
 
-# It looks inside the broker's processes.
-_OURS_ONLY = {"compaction", "storage"}
+# It looks inside the broker's processes, or sets what only kbroker has.
+_OURS_ONLY = {"compaction", "neighbour", "storage"}
 
 Start = Callable[[], AbstractContextManager[Any]]
+Row = tuple[str, Callable[[Any], loads.Figures]]
 
 # Each group runs against one fresh broker (or cluster) per round, its loads in this order.
-GROUPS: dict[str, Sequence[tuple[str, Callable[[Any], loads.Figures]]]] = {
+GROUPS: dict[str, Sequence[Row]] = {
     "start": [("start", loads.first_produce), ("stop", loads.clean_stop)],
     "produce": [
         ("produce acks=1, 5 in flight", loads.produce_requests(1, 5)),
@@ -54,6 +56,7 @@ GROUPS: dict[str, Sequence[tuple[str, Callable[[Any], loads.Figures]]]] = {
         ("2,000 partitions", loads.many_partitions()),
     ],
     "storage": storage.ROWS,
+    "neighbour": neighbour.ROWS,
     "compaction": [("5 M records, 100,000 keys", compaction.beside_a_producer())],
     "cluster": cluster.LOADS,
     "spark": [*spark.ROWS, *spark_pipeline.ROWS],
@@ -70,6 +73,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--versus-apache", action="store_true")
+    parser.add_argument("--only", default="", metavar="TEXT", help="loads with it in their names")
     parser.add_argument("--save", type=Path, metavar="FILE", help="keep the medians as JSON")
     options = parser.parse_args(arguments)
     unknown = set(options.groups) - set(GROUPS)
@@ -82,7 +86,8 @@ def main(arguments: Sequence[str]) -> None:
         starts = dict(_CLUSTERS if group == "cluster" else _BROKERS)
         if not options.versus_apache:
             del starts["apache"]
-        results = _run_group(group, starts, options.rounds)
+        wanted = [row for row in GROUPS[group] if options.only in row[0]]
+        results = _run_group(group, wanted, starts, options.rounds)
         _print_table(results, list(starts))
         saved += _medians(results)
     if options.save:
@@ -90,7 +95,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _run_group(
-    group: str, starts: dict[str, Start], rounds: int
+    group: str, rows: Sequence[Row], starts: dict[str, Start], rounds: int
 ) -> dict[tuple[str, str], dict[str, list[float]]]:
     results: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number in range(rounds):
@@ -99,7 +104,7 @@ def _run_group(
         for broker_name, start in order:
             print(f"{group}: round {number + 1} of {rounds}, {broker_name}", file=sys.stderr)
             with start() as broker:
-                for load_name, load in GROUPS[group]:
+                for load_name, load in rows:
                     for figure, value in load(broker).items():
                         results[load_name, figure][broker_name].append(value)
     return results

@@ -13,15 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import raw_client
+from benchmarks import raw_client, settings
 from benchmarks.loads import Figures, Load
 from benchmarks.processes import RunningBroker
 from kbroker.protocol import codec
 from kbroker.protocol.messages.fetch import FetchResponse
-from kbroker.protocol.messages.incremental_alter_configs import (
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import BatchHeader, Record, build, join_batch
 
@@ -30,8 +26,6 @@ _BATCH_RECORDS = 1000
 _VALUE_BYTES = 100
 _CODECS = (0, 1, 2, 3, 4)
 _PACE_S = 0.002
-_TOPIC_KIND = 2  # resource types
-_BROKER = 4
 _LAST_KEY = b"end"
 
 
@@ -41,17 +35,18 @@ def beside_a_producer(records: int = 5_000_000, keys: int = 100_000) -> Load:
     """
 
     def load(broker: RunningBroker) -> Figures:
-        _set(broker, _BROKER, "", {"log.cleaner.backoff.ms": "200"})
+        settings.change(broker, settings.BROKER, "", {"log.cleaner.backoff.ms": "200"})
         raw_client.create_topic(broker.address, _TOPIC)
         # A ratio of 1 is never exceeded: nothing is cleaned until it is lowered.
-        settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"}
-        _set(broker, _TOPIC_KIND, _TOPIC, settings | {"segment.bytes": str(16 << 20)})
+        compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"}
+        compacted["segment.bytes"] = str(16 << 20)
+        settings.change(broker, settings.TOPIC, _TOPIC, compacted)
         fill_s = _fill(broker, records, keys)
         _close_segment(broker, records)
         producer = _PacedProducer(broker)
         without = producer.run(_for_a_while)
         watch = _CleanerWatch(broker.process.pid, records)
-        _set(broker, _TOPIC_KIND, _TOPIC, {"min.cleanable.dirty.ratio": "0.01"})
+        settings.change(broker, settings.TOPIC, _TOPIC, {"min.cleanable.dirty.ratio": "0.01"})
         beside = producer.run(watch.has_ended)
         without += producer.run(_for_a_while)  # other loads of the machine come and go
         producer.close()
@@ -198,7 +193,7 @@ def _fill(broker: RunningBroker, records: int, keys: int) -> float:
 
 def _close_segment(broker: RunningBroker, records: int) -> None:
     """Let a record of another key start a segment: the active one is never cleaned."""
-    _set(broker, _TOPIC_KIND, _TOPIC, {"segment.ms": "1"})
+    settings.change(broker, settings.TOPIC, _TOPIC, {"segment.ms": "1"})
     time.sleep(0.01)
     value = b"v%099d" % records
     record = Record(0, time.time_ns() // 1_000_000, _LAST_KEY, value)
@@ -247,26 +242,6 @@ def _stored(broker: RunningBroker) -> Iterator[tuple[int, bytes | None, bytes | 
         if not position:
             client.close()
             return
-
-
-def _set(broker: RunningBroker, kind: int, name: str, settings: dict[str, str]) -> None:
-    request = IncrementalAlterConfigsRequest(
-        resources=[
-            IncrementalAlterConfigsRequest.AlterConfigsResource(
-                resource_type=kind,
-                resource_name=name,
-                configs=[
-                    IncrementalAlterConfigsRequest.AlterableConfig(name=key, value=value)
-                    for key, value in settings.items()
-                ],
-            )
-        ]
-    )
-    client = raw_client.RawClient(broker.address)
-    answer = client.call(request, 44, 0, IncrementalAlterConfigsResponse)
-    client.close()
-    if answer.responses[0].error_code:
-        raise RuntimeError(f"{settings} refused: {answer.responses[0].error_message}")
 
 
 def _p99(latencies: list[float]) -> float:

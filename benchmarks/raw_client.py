@@ -7,9 +7,11 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from kbroker.protocol import codec
+from kbroker.protocol.header import request_header_version
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -82,13 +84,12 @@ class RawClient:
             position += received
 
 
-_FLEXIBLE_FROM = {0: 9, 1: 12, 3: 9, 19: 5, 44: 1}
 _NOT_LED_YET = frozenset({3, 5, 6})  # error codes right after a topic was made
 
 
 def is_flexible(key: int, version: int) -> bool:
     """Whether requests of this version have header version 2."""
-    return version >= _FLEXIBLE_FROM[key]
+    return request_header_version(key, version) == 2
 
 
 def frame_of(request: Message, key: int, version: int, correlation_id: int = 7) -> bytes:
@@ -112,8 +113,10 @@ def batch_of(batch_bytes: int, record_bytes: int = 1000) -> bytes:
     return bytes(record_batch.build(records))
 
 
-def produce_frame(topic: str, batch: bytes, acks: int, partition: int = 0) -> bytes:
-    """A Produce request (v9) with one batch for one partition."""
+def produce_frame(
+    topic: str, batch: bytes, acks: int, partition: int = 0, version: int = 9
+) -> bytes:
+    """A Produce request with one batch, or message set, for one partition."""
     request = ProduceRequest(
         acks=acks,
         timeout_ms=30_000,
@@ -126,11 +129,13 @@ def produce_frame(topic: str, batch: bytes, acks: int, partition: int = 0) -> by
             )
         ],
     )
-    return frame_of(request, 0, 9)
+    return frame_of(request, 0, version)
 
 
-def fetch_frame(topic: str, offset: int, max_wait_ms: int, max_bytes: int = 1 << 20) -> bytes:
-    """A Fetch request (v12, no session) for partition 0."""
+def fetch_frame(
+    topic: str, offset: int, max_wait_ms: int, max_bytes: int = 1 << 20, version: int = 12
+) -> bytes:
+    """A Fetch request (no session) for partition 0."""
     request = FetchRequest(
         replica_id=-1,
         max_wait_ms=max_wait_ms,
@@ -148,12 +153,13 @@ def fetch_frame(topic: str, offset: int, max_wait_ms: int, max_bytes: int = 1 <<
             )
         ],
     )
-    return frame_of(request, 1, 12)
+    return frame_of(request, 1, version)
 
 
-def produced(answer: memoryview) -> int:
-    """Error code of the only partition of a Produce answer (v9); raises where it is an error."""
-    response = codec.decode(ProduceResponse, 9, bytes(answer), 5)[0]
+def produced(answer: memoryview, version: int = 9) -> int:
+    """Error code of the only partition of a Produce answer; raises where it is an error."""
+    head = 5 if is_flexible(0, version) else 4
+    response = codec.decode(ProduceResponse, version, bytes(answer), head)[0]
     code: int = response.responses[0].partition_responses[0].error_code
     if code:
         raise RuntimeError(f"produce answered error {code}")
@@ -174,22 +180,42 @@ def produce_first(client: RawClient, frame: bytes) -> None:
 
 def create_topic(address: tuple[str, int], topic: str, partitions: int = 1) -> None:
     """Create a topic with one replica and return when all partitions have a leader."""
+    create_topics(address, [topic], partitions)
+
+
+def create_topics(
+    address: tuple[str, int],
+    topics: Sequence[str],
+    partitions: int = 1,
+    settings: Mapping[str, str] | None = None,
+) -> None:
+    """Create topics with one replica and return when all partitions have a leader."""
     client = RawClient(address)
+    configs = [
+        CreateTopicsRequest.CreatableTopicConfig(name=name, value=value)
+        for name, value in (settings or {}).items()
+    ]
     request = CreateTopicsRequest(
         topics=[
             CreateTopicsRequest.CreatableTopic(
-                name=topic, num_partitions=partitions, replication_factor=1
+                name=topic, num_partitions=partitions, replication_factor=1, configs=configs
             )
+            for topic in topics
         ],
         timeout_ms=60_000,
     )
     answer: Any = client.call(request, 19, 5, CreateTopicsResponse)
-    if answer.topics[0].error_code not in (0, 36):
-        raise RuntimeError(f"create answered error {answer.topics[0].error_code}")
-    wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+    codes = {topic.error_code for topic in answer.topics}
+    if not codes <= {0, 36}:
+        raise RuntimeError(f"create answered errors {codes}")
+    wanted = MetadataRequest(
+        topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+    )
     while True:
         metadata: Any = client.call(wanted, 3, 9, MetadataResponse)
-        found = metadata.topics[0].partitions
-        if len(found) == partitions and all(p.error_code == 0 and p.leader_id >= 0 for p in found):
+        found = [partition for topic in metadata.topics for partition in topic.partitions]
+        if len(found) == partitions * len(topics) and all(
+            partition.error_code == 0 and partition.leader_id >= 0 for partition in found
+        ):
             break
     client.close()
