@@ -20,15 +20,15 @@ from kbroker.errors import ProtocolError
 from kbroker.protocol.decoder_source import DecoderSource
 from kbroker.protocol.encoder_source import EncoderSource
 from kbroker.protocol.request import Piece
-from kbroker.protocol.schema import Message
+from kbroker.protocol.schema import Message, MessageSpec, Struct
 
 MessageT = TypeVar("MessageT", bound=Message)
 
 Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
-Encoder = Callable[[Message, bytes], list[Piece]]
+Encoder = Callable[[Struct, bytes], list[Piece]]
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
-_encoders: dict[tuple[type[Message], int], Encoder] = {}
+_encoders: dict[tuple[type[Struct], int], Encoder] = {}
 
 
 def decode(
@@ -74,6 +74,22 @@ def encode(message: Message, version: int, head: bytes = b"") -> bytes:
     )
 
 
+def keep_encoded(element: Struct, version: int) -> None:
+    """Write a struct without records now; a message of that version that has it in an array takes
+    those bytes.
+
+    For what many answers share, and for large answers that are written piece by piece. The struct
+    must not change any more.
+    """
+    if element.encoded is not None and version in element.encoded:
+        return
+    cls = type(element)
+    encoder = _encoders.get((cls, version)) or _build_encoder(cls, version)
+    (data,) = encoder(element, b"")
+    assert isinstance(data, bytes), "it holds no records"
+    vars(element)["encoded"] = {**(element.encoded or {}), version: data}
+
+
 def _build_decoder(cls: type[Message], version: int) -> Decoder:
     spec = cls.spec
     if version not in spec.versions:
@@ -83,8 +99,8 @@ def _build_decoder(cls: type[Message], version: int) -> Decoder:
     return decoder
 
 
-def _build_encoder(cls: type[Message], version: int) -> Encoder:
-    spec = cls.spec
+def _build_encoder(cls: type[Struct], version: int) -> Encoder:
+    spec: MessageSpec = cls.message_class.spec
     if version not in spec.versions:
         raise ValueError(f"{spec.name} has no version {version}")
     encoder: Encoder = EncoderSource(cls, version, version in spec.flexible).build()

@@ -9,7 +9,7 @@ declared here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 MAX_VERSION = 0x7FFF  # versions are int16 on the wire
@@ -136,6 +136,8 @@ class Struct:
     message_class: ClassVar[Any] = (
         None  # the message this struct is nested in; the message itself for a message
     )
+    # By version, where `codec.keep_encoded` has written this object beforehand.
+    encoded: ClassVar[Mapping[int, bytes] | None] = None
 
     def __init_subclass__(cls) -> None:
         declared = []

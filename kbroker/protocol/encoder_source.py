@@ -11,7 +11,7 @@ from typing import Any
 
 from kbroker.protocol import primitives
 from kbroker.protocol.codec_source import FIXED_FORMATS, Source, fields_of_version
-from kbroker.protocol.declaration import FieldSpec, Struct
+from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
 
 
 class EncoderSource:
@@ -130,6 +130,8 @@ class EncoderSource:
         element = self._source.name("m")
         with self._source.block(f"for {element} in {items}{' or ()' if nullable else ''}:"):
             if field.struct is not None:
+                if any(each.is_array for each in field_specs(field.struct)):
+                    self._take_encoded(element)
                 self._struct(field.struct, element)
             else:
                 self._field(
@@ -138,6 +140,13 @@ class EncoderSource:
                 )
             self._flush()
             self._source.line("pass")
+
+    def _take_encoded(self, element: str) -> None:
+        """Pass over an element that was written beforehand. Small ones are not worth the look."""
+        encoded = self._source.name("e")
+        self._source.line(f"{encoded} = {element}.encoded")
+        with self._source.block(f"if {encoded} is not None and {self._version} in {encoded}:"):
+            self._source.line(f"{self._write}({encoded}[{self._version}]); continue")
 
     def _tagged_fields(self, value: str, tagged: list[FieldSpec]) -> None:
         """Those that differ from their default, in ascending order of tags."""

@@ -2,8 +2,9 @@
 it.
 
 Law: owned by the event loop; `update` is the only thing that changes it. Answers to Metadata are
-built from structs that are kept per topic until the topic or the set of live brokers changes: such
-a struct belongs to the cache and must not be changed by those who put it into an answer.
+built from structs that are kept per topic, with their bytes, until the topic or the set of live
+brokers changes: such a struct belongs to the cache and must not be changed by those who put it into
+an answer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from kbroker.model import (
     EndPoint,
     TopicPartition,
 )
+from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.metadata import MetadataResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 
@@ -234,6 +236,7 @@ class MetadataCache:
                 ],
                 topic_authorized_operations=authorized_operations,
             )
+        keep_encoded(described, version)
         return described
 
     def _describe_partition(

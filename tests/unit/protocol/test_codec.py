@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from kbroker.errors import ProtocolError
-from kbroker.protocol.codec import decode, encode, encode_pieces
+from kbroker.protocol.codec import decode, encode, encode_pieces, keep_encoded
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -281,3 +281,44 @@ def test_message_without_records_is_one_piece() -> None:
     assert encode_pieces(HeartbeatRequest(), 0, head=b"head") == [
         b"head" + encode(HeartbeatRequest(), 0)
     ]
+
+
+@message(key=None, versions="0-1", flexible="1+")
+class Nested(Message):
+    """A struct with an array in an array."""
+
+    class Group(Struct):
+        name: str = wire("string", default="")
+        numbers: list[int] = wire("[]int32", default=[])
+
+    groups: list[Nested.Group] = wire("[]Group", default=[])
+
+
+@pytest.mark.parametrize("version", [OLD, FLEXIBLE])
+def test_an_element_that_was_written_beforehand_has_the_same_bytes(version: int) -> None:
+    def groups() -> list[Nested.Group]:
+        return [Nested.Group(name="a", numbers=[1, 2]), Nested.Group(name="b")]
+
+    kept = groups()
+    keep_encoded(kept[0], version)
+
+    assert encode(Nested(groups=kept), version) == encode(Nested(groups=groups()), version)
+    assert kept == groups()
+    kept[0].name = "changed"  # which the law forbids, but shows whose bytes are taken
+    assert encode(Nested(groups=kept), version) == encode(Nested(groups=groups()), version)
+
+
+def test_an_element_that_was_written_for_one_version_is_written_anew_for_another() -> None:
+    group = Nested.Group(name="a", numbers=[1])
+    fresh = Nested.Group(name="a", numbers=[1])
+    keep_encoded(group, OLD)
+    keep_encoded(group, OLD)
+
+    assert encode(Nested(groups=[group]), FLEXIBLE) == encode(Nested(groups=[fresh]), FLEXIBLE)
+    keep_encoded(group, FLEXIBLE)
+    assert encode(Nested(groups=[group]), OLD) == encode(Nested(groups=[fresh]), OLD)
+
+
+def test_an_element_is_not_written_for_a_version_that_its_message_lacks() -> None:
+    with pytest.raises(ValueError, match="Nested has no version 2"):
+        keep_encoded(Nested.Group(), 2)
