@@ -3,9 +3,15 @@
 v0: is_default instead of the source. v1: sources and synonyms. v3: types and documentation. v4:
 flexible. As Kafka 3.9 in ZooKeeper mode answers: an unknown kind of resource spoils the whole
 request, client metrics are refused, and an empty list of names stands for all names.
+
+Tools ask for all topics at once. Most have the same settings: rows of such topics are made and
+written once for all of them, and the loop is left to others after some resources.
 """
 
 from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
@@ -22,11 +28,16 @@ from kbroker.config.config_view import (
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
+from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
 )
 
+Row = DescribeConfigsResponse.DescribeConfigsResourceResult
+Rows = dict[tuple[object, ...], list[Row]]  # by what the rows of a topic depend on
+
+_RESOURCES_PER_TURN = 10
 _KNOWN_TYPES = frozenset(ResourceType)
 _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library "
@@ -58,28 +69,46 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
         await ctx.configs.broker_overrides(None), await ctx.configs.broker_overrides(broker_id)
     )
     results = []
-    for resource in request.resources:
+    shared: Rows = {}
+    for number, resource in enumerate(request.resources, start=1):
         try:
-            entries = await _entries(ctx, config, resource)
+            if resource.resource_type == ResourceType.TOPIC:
+                rows = await _topic_rows(ctx, config, request, resource, shared)
+            else:
+                rows = _rows(request, resource, _broker_entries(config, resource))
         except KafkaError as error:
             results.append(_refused(resource, error))
         else:
-            results.append(
-                _described(request, resource, select(entries, resource.configuration_keys))
-            )
+            results.append(_described(resource, rows))
+        if number % _RESOURCES_PER_TURN == 0:
+            await asyncio.sleep(0)
     return DescribeConfigsResponse(results=results)
 
 
-async def _entries(
+async def _topic_rows(
     ctx: RequestContext,
     config: KafkaConfig,
+    request: DescribeConfigsRequest,
     resource: DescribeConfigsRequest.DescribeConfigsResource,
+    shared: Rows,
+) -> list[Row]:
+    name = resource.resource_name
+    if not ctx.metadata.contains(TopicPartition(name, 0)):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
+    overrides = await ctx.configs.topic_overrides(name)
+    key = (tuple(sorted(overrides.items())), tuple(resource.configuration_keys or ()))
+    rows = shared.get(key)
+    if rows is None:
+        rows = shared[key] = _rows(request, resource, describe_topic(config, overrides))
+        for row in rows:
+            keep_encoded(row, ctx.api_version)
+    return rows
+
+
+def _broker_entries(
+    config: KafkaConfig, resource: DescribeConfigsRequest.DescribeConfigsResource
 ) -> list[ConfigEntry]:
     name = resource.resource_name
-    if resource.resource_type == ResourceType.TOPIC:
-        if not ctx.metadata.contains(TopicPartition(name, 0)):
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-        return describe_topic(config, await ctx.configs.topic_overrides(name))
     if resource.resource_type == ResourceType.BROKER:
         if not name:
             return describe_cluster_default(config)
@@ -115,23 +144,27 @@ def _refused(
 
 
 def _described(
-    request: DescribeConfigsRequest,
-    resource: DescribeConfigsRequest.DescribeConfigsResource,
-    entries: list[ConfigEntry],
+    resource: DescribeConfigsRequest.DescribeConfigsResource, rows: list[Row]
 ) -> DescribeConfigsResponse.DescribeConfigsResult:
     return DescribeConfigsResponse.DescribeConfigsResult(
         error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_config(request, entry) for entry in entries],
+        configs=rows,
     )
 
 
-def _config(
-    request: DescribeConfigsRequest, entry: ConfigEntry
-) -> DescribeConfigsResponse.DescribeConfigsResourceResult:
+def _rows(
+    request: DescribeConfigsRequest,
+    resource: DescribeConfigsRequest.DescribeConfigsResource,
+    entries: Iterable[ConfigEntry],
+) -> list[Row]:
+    return [_row(request, entry) for entry in select(entries, resource.configuration_keys)]
+
+
+def _row(request: DescribeConfigsRequest, entry: ConfigEntry) -> Row:
     synonyms = entry.synonyms if request.include_synonyms else ()
-    return DescribeConfigsResponse.DescribeConfigsResourceResult(
+    return Row(
         name=entry.name,
         value=entry.value,
         read_only=entry.read_only,

@@ -5,10 +5,14 @@ partition. v2: error of the request, null topics for all. v5: leader epoch. v7: 
 (KIP-447). v8: several groups (KIP-709). v9: member id and epoch of the consumer protocol, which say
 nothing about a classic group. v10: topics by id. A partition without a committed offset, existing
 or not, is answered with offset -1 and no error.
+
+Of several groups each is read and written in a turn of the loop of its own: monitoring asks for all
+groups of a cluster at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 
 from kbroker.apis.context import RequestContext
@@ -16,6 +20,7 @@ from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import NOTHING_COMMITTED, FetchedOffset
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 _FIRST_VERSION_WITH_TOP_ERROR = 2
@@ -34,6 +39,8 @@ def handle(
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
     """Fetch the offsets of one group, or of several."""
     if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
+        if len(request.groups) > 1:
+            return _one_by_one(ctx, request)
         groups = [_group(ctx, group, request.require_stable) for group in request.groups]
         return OffsetFetchResponse(groups=groups)
     partitions = None
@@ -72,6 +79,17 @@ def _flat(fetched: Fetched) -> OffsetFetchResponse:
             for name, rows in by_topic.items()
         ]
     )
+
+
+async def _one_by_one(ctx: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    response = OffsetFetchResponse()
+    for asked in request.groups:
+        group = _group(ctx, asked, request.require_stable)
+        for topic in group.topics:
+            keep_encoded(topic, ctx.api_version)
+        response.groups.append(group)
+        await asyncio.sleep(0)
+    return response
 
 
 def _group(

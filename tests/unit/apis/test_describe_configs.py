@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -37,22 +38,61 @@ def ask(
     *resources: DescribeConfigsRequest.DescribeConfigsResource,
     synonyms: bool = False,
     documentation: bool = False,
+    others: Callable[[], None] = lambda: None,
 ) -> list[DescribeConfigsResponse.DescribeConfigsResult]:
     context = SimpleNamespace(
         config=KafkaConfig({"broker.id": "3"}),
         configs=StoredConfigs(
-            topics={"t": {"retention.ms": "123456"}},
+            topics={"t": {"retention.ms": "123456"}, "same": {"retention.ms": "123456"}},
             brokers={None: {"message.max.bytes": "2000012"}, 3: {"log.cleaner.threads": "2"}},
         ),
         metadata=SimpleNamespace(
-            contains=lambda tp: tp in (TopicPartition("t", 0), TopicPartition("plain", 0))
+            contains=lambda tp: tp in [TopicPartition(name, 0) for name in ("t", "plain", "same")]
         ),
+        api_version=4,
     )
     request = DescribeConfigsRequest(
         resources=list(resources), include_synonyms=synonyms, include_documentation=documentation
     )
-    response: DescribeConfigsResponse = asyncio.run(handle(context, request))  # type: ignore[arg-type]
-    return response.results
+
+    async def answer() -> DescribeConfigsResponse:
+        task = asyncio.ensure_future(handle(context, request))  # type: ignore[arg-type]
+        while not task.done():
+            others()
+            await asyncio.sleep(0)
+        return task.result()
+
+    return asyncio.run(answer()).results
+
+
+def test_topics_asked_for_together_are_told_as_those_asked_for_alone() -> None:
+    asked = [
+        resource(TOPIC, "t"),
+        resource(TOPIC, "plain"),
+        resource(TOPIC, "same"),
+        resource(TOPIC, "plain", ["retention.ms"]),
+        resource(TOPIC, "missing"),
+        resource(TOPIC, "plain"),
+    ]
+    together = ask(*asked, synonyms=True)
+    alone = [ask(one, synonyms=True)[0] for one in asked]
+
+    assert together == alone
+    assert encode(DescribeConfigsResponse(results=together), 4) == encode(
+        DescribeConfigsResponse(results=alone), 4
+    )
+    assert [len(result.configs) for result in together][3:5] == [1, 0]
+    assert encode(DescribeConfigsResponse(results=together), 1) == encode(
+        DescribeConfigsResponse(results=alone), 1
+    )
+
+
+def test_others_have_their_turns_while_many_topics_are_told() -> None:
+    turns: list[None] = []
+    results = ask(*[resource(TOPIC, "plain")] * 100, others=lambda: turns.append(None))
+
+    assert len(results) == 100
+    assert len(turns) > 10
 
 
 def test_a_topics_override_is_told_with_its_synonyms() -> None:

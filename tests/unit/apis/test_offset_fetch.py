@@ -11,7 +11,8 @@ from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
-from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
+from kbroker.protocol.codec import encode
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from tests.fakes.group_broker import TOPIC_ID, GroupBroker
 from tests.fakes.group_caller import GroupCaller
 
@@ -136,3 +137,13 @@ def test_stable_reads_are_told_to_wait_for_a_commit_on_its_way() -> None:
 
     assert rows(call(asked, 7).topics) == [(0, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)]
     assert rows(call(of_one("g", 0), 7).topics) == [(0, 42, "here", 0)]
+
+
+@pytest.mark.parametrize("version", range(8, 11))
+def test_groups_asked_for_together_have_the_bytes_of_those_asked_for_alone(version: int) -> None:
+    call = caller()
+    asked = [group("g", TOPIC_ID, 0, 1), group("nobody", TOPIC_ID, 0), group("g", TOPIC_ID, 1)]
+    together = call(of_groups(*asked), version)
+    alone = [each for one in asked for each in call(of_groups(one), version).groups]
+
+    assert encode(together, version) == encode(OffsetFetchResponse(groups=alone), version)
