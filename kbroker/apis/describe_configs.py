@@ -79,7 +79,9 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
         except KafkaError as error:
             results.append(_refused(resource, error))
         else:
-            results.append(_described(resource, rows))
+            result = _described(resource, rows)
+            keep_encoded(result, ctx.api_version)  # so that little is left for the whole answer
+            results.append(result)
         if number % _RESOURCES_PER_TURN == 0:
             await asyncio.sleep(0)
     return DescribeConfigsResponse(results=results)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from copy import copy
 from types import SimpleNamespace
 
 import pytest
@@ -65,6 +66,20 @@ def ask(
     return asyncio.run(answer()).results
 
 
+def read_back(
+    result: DescribeConfigsResponse.DescribeConfigsResult,
+) -> DescribeConfigsResponse.DescribeConfigsResult:
+    """Written anew, as no part of it was written beforehand."""
+    rows = [copy(row) for row in result.configs]
+    for row in rows:
+        vars(row).pop("encoded", None)
+    fresh = copy(result)
+    vars(fresh).pop("encoded", None)
+    fresh.configs = rows
+    data = encode(DescribeConfigsResponse(results=[fresh]), 4)
+    return decode(DescribeConfigsResponse, 4, data)[0].results[0]
+
+
 def test_topics_asked_for_together_are_told_as_those_asked_for_alone() -> None:
     asked = [
         resource(TOPIC, "t"),
@@ -82,6 +97,10 @@ def test_topics_asked_for_together_are_told_as_those_asked_for_alone() -> None:
         DescribeConfigsResponse(results=alone), 4
     )
     assert [len(result.configs) for result in together][3:5] == [1, 0]
+    written = encode(DescribeConfigsResponse(results=together), 4)
+    assert decode(DescribeConfigsResponse, 4, written)[0].results == [
+        read_back(result) for result in together
+    ]
     assert encode(DescribeConfigsResponse(results=together), 1) == encode(
         DescribeConfigsResponse(results=alone), 1
     )
