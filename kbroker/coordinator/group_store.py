@@ -23,9 +23,9 @@ from kbroker.coordinator.group.rebalance import (
 )
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
-from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply, replayed
+from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply
 from kbroker.effects import Append, CancelTimer, Effect, KeyValue, Reply, SetTimer
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.replication.partition import Partition
 
@@ -42,6 +42,8 @@ _METADATA_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
+
+_LOAD_AGAIN_MS = 1000.0
 
 
 class CoordinatedPartition:
@@ -200,12 +202,26 @@ class GroupStore:
             return  # led before, with another ISR or epoch: what is in memory is right
         home = CoordinatedPartition(topic_partition)
         self._partitions[topic_partition.partition] = home
-        self.runtime.run_sliced(self._load(home, partition.log), f"load {topic_partition}")
+        self._begin_load(home, partition.log)
+
+    def _begin_load(self, home: CoordinatedPartition, log: Any) -> None:
+        def steps() -> Iterator[None]:
+            try:
+                yield from self._load(home, log)
+            except KafkaError as error:  # it has failed, and is given up soon, or it passes
+                _log.warning("%s cannot be loaded yet: %s", home.topic_partition, error)
+                self.runtime.set_timer(home, self.runtime.monotonic_ms() + _LOAD_AGAIN_MS, again)
+
+        def again() -> None:
+            if self._leads(home):
+                self._begin_load(home, log)
+
+        self.runtime.run_sliced(steps(), f"load {home.topic_partition}")
 
     def _load(self, home: CoordinatedPartition, log: Any) -> Iterator[None]:
         replay = GroupReplay()
         loaded: dict[str, CoordinatedGroup] = {}
-        for _ in replayed(log, replay):
+        for _ in self.runtime.replay(home.topic_partition, log, replay):
             yield
             if not self._leads(home):
                 return
@@ -214,8 +230,6 @@ class GroupStore:
             yield
         if not self._leads(home):
             return
-        for reason, count in replay.skipped.items():
-            _log.info("%s: %d records skipped, %s", home.topic_partition, count, reason)
         self._groups.update(loaded)
         home.is_loaded = True
         for coordinated in loaded.values():

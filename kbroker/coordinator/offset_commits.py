@@ -60,7 +60,10 @@ class OffsetCommits:
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
-        self._retention_ms = store.config.offsets_retention_minutes * 60_000
+        config = store.config
+        self._retention_ms = config.offsets_retention_minutes * 60_000
+        # A member that was there until a load is missed when its session ends.
+        self._doubt_ms = self._retention_ms + config.group_max_session_timeout_ms
 
     # ---- commit
 
@@ -163,10 +166,15 @@ class OffsetCommits:
         now_ms = self._store.runtime.now().wall_ms
         for coordinated in self._store:
             group = coordinated.group
-            if group.state is not GroupState.DEAD:  # forgotten since the first step
+            # A group may have been forgotten since the first step.
+            if group.state is not GroupState.DEAD and self._may_forget(coordinated):
                 removed = group.offsets.remove(_expired(group, now_ms, self._retention_ms))
                 self._clean_up(coordinated, removed)
             yield
+
+    def _may_forget(self, coordinated: CoordinatedGroup) -> bool:
+        home = coordinated.home.topic_partition
+        return self._store.runtime.may_forget(home, self._doubt_ms)
 
     def partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget offsets of partitions that no longer exist."""
@@ -180,7 +188,7 @@ class OffsetCommits:
     def _clean_up(self, coordinated: CoordinatedGroup, removed: list[TopicPartition]) -> None:
         group = coordinated.group
         has_nothing = not group.offsets and not group.pending_members
-        if group.state is GroupState.EMPTY and has_nothing:
+        if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
             self._bury(coordinated, removed)
         elif removed:
             tombstones = _offset_tombstones(group.group_id, removed)

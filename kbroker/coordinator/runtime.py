@@ -14,26 +14,18 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
+from kbroker.coordinator.partition_replay import PartitionReplay, Replay
 from kbroker.coordinator.sliced_work import SlicedWork
 from kbroker.effects import Instant, KeyValue
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
-from kbroker.record.legacy_record import any_records, read_any_header
-from kbroker.record.record_batch import (
-    BatchHeader,
-    BatchOptions,
-    Record,
-    build,
-    read_control,
-)
+from kbroker.record.record_batch import BatchOptions, Record, build
 from kbroker.replication.produce_result import PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 
-LOAD_READ_BYTES = 64 * 1024
-_SMALLEST_BATCH = 17  # up to the magic byte
 OFFSET_BATCH = BatchOptions(base_sequence=0)  # Kafka's coordinator numbers batches of commits
 METADATA_BATCH = BatchOptions()
 
@@ -52,20 +44,6 @@ class Replicas(Protocol):
         origin: AppendOrigin,
     ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
         """Append one batch to each partition; one result for each."""
-        ...
-
-
-class Replay(Protocol):
-    """Takes in the records of one partition, in the order of its log."""
-
-    def record(
-        self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
-    ) -> None:
-        """One record; `producer_id` where it belongs to a transaction."""
-        ...
-
-    def marker(self, producer_id: int, is_commit: bool) -> None:
-        """The end of a producer's transaction."""
         ...
 
 
@@ -117,6 +95,7 @@ class CoordinatorRuntime:
         self._timer = timer
         self._required_acks = required_acks
         self._timeout_ms = timeout_ms
+        self._in_doubt_since_ms: dict[TopicPartition, float] = {}  # monotonic
         self._timers: dict[Hashable, TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sliced = SlicedWork(clock, self.start)
@@ -178,6 +157,31 @@ class CoordinatorRuntime:
         for task in list(self._tasks):
             task.cancel()
 
+    # ---- replay
+
+    def replay(self, partition: TopicPartition, log: ReplayedLog, replay: Replay) -> Iterator[None]:
+        """Read a partition into `replay`; yields after each batch. What cannot be read is passed
+        over, said once, and remembered by `may_forget`.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
+        """
+        self._in_doubt_since_ms.pop(partition, None)
+        reading = PartitionReplay(partition, log, replay)
+        yield from reading.steps()
+        if not reading.saw_everything:
+            reading.tell()
+            self._in_doubt_since_ms[partition] = self._clock.monotonic_ms()
+
+    def may_forget(self, partition: TopicPartition, retention_ms: float) -> bool:
+        """Whether what `partition` keeps may go because of its age.
+
+        Not where the replay could not see everything, until `retention_ms` have passed since: what
+        looks old, empty or unused may have been used in a record that cannot be read. Whoever still
+        uses it will have said so again by then.
+        """
+        since_ms = self._in_doubt_since_ms.get(partition)
+        return since_ms is None or self._clock.monotonic_ms() - since_ms >= retention_ms
+
     # ---- append
 
     def append(
@@ -234,57 +238,6 @@ class CoordinatorRuntime:
     def run_sliced(self, steps: Iterator[None], name: str) -> None:
         """Work `steps` without holding up others; short work is done when this returns."""
         self._sliced.run(steps, name)
-
-
-def replayed(log: Any, replay: Replay) -> Iterator[None]:
-    """Read a log from its start to its present end into `replay`; yields after each batch.
-
-    What cannot be read ends the reading with a log line: what was read until then counts.
-    """
-    try:
-        yield from _replay_log(log, replay)
-    except Exception:
-        _log.exception("%s cannot be read to its end", log)
-
-
-def _replay_log(log: Any, replay: Replay) -> Iterator[None]:
-    offset, end_offset = log.log_start_offset, log.log_end_offset
-    while offset < end_offset:
-        info = log.read(offset, LOAD_READ_BYTES, FetchIsolation.LOG_END, True)
-        buffer = info.records.read()
-        position = 0
-        while (header := _whole_batch(buffer, position)) is not None:
-            if header.next_offset > offset:
-                _replay_batch(header, buffer, position, replay)
-                offset = header.next_offset
-            position += header.size_bytes
-            yield
-        if not position:
-            return  # nothing whole is left
-
-
-def _whole_batch(buffer: bytes, position: int) -> BatchHeader | None:
-    """The batch at `position`; None at the end, or where the read cut a batch."""
-    if len(buffer) - position < _SMALLEST_BATCH:
-        return None
-    try:
-        header = read_any_header(buffer, position)
-    except KafkaError as error:
-        if position:
-            return None  # cut inside the header; the next read starts with this batch
-        raise error
-    return header if position + header.size_bytes <= len(buffer) else None
-
-
-def _replay_batch(header: BatchHeader, buffer: bytes, position: int, replay: Replay) -> None:
-    producer_id = header.producer_id if header.is_transactional else None
-    for record in any_records(buffer, position):
-        if header.is_control:
-            control = read_control(record)
-            if control is not None:
-                replay.marker(header.producer_id, control.is_commit)
-        else:
-            replay.record(record.key, record.value, header.base_offset, producer_id)
 
 
 async def _report(results: Awaitable[list[PartitionProduceResult]], appended: Appended) -> None:

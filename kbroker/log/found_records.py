@@ -33,14 +33,18 @@ _log = logging.getLogger(__name__)
 
 
 class DamagedBatchError(KafkaError):
-    """CORRUPT_MESSAGE: the wanted offset was in a batch that is damaged, from `position` on."""
+    """CORRUPT_MESSAGE: the wanted offset was in a batch that is damaged, from `position` on; sound
+    ones begin at `next_offset`, or behind it.
+    """
 
     def __init__(self, path: str, damage: Damage) -> None:
         super().__init__(
             ErrorCode.CORRUPT_MESSAGE,
             f"Offsets {damage.offset} to {damage.next_offset - 1} are damaged in {path}",
         )
+        self.path = path
         self.position = damage.position
+        self.next_offset = damage.next_offset
 
 
 class IndexedRecords(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Iterable, Sequence
+from types import SimpleNamespace
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.group_coordinator import (
@@ -35,6 +36,8 @@ TOPIC_ID = uuid.UUID(int=7)
 class MemoryRecords:
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self.records = OneSegment.records
+        self.position = 0
 
     def read(self) -> bytes:
         return self._data
@@ -45,12 +48,35 @@ class MemoryInfo:
         self.records = MemoryRecords(data)
 
 
+class OneSegment:
+    """The segments of a log in memory: one, whose damage nothing finds."""
+
+    base_offset = 0
+    records = SimpleNamespace(path="memory")
+
+    def floor_index(self, offset: int) -> int:
+        return 0
+
+    def __getitem__(self, index: int) -> OneSegment:
+        return self
+
+    @property
+    def active(self) -> OneSegment:
+        return self
+
+    def distrust(self, end_offset: int) -> None:
+        pass
+
+
 class OffsetsLog:
     """A log of whole batches; `read` may cut the last one, as a real log does."""
+
+    segments = OneSegment()
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
         self.log_start_offset = 0
+        self.cleaned_end_offset = None
         self.reads = 0
 
     @property
@@ -183,10 +209,17 @@ class GroupBroker:
     Creating __consumer_offsets makes this broker lead it.
     """
 
-    def __init__(self, *, partitions: int = 1, lead: bool = True, **settings: object) -> None:
+    def __init__(
+        self,
+        *,
+        partitions: int = 1,
+        lead: bool = True,
+        time: VirtualTime | None = None,
+        **settings: object,
+    ) -> None:
         values = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": partitions}
         self.config = GroupConfig(**{**values, **settings})
-        self.time = VirtualTime()
+        self.time = time or VirtualTime()
         self.replicas = OffsetsReplicas()
         self.metadata = MetadataCache(BROKER_ID)
         self.metadata.update(metadata_of({"t": 4}))

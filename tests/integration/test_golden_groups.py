@@ -14,7 +14,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
 from kbroker.coordinator.group.replay import GroupReplay
-from kbroker.coordinator.runtime import replayed
+from kbroker.coordinator.partition_replay import PartitionReplay
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
 from tests.golden import golden_logs
@@ -37,7 +37,7 @@ def groups_in(root: Path) -> dict[str, Group]:
     replay = GroupReplay()
     for log in logs.all_logs():
         if log.topic_partition.topic == "__consumer_offsets":
-            for _ in replayed(log, replay):
+            for _ in PartitionReplay(log.topic_partition, log, replay).steps():
                 pass
     groups = {group.group_id: group for group in replay.groups()}
     logs.shutdown()

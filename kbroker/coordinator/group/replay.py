@@ -6,8 +6,7 @@ its commit marker is read (KIP-98). Groups that only ever kept offsets have no r
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from kbroker.coordinator.group.group import Group
@@ -33,27 +32,19 @@ class GroupReplay:
         self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups it has offsets for
         # A log that was not compacted yet names the same keys again and again.
         self._read_key = lru_cache(_KEYS_REMEMBERED)(read_key)
-        self.skipped: Counter[str] = Counter()  # records that were left out, by reason
 
     def record(
         self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
     ) -> None:
         """One record of the batch at `batch_offset`.
 
-        `producer_id` only where the batch is transactional.
+        `producer_id` only where the batch is transactional. ProtocolError for one that is not
+        understood: it changes nothing.
         """
-        try:
-            self._record(key or b"", value, batch_offset, producer_id)
-        except ProtocolError as error:
-            self.skipped[f"unreadable: {error}"] += 1
-
-    def _record(
-        self, key: bytes, value: bytes | None, batch_offset: int, producer_id: int | None
-    ) -> None:
-        about = self._read_key(key)
+        about = self._read_key(key or b"")
         if about is None:
-            self.skipped["a kind of record other than offsets and classic groups"] += 1
-        elif isinstance(about, OffsetCommitKey):
+            raise ProtocolError("a kind of record other than offsets and classic groups")
+        if isinstance(about, OffsetCommitKey):
             committed = None if value is None else read_offset_commit_value(value, batch_offset)
             offsets = self._offsets.get(about.group)
             if offsets is None:
@@ -65,6 +56,10 @@ class GroupReplay:
             self._groups.pop(about.group, None)
         else:
             self._groups[about.group] = read_group_metadata(about.group, value)
+
+    def open_producers(self) -> Iterable[int]:
+        """Producers with offsets in a transaction that has not ended."""
+        return self._in_transaction
 
     def marker(self, producer_id: int, is_commit: bool) -> None:
         """A transaction of this producer ended."""

@@ -632,21 +632,6 @@ def make_busy(monotonic_ms: object) -> object:
     return look
 
 
-def test_unreadable_batch_ends_the_loading_but_not_the_coordinator() -> None:
-    writer = GroupBroker()
-    commit(writer, 1)
-    broken = bytes(writer.log().data) + b"\0" * 100
-    log = OffsetsLog(bytes(writer.log().data))
-    broker = GroupBroker(lead=False)
-    log.read = lambda *_args: type(
-        "Info", (), {"records": type("R", (), {"read": lambda _s: broken})()}
-    )()  # type: ignore[method-assign]
-
-    broker.lead(log)
-
-    assert committed(broker) == {T0: 1}
-
-
 # ---- finding the coordinator
 
 

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply, replayed
+from kbroker.coordinator.partition_replay import PartitionReplay
+from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply
 from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log import Log
@@ -60,6 +61,9 @@ class Collected:
     def marker(self, producer_id: int, is_commit: bool) -> None:
         self.markers.append((producer_id, is_commit))
 
+    def open_producers(self) -> list[int]:
+        return []
+
 
 def runtime_of(log: Log) -> CoordinatorRuntime:
     time = VirtualTime()
@@ -68,7 +72,7 @@ def runtime_of(log: Log) -> CoordinatorRuntime:
 
 def loaded(log: Log) -> Collected:
     collected = Collected()
-    for _ in replayed(log, collected):
+    for _ in PartitionReplay(PARTITION, log, collected).steps():
         pass
     return collected
 

@@ -1,0 +1,177 @@
+"""Reads one partition of an internal topic into the coordinator that keeps its state there.
+
+Law: holds for every internal topic. What cannot be read, a batch or a single record, is passed over
+and hides none of its neighbours; what was passed over is said once. A transaction whose marker is
+among it ends as the log knows that it ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from kbroker.errors import KafkaError, ProtocolError
+from kbroker.log.file_system import StorageError
+from kbroker.log.index.index_file import CorruptIndexError
+from kbroker.log.index.transaction_index import AbortedTxn
+from kbroker.log.log_replay import Gap, LogReplay, ReplayedLog, WholeBatch
+from kbroker.log.log_segment import LogSegment
+from kbroker.model import TopicPartition
+from kbroker.record.legacy_record import any_records
+from kbroker.record.readable_records import readable_records
+from kbroker.record.record_batch import MAGIC, Record, read_control
+
+_log = logging.getLogger(__name__)
+
+_SHOWN = 5
+
+
+class Replay(Protocol):
+    """Takes in the records of one partition, in the order of its log."""
+
+    def record(
+        self, key: bytes | None, value: bytes | None, batch_offset: int, producer_id: int | None
+    ) -> None:
+        """One record; `producer_id` where it belongs to a transaction.
+
+        ProtocolError for one that is not understood: it changes nothing then.
+        """
+        ...
+
+    def marker(self, producer_id: int, is_commit: bool) -> None:
+        """The end of a producer's transaction."""
+        ...
+
+    def open_producers(self) -> Iterable[int]:
+        """The producers with a transaction that has not ended yet."""
+        ...
+
+
+class PartitionReplay:
+    """One reading of one partition; `gaps` and `not_understood` are complete after it."""
+
+    def __init__(self, partition: TopicPartition, log: ReplayedLog, replay: Replay) -> None:
+        self._partition = partition
+        self._log = log
+        self._replay = replay
+        self._unsure: dict[int, int] = {}  # producer in a transaction -> end of the gap it met
+        self._aborted_by_producer: defaultdict[int, list[AbortedTxn]] | None = None
+        self.gaps: list[Gap] = []
+        self.not_understood: Counter[str] = Counter()  # records, by reason
+
+    @property
+    def saw_everything(self) -> bool:
+        """True when nothing was passed over."""
+        return not self.gaps and not self.not_understood
+
+    def steps(self) -> Iterator[None]:
+        """Read from start to end; yields after each batch.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
+        """
+        for found in LogReplay(self._log):
+            if isinstance(found, Gap):
+                self._pass_over(found)
+            else:
+                self._take(found)
+            yield
+        for producer_id in list(self._unsure):
+            self._settle(producer_id, self._log.log_end_offset)
+
+    def tell(self) -> None:
+        """Say what was passed over."""
+        for gap in self.gaps[:_SHOWN]:
+            _log.error("%s was loaded without %s", self._partition, gap)
+        if len(self.gaps) > _SHOWN:
+            _log.error("%s: %d gaps in all", self._partition, len(self.gaps))
+        for reason, count in self.not_understood.most_common(_SHOWN):
+            _log.warning("%s: %d records passed over, %s", self._partition, count, reason)
+
+    def _take(self, batch: WholeBatch) -> None:
+        header = batch.header
+        producer_id = header.producer_id if header.is_transactional else None
+        if header.producer_id in self._unsure and (header.is_transactional or header.is_control):
+            self._settle(header.producer_id, header.base_offset)
+        for record in self._records(batch):
+            if header.is_control:
+                control = read_control(record)
+                if control is not None:
+                    self._replay.marker(header.producer_id, control.is_commit)
+            else:
+                self._take_record(record, header.base_offset, producer_id)
+
+    def _take_record(self, record: Record, batch_offset: int, producer_id: int | None) -> None:
+        try:
+            self._replay.record(record.key, record.value, batch_offset, producer_id)
+        except ProtocolError as error:
+            self.not_understood[str(error)] += 1
+        except Exception as error:  # bytes that somebody else wrote must not hide the others
+            self.not_understood[f"{type(error).__name__}: {error}"] += 1
+
+    def _records(self, batch: WholeBatch) -> Iterator[Record]:
+        """Those that can be read. The checksum is right: the others were written as they are."""
+        header, data = batch.header, batch.data
+        try:
+            if header.magic < MAGIC:
+                yield from any_records(data)
+                return
+            for record in readable_records(header, data):
+                if isinstance(record, KafkaError):
+                    self.not_understood[record.message or record.code.name] += 1
+                else:
+                    yield record
+        except KafkaError as error:
+            reason = error.message or error.code.name
+            self._pass_over(Gap(header.base_offset, header.next_offset, batch.path, reason))
+
+    # ---- transactions across a gap
+
+    def _pass_over(self, gap: Gap) -> None:
+        self.gaps.append(gap)
+        for producer_id in list(self._replay.open_producers()):
+            if any(
+                aborted.first_offset < gap.offset <= aborted.last_offset < gap.next_offset
+                for aborted in self._aborted(producer_id)
+            ):
+                self._replay.marker(producer_id, is_commit=False)
+                self._unsure.pop(producer_id, None)
+            else:
+                self._unsure[producer_id] = gap.next_offset
+
+    def _settle(self, producer_id: int, offset: int) -> None:
+        """A transaction that met a gap was committed in it where the one that `offset` is in began
+        behind the gap, or where none is open at the end of the log.
+        """
+        gap_end = self._unsure.pop(producer_id)
+        start_offset = self._start_of_transaction(producer_id, offset)
+        if start_offset is not None and start_offset >= gap_end:
+            self._replay.marker(producer_id, is_commit=True)
+
+    def _start_of_transaction(self, producer_id: int, offset: int) -> int | None:
+        """None for one that was committed: whatever is open will be committed with it."""
+        for aborted in self._aborted(producer_id):
+            if aborted.first_offset <= offset <= aborted.last_offset:
+                return aborted.first_offset
+        entry = self._log.producer_state.producers.get(producer_id)
+        open_since = entry.current_txn_first_offset if entry is not None else None
+        if offset >= self._log.log_end_offset:
+            return offset if open_since is None else open_since
+        return open_since if open_since is not None and open_since <= offset else None
+
+    def _aborted(self, producer_id: int) -> list[AbortedTxn]:
+        if self._aborted_by_producer is None:
+            self._aborted_by_producer = defaultdict(list)
+            for segment in self._log.segments:
+                for aborted in _noted_in(segment):
+                    self._aborted_by_producer[aborted.producer_id].append(aborted)
+        return self._aborted_by_producer.get(producer_id, [])
+
+
+def _noted_in(segment: LogSegment) -> list[AbortedTxn]:
+    try:
+        return segment.transaction_index.entries
+    except (StorageError, CorruptIndexError) as error:
+        _log.warning("%s cannot be read: %s", segment.transaction_index.path, error)
+        return []

@@ -1,0 +1,36 @@
+"""A partition of __consumer_offsets on the disk, for `GroupBroker`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.log import Log
+from kbroker.log.log_append_info import AppendOrigin
+from tests.fakes.log_maker import NOW_MS
+
+
+class DiskOffsetsLog:
+    """A log with the `append` that the broker's replicas want; refuses `refusals` reads first, as
+    where no descriptor is left.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self.refusals = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    def read(self, *arguments: Any) -> Any:
+        if self.refusals:
+            self.refusals -= 1
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "no descriptor is left")
+        return self._log.read(*arguments)
+
+    def append(self, batch: memoryview) -> int:
+        info = self._log.append_as_leader(
+            bytearray(batch), 0, NOW_MS, origin=AppendOrigin.COORDINATOR
+        )
+        self._log.update_high_watermark(self._log.log_end_offset)
+        return info.first_offset
