@@ -21,13 +21,14 @@ from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
 from kbroker.coordinator.group.rebalance import refused_join
+from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving
 from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore, is_group_partition
 from kbroker.coordinator.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offset_commits import OffsetCommits
 from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply, Replicas
 from kbroker.errors import ErrorCode
-from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
+from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -142,12 +143,14 @@ class GroupCoordinator:
         coordinated = self._store.find(request.group_id)
         if error is _NONE and coordinated is None and request.member_id:
             error = ErrorCode.UNKNOWN_MEMBER_ID
+        named_after = request.group_instance_id or caller.client_id
+        if error is _NONE and not _can_be_recorded(request, f"{named_after}-{ZERO_UUID}"):
+            return refused_join("", ErrorCode.UNKNOWN_SERVER_ERROR)
         if error is not _NONE:
             return refused_join(request.member_id, error)
         if coordinated is None:
             coordinated = self._store.create(request.group_id)
         reply: PendingReply[JoinGroupResponse] = PendingReply()
-        named_after = request.group_instance_id or caller.client_id
         attempt = JoinAttempt(
             correlation=reply,
             request=request,
@@ -276,6 +279,14 @@ class GroupCoordinator:
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self.offsets.delete_group(group_id)
+
+
+def _can_be_recorded(request: JoinGroupRequest, new_member_id: str) -> bool:
+    """Whether every name fits into a record of the group: a new member id is longer than what it is
+    made of, and so is text that was no UTF-8. Kafka answers the same, when the record is written.
+    """
+    names = (request.group_id, request.member_id or new_member_id, request.protocol_type)
+    return all(map(fits_a_record, (*names, *(protocol.name for protocol in request.protocols))))
 
 
 def _listed(coordinated: CoordinatedGroup) -> ListGroupsResponse.ListedGroup:

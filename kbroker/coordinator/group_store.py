@@ -124,9 +124,9 @@ class GroupStore:
         self.run(coordinated, step.effects)
 
     def drop_if_untouched(self, coordinated: CoordinatedGroup) -> None:
-        """A group made for a member that was refused would only take up room."""
+        """A group made for a member or a commit that was refused would only take up room."""
         group = coordinated.group
-        if not (
+        if self._groups.get(group.group_id) is coordinated and not (
             group.generation_id or group.members or group.pending_members or bool(group.offsets)
         ):
             self._groups.pop(group.group_id, None)

@@ -18,6 +18,8 @@ from kbroker.coordinator.group.offsets import (
     FetchedOffset,
 )
 from kbroker.coordinator.group.records import (
+    MAX_NAME_BYTES,
+    fits_a_record,
     group_metadata_key,
     offset_commit_key,
     offset_commit_value,
@@ -41,8 +43,6 @@ _COMMIT_ERRORS = {
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 }
-_COMPACT_RECORD_LIMIT = 0x7FFF  # length of a string in these records
-
 Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
 
 
@@ -79,6 +79,8 @@ class OffsetCommits:
         coordinated = self._store.find(committer.group_id)
         if coordinated is None:
             error = self._store.status(committer.group_id)
+            if not fits_a_record(committer.group_id):
+                error = ErrorCode.UNKNOWN_SERVER_ERROR
             if error is _NONE and committer.generation_id >= 0:
                 error = ErrorCode.ILLEGAL_GENERATION
             if error is not _NONE:
@@ -100,25 +102,28 @@ class OffsetCommits:
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
         """Append those whose metadata is not too long."""
         group = coordinated.group
-        limit = min(self._store.config.offset_metadata_max_bytes, _COMPACT_RECORD_LIMIT)
+        limit = min(self._store.config.offset_metadata_max_bytes, MAX_NAME_BYTES)
         codes, accepted, records = [], [], []
         for entry in offsets:
             partition, value = entry
-            if len(value.metadata) > limit or len(value.metadata.encode()) > _COMPACT_RECORD_LIMIT:
+            if len(value.metadata) > limit or not fits_a_record(value.metadata):
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
                 continue
             codes.append(_NONE)
             accepted.append(entry)
             key = offset_commit_key(group.group_id, partition.topic, partition.partition)
             records.append(KeyValue(key, offset_commit_value(value)))
-            group.offsets.prepare(partition, value)
         if not accepted:
+            self._store.drop_if_untouched(coordinated)
             return codes
+        for partition, value in accepted:
+            group.offsets.prepare(partition, value)
         reply: PendingReply[list[ErrorCode]] = PendingReply()
 
         def appended(error: ErrorCode, log_offset: int) -> None:
             error = _COMMIT_ERRORS.get(error, error)
             _settle(group, accepted, error, log_offset)
+            self._store.drop_if_untouched(coordinated)
             reply.answer(codes if error is _NONE else [code or error for code in codes])
 
         home = coordinated.home.topic_partition

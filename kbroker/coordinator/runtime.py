@@ -28,6 +28,7 @@ _log = logging.getLogger(__name__)
 
 OFFSET_BATCH = BatchOptions(base_sequence=0)  # Kafka's coordinator numbers batches of commits
 METADATA_BATCH = BatchOptions()
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 ResultT = TypeVar("ResultT")
 Appended = Callable[[ErrorCode, int], None]  # error, offset of the batch
@@ -201,9 +202,19 @@ class CoordinatorRuntime:
         self, partition: TopicPartition, records: Iterable[KeyValue], appended: Appended
     ) -> None:
         """Append records that would be written again if they got lost
-        (tombstones of a clean-up).
+        (tombstones of a clean-up), in several batches where one would be too large.
         """
-        self._append(partition, records, appended, METADATA_BATCH, 0)
+        rows = list(records)
+
+        def attempted(error: ErrorCode, offset: int) -> None:
+            if error not in _TOO_LARGE or len(rows) < 2:
+                appended(error, offset)
+                return
+            half = len(rows) // 2
+            for part in (rows[:half], rows[half:]):
+                self.append_unacknowledged(partition, part, appended)
+
+        self._append(partition, rows, attempted, METADATA_BATCH, 0)
 
     def _append(
         self,
@@ -228,6 +239,10 @@ class CoordinatorRuntime:
         except KafkaError as error:
             appended(error.code, -1)
             return
+        except Exception:  # whoever waits for this append is told, whatever it is
+            _log.exception("Append to %s failed", partition)
+            appended(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
+            return
         if isinstance(results, list):
             appended(results[0].error_code, results[0].base_offset)
         else:
@@ -245,5 +260,8 @@ async def _report(results: Awaitable[list[PartitionProduceResult]], appended: Ap
         result = (await results)[0]
     except KafkaError as error:
         appended(error.code, -1)
+    except Exception:
+        _log.exception("Append failed")
+        appended(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
     else:
         appended(result.error_code, result.base_offset)

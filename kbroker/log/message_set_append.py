@@ -86,13 +86,26 @@ def placed_batches(
     data: memoryview | bytearray, origin: AppendOrigin, rules: AppendRules, place: Place
 ) -> TrustedBatches:
     """What is appended of these records, with offsets, leader epoch and, where the topic wants it,
-    the broker's time. KafkaError: see `prepare_set` and `read_trusted`.
+    the broker's time. KafkaError: see `prepare_set` and `read_trusted`; MESSAGE_TOO_LARGE,
+    RECORD_LIST_TOO_LARGE.
     """
     if origin == AppendOrigin.OLD_CLIENT:
         return prepare_set(data, rules, place)
     batches = read_trusted(data, place.topic_partition, rules, place.first_offset)
+    _check_sizes(batches, rules, place)
     batches.assign_offsets(place.first_offset, place.leader_epoch, place.now_ms, rules)
     return batches
+
+
+def _check_sizes(batches: TrustedBatches, rules: AppendRules, place: Place) -> None:
+    """What a coordinator writes is bounded as what a producer does; only what a leader took stays
+    as it is.
+    """
+    for header in batches.headers:
+        if header.size_bytes > rules.max_message_bytes:
+            raise too_large(header.size_bytes, place.topic_partition, rules)
+    if len(batches.records) > rules.segment_bytes:
+        raise larger_than_segment(len(batches.records), place.topic_partition, rules)
 
 
 def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) -> TrustedBatches:

@@ -34,6 +34,7 @@ class DecoderSource:
                 "new": object.__new__,
                 "unpack_from": unpack_from,
                 "uvarint": primitives.read_uvarint,
+                "string_size": primitives.read_string_size,
                 "uuid": primitives.uuid_from_bytes,
                 "skip_tags": primitives.skip_tags,
                 "read_tag": primitives.read_tag,
@@ -102,7 +103,7 @@ class DecoderSource:
             "records": "buf[pos:end]",
         }[field.type_name]
         if self._flexible:
-            self._uvarint("n")
+            self._uvarint("n", "string_size" if field.type_name == "string" else "uvarint")
             null, refuse, length = "not n", f"bad_null({field.name!r})", "n - 1"
         else:
             self._run.append(("h" if field.type_name == "string" else "i", "n"))
@@ -192,11 +193,11 @@ class DecoderSource:
             self._source.line(f"pos = {stop}; tags -= 1")
             self._source.line("if tags < 0: too_many_tags()")
 
-    def _uvarint(self, target: str) -> None:
+    def _uvarint(self, target: str, reader: str = "uvarint") -> None:
         """Read an unsigned varint: its first byte with the fields before it, more if there is."""
         self._run.append(("B", target))
         self._flush()
-        self._source.line(f"if {target} > 127: {target}, pos = uvarint(buf, pos - 1)")
+        self._source.line(f"if {target} > 127: {target}, pos = {reader}(buf, pos - 1)")
 
     def _flush(self) -> None:
         """Write the fixed-size reads that have gathered."""

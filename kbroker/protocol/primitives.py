@@ -17,6 +17,7 @@ from uuid import UUID
 from kbroker.errors import ProtocolError
 from kbroker.model import ZERO_UUID
 
+MAX_STRING_BYTES = 0x7FFF  # also in compact strings, whose length could be larger
 MAX_ELEMENTS = 1_000_000  # array elements in one message, at all depths together
 MAX_UNKNOWN_TAGS = 1_000  # tagged fields in one message that its declaration does not have
 
@@ -40,6 +41,14 @@ def read_uvarint(buffer: memoryview | bytes, offset: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         shift += 7
     return value, offset + 1
+
+
+def read_string_size(buffer: memoryview | bytes, offset: int) -> tuple[int, int]:
+    """The size of a compact string, plus one: (value, offset after it)."""
+    value, offset = read_uvarint(buffer, offset)
+    if value > MAX_STRING_BYTES + 1:
+        raise ProtocolError(f"string of {value - 1} bytes, {MAX_STRING_BYTES} are allowed")
+    return value, offset
 
 
 def write_uvarint(value: int) -> bytes:

@@ -16,7 +16,7 @@ from kbroker.coordinator.group_coordinator import (
     CoordinatorServices,
     GroupCoordinator,
 )
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log_append_info import AppendOrigin
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
@@ -152,7 +152,10 @@ class OffsetsReplicas:
     def _append(self, partition: TopicPartition, batch: memoryview) -> PartitionProduceResult:
         if self.error is not ErrorCode.NONE:
             return PartitionProduceResult(partition, self.error)
-        base = self.logs[partition].append(batch)
+        try:
+            base = self.logs[partition].append(batch)
+        except KafkaError as error:
+            return PartitionProduceResult(partition, error.code)
         return PartitionProduceResult(partition, ErrorCode.NONE, base, base)
 
     def release(self, error: ErrorCode = ErrorCode.NONE) -> None:

@@ -230,7 +230,7 @@ def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorC
     if member is None or member.join is not attempt.correlation:
         return  # replaced or removed meanwhile, and answered then
     if error is not ErrorCode.NONE:
-        answer_join(step, member, refused_join(UNKNOWN_MEMBER, error))
+        answer_join(step, member, _not_stored(group, token, error))
         forget_session(step, member)
         group.replace_static_member(member.group_instance_id or "", token.old_member_id)
         group.set_protocols(member, token.old_protocols)
@@ -239,6 +239,17 @@ def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorC
         keep_alive(step, member)
     elif group.state is GroupState.STABLE:
         answer_join(step, member, _rejoined(group, token))
+
+
+def _not_stored(group: Group, token: StaticMemberStored, error: ErrorCode) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=int(error),
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=token.old_leader_id,
+        member_id=UNKNOWN_MEMBER,
+    )
 
 
 def _rejoined(group: Group, token: StaticMemberStored) -> JoinGroupResponse:

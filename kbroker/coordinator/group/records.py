@@ -24,6 +24,9 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.declaration import Struct
 from kbroker.protocol.schema import Message, message, wire
 
+MAX_NAME_BYTES = 0x7FFF  # of a string in these records
+_ALWAYS_FITS = MAX_NAME_BYTES // 4  # characters
+
 _VERSION = Layout(">h")
 _OFFSET_KEY_VERSION = 1
 _OFFSET_VALUE_VERSION = 3
@@ -89,6 +92,11 @@ class GroupMetadataValue(Message):
 
 
 # ---- writing
+
+
+def fits_a_record(name: str) -> bool:
+    """Whether a record can hold this text; what was no UTF-8 has grown since it was read."""
+    return len(name) <= _ALWAYS_FITS or len(name.encode()) <= MAX_NAME_BYTES
 
 
 def offset_commit_key(group_id: str, topic: str, partition: int) -> bytes:

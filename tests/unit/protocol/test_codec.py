@@ -143,7 +143,7 @@ def test_unknown_tagged_fields_of_plain_structs_are_bounded_too() -> None:
         (HeartbeatRequest, 0, "0005 6162", "lacks|ends before"),
         (HeartbeatRequest, 0, "0000 00000001 0005 6162", "lacks 3 bytes"),
         (HeartbeatRequest, 4, "80808080808000", "varint longer than 5 bytes"),
-        (HeartbeatRequest, 4, "ffffffff7f 61", "lacks|ends before"),
+        (HeartbeatRequest, 4, "ffffffff7f 61", "string of 34359738366 bytes"),
         (HeartbeatRequest, 0, "", "ends before byte 0"),
         (MetadataRequest, 0, "ffffffff", "topics: null is not allowed"),
         (MetadataRequest, 1, "7fffffff", "topics: 2147483647 elements in 0 bytes"),
@@ -322,3 +322,13 @@ def test_an_element_that_was_written_for_one_version_is_written_anew_for_another
 def test_an_element_is_not_written_for_a_version_that_its_message_lacks() -> None:
     with pytest.raises(ValueError, match="Nested has no version 2"):
         keep_encoded(Nested.Group(), 2)
+
+
+@pytest.mark.parametrize("field", ["text", "label"])
+def test_a_compact_string_is_no_longer_than_an_old_one(field: str) -> None:
+    """Whatever is read from a client can be written into a record."""
+    longest, longer = Everything(**{field: "x" * 32_767}), Everything(**{field: "x" * 32_768})
+
+    assert decode(Everything, FLEXIBLE, encode(longest, FLEXIBLE))[0] == longest
+    with pytest.raises(ProtocolError, match="string of 32768 bytes, 32767 are allowed"):
+        decode(Everything, FLEXIBLE, encode(longer, FLEXIBLE))

@@ -1,0 +1,256 @@
+"""What a group looks like when its record cannot be stored: too large, no disk, no replicas."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kbroker.coordinator.group.group_state import GroupState
+from kbroker.coordinator.group.offsets import CommittedOffset
+from kbroker.coordinator.group_coordinator import Caller
+from kbroker.coordinator.offset_commits import Committer
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from tests.fakes.disk_offsets_log import DiskOffsetsLog
+from tests.fakes.group_broker import SUBSCRIPTION, GroupBroker
+from tests.fakes.log_maker import NOW_MS, open_log
+
+CALLER = Caller(client_id="c", client_host="/127.0.0.1", api_version=3)
+MAX_BYTES = 2000
+HUGE = b"x" * MAX_BYTES
+REFUSALS = {
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REQUEST_TIMED_OUT,
+}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> GroupBroker:
+    made = GroupBroker(lead=False)
+    made.lead(DiskOffsetsLog(open_log(tmp_path / "log", max_message_bytes=MAX_BYTES)))
+    return made
+
+
+def commit(broker: GroupBroker, count: int, metadata: str, group: str = "g") -> Any:
+    return broker.groups.offsets.commit(
+        Committer(group),
+        [
+            (
+                TopicPartition("t", index),
+                CommittedOffset(offset=7, metadata=metadata, commit_timestamp_ms=NOW_MS),
+            )
+            for index in range(count)
+        ],
+    )
+
+
+def committed(broker: GroupBroker, count: int, group: str = "g") -> list[tuple[int, ErrorCode]]:
+    partitions = [TopicPartition("t", index) for index in range(count)]
+    fetched = broker.groups.offsets.fetch(group, partitions, True)
+    return [(value.offset, value.error) for _, value in fetched]
+
+
+def heartbeat(broker: GroupBroker, joined: JoinGroupResponse, **fields: Any) -> ErrorCode:
+    return broker.groups.heartbeat(
+        HeartbeatRequest(
+            group_id="g",
+            member_id=joined.member_id,
+            generation_id=joined.generation_id,
+            **fields,
+        )
+    )
+
+
+def described(broker: GroupBroker, group: str = "g") -> tuple[str, list[int]]:
+    _, found = broker.groups.describe_group(group)
+    return found.group_state, [len(member.member_metadata) for member in found.members]
+
+
+# ---- commits
+
+
+def test_a_commit_too_large_for_one_batch_is_refused_and_leaves_nothing(
+    broker: GroupBroker,
+) -> None:
+    codes = commit(broker, 4, "m" * 600)
+
+    assert codes == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE] * 4
+    assert committed(broker, 4) == [(-1, ErrorCode.NONE)] * 4
+    assert described(broker) == (GroupState.DEAD.value, [])
+    assert broker.log().log_end_offset == 0
+
+
+def test_metadata_too_long_keeps_its_own_code(broker: GroupBroker) -> None:
+    value = CommittedOffset(offset=1, metadata="m" * 4097, commit_timestamp_ms=NOW_MS)
+    large = CommittedOffset(offset=1, metadata="m" * 4096, commit_timestamp_ms=NOW_MS)
+
+    codes = broker.groups.offsets.commit(
+        Committer("g"), [(TopicPartition("t", 0), value), (TopicPartition("t", 1), large)]
+    )
+
+    wanted = [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE]
+    assert codes == wanted
+
+
+@pytest.mark.parametrize(("refusal", "told"), REFUSALS.items())
+def test_a_refused_commit_leaves_the_one_before(
+    broker: GroupBroker, refusal: ErrorCode, told: ErrorCode
+) -> None:
+    assert commit(broker, 2, "m") == [ErrorCode.NONE] * 2
+    broker.replicas.error = refusal
+
+    codes = commit(broker, 3, "n")
+
+    assert codes == [told] * 3
+    assert [offset for offset, _ in committed(broker, 3)] == [7, 7, -1]
+    assert {error for _, error in committed(broker, 3)} == {ErrorCode.NONE}
+
+
+def test_a_commit_that_fails_in_an_unforeseen_way_is_answered(broker: GroupBroker) -> None:
+    def fails(*_args: object) -> None:
+        raise RuntimeError("bug")
+
+    broker.replicas.append_records = fails  # type: ignore[method-assign, assignment]
+
+    assert commit(broker, 1, "m") == [ErrorCode.UNKNOWN_SERVER_ERROR]
+    assert committed(broker, 1) == [(-1, ErrorCode.NONE)]
+
+
+def test_many_tombstones_go_into_several_batches(broker: GroupBroker, tmp_path: Path) -> None:
+    for first in range(0, 60, 10):
+        codes = broker.groups.offsets.commit(
+            Committer("g"),
+            [
+                (TopicPartition("t", at), CommittedOffset(offset=7, commit_timestamp_ms=NOW_MS))
+                for at in range(first, first + 10)
+            ],
+        )
+        assert codes == [ErrorCode.NONE] * 10
+    before = broker.log().log_end_offset
+
+    assert broker.groups.delete_group("g") is ErrorCode.NONE
+
+    assert broker.log().log_end_offset == before + 60
+    broker.log().close()
+    after = GroupBroker(lead=False)
+    after.lead(DiskOffsetsLog(open_log(tmp_path / "log", recovery_point=before + 60)))
+    assert committed(after, 60) == [(-1, ErrorCode.NONE)] * 60
+
+
+# ---- assignments and members
+
+
+@pytest.mark.parametrize("is_subscription", [True, False], ids=["metadata", "assignment"])
+def test_a_group_too_large_for_a_record_rebalances(
+    broker: GroupBroker, is_subscription: bool
+) -> None:
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=HUGE)]
+    given = {"protocols": protocols} if is_subscription else {}
+    joined = join(broker, **given)
+
+    refused = broker.sync(
+        joined.member_id,
+        joined.generation_id,
+        assignments={joined.member_id: b"" if is_subscription else HUGE},
+    )
+
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert refused.assignment == b""
+    assert heartbeat(broker, joined) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert described(broker)[0] == GroupState.PREPARING_REBALANCE.value
+    again = join(broker, joined.member_id)
+    synced = broker.sync(
+        again.member_id, again.generation_id, assignments={again.member_id: b"all"}
+    )
+    assert (again.generation_id, synced.assignment) == (2, b"all")
+    assert described(broker) == (GroupState.STABLE.value, [len(SUBSCRIPTION)])
+
+
+def join(broker: GroupBroker, member_id: str = "", **fields: Any) -> JoinGroupResponse:
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION)]
+    request = {
+        "group_id": "g",
+        "member_id": member_id,
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": protocols,
+        **fields,
+    }
+    answer = broker.groups.join_group(JoinGroupRequest(**request), CALLER)
+    assert isinstance(answer, JoinGroupResponse)
+    return answer
+
+
+def test_a_static_member_that_cannot_be_stored_keeps_its_old_self(broker: GroupBroker) -> None:
+    first = join(broker, group_instance_id="i")
+    broker.sync(first.member_id, 1, group_instance_id="i", assignments={first.member_id: b"all"})
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=HUGE)]
+
+    refused = join(broker, group_instance_id="i", protocols=protocols)
+
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (refused.generation_id, refused.protocol_name) == (1, "range")
+    assert (refused.leader, refused.member_id, refused.members) == (first.member_id, "", [])
+    assert heartbeat(broker, first, group_instance_id="i") is ErrorCode.NONE
+    assert described(broker) == (GroupState.STABLE.value, [len(SUBSCRIPTION)])
+
+
+@pytest.mark.parametrize(("refusal", "told"), REFUSALS.items())
+@pytest.mark.parametrize("is_held", [True, False])
+def test_whoever_waits_for_an_assignment_is_told_and_can_go_on(
+    broker: GroupBroker, refusal: ErrorCode, told: ErrorCode, is_held: bool
+) -> None:
+    async def scenario() -> None:
+        joined = join(broker)
+        replicas = broker.replicas
+        replicas.holds = is_held
+        replicas.error = ErrorCode.NONE if is_held else refusal
+        answer = broker.sync(joined.member_id, 1, assignments={joined.member_id: b"all"})
+        if is_held:
+            replicas.release(refusal)
+            answer = await answer  # type: ignore[misc]
+        wanted = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}.get(told, told)
+        assert answer.error_code == wanted  # type: ignore[union-attr]
+        replicas.holds, replicas.error = False, ErrorCode.NONE
+
+        again = join(broker, joined.member_id)
+        synced = broker.sync(again.member_id, 2, assignments={again.member_id: b"all"})
+
+        assert synced.assignment == b"all"  # type: ignore[union-attr]
+        assert described(broker)[0] == GroupState.STABLE.value
+
+    asyncio.run(scenario())
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"group_instance_id": "i" * 32_740},
+        {"group_id": "�" * 20_000},
+        {"protocol_type": "�" * 20_000},
+        {"protocols": [JoinGroupRequest.JoinGroupRequestProtocol(name="�" * 20_000)]},
+    ],
+    ids=["member id", "group", "type", "protocol"],
+)
+def test_a_name_that_no_record_can_hold_lets_nobody_in(
+    broker: GroupBroker, fields: dict[str, Any]
+) -> None:
+    refused = join(broker, **fields)
+
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert broker.groups.list_groups([], [])[1] == []
+
+
+def test_a_commit_of_a_group_that_no_record_can_hold_is_refused(broker: GroupBroker) -> None:
+    assert commit(broker, 2, "m", "�" * 20_000) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert broker.groups.list_groups([], [])[1] == []
