@@ -66,7 +66,7 @@ def _decode_transaction_record(key: bytes | None, value: bytes | None) -> Decode
             return named, None
         (version,) = _VERSION.unpack_from(value)
         fields = _fields(read_transaction_log_value(value), version)
-    except ProtocolError as error:
+    except (ProtocolError, struct_error) as error:
         return _unreadable(key, error), _plain(value)
     status = fields["transaction_status"]
     known = 0 <= status < len(STATUS_NAMES)

@@ -6,20 +6,24 @@ Law: what is broken is said and passed over; memory holds one batch at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from kbroker.cli.internal_records import decoder_of
 from kbroker.cli.record_rows import RECORD_COLUMNS, headers_of, text_of
+from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
-from kbroker.log.file_system import FileSystem
+from kbroker.log.batch_audit import BatchAudit
+from kbroker.log.file_system import File, FileSystem
+from kbroker.log.format import offset_of
 from kbroker.log.inspection.batch_check import MAX_DECOMPRESSED_BYTES
 from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
 from kbroker.model import TopicPartition
 from kbroker.record import record_batch
 from kbroker.record.compression import CODEC_NAMES
 from kbroker.record.default_record import Record
-from kbroker.record.legacy_record import any_records
+from kbroker.record.readable_records import readable_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC
 
 Row = dict[str, Any]
@@ -81,11 +85,9 @@ class DumpOptions:
 
 def batch_rows(file_system: FileSystem, path: str, options: DumpOptions) -> Iterator[Row]:
     """One row per batch of a segment file. Raises StorageError."""
-    scan = SegmentScan(file_system, path, checks_crc=True)
-    for batch in scan.batches():
+    for _, batch in _batches(file_system, path, options):
         if options.wants(batch):
             yield _batch_row(path, batch)
-    _say_tail(scan, options)
 
 
 def record_rows(
@@ -93,8 +95,7 @@ def record_rows(
 ) -> Iterator[Row]:
     """One row per record of a segment file. Raises StorageError."""
     decoder = decoder_of(topic_partition.topic) if options.decodes else None
-    scan = SegmentScan(file_system, path, checks_crc=True)
-    for batch in scan.batches():
+    for scan, batch in _batches(file_system, path, options):
         if not options.wants(batch):
             continue
         where = f"{path}, position {batch.position}"
@@ -103,8 +104,10 @@ def record_rows(
             continue
         try:
             data = scan.read(batch)
-            for record in any_records(data, 0, MAX_DECOMPRESSED_BYTES):
-                if options.wants_offset(record.offset):
+            for record in readable_records(batch.header, data, MAX_DECOMPRESSED_BYTES):
+                if isinstance(record, KafkaError):
+                    options.fail(f"{where}: a record cannot be read: {record.message}")
+                elif options.wants_offset(record.offset):
                     row = _record_row(topic_partition, record)
                     if batch.header.is_control:
                         row["key"], row["value"] = _control(record)
@@ -113,7 +116,42 @@ def record_rows(
                     yield row
         except KafkaError as error:
             options.fail(f"{where}: the records cannot be read: {error.message}")
-    _say_tail(scan, options)
+
+
+def _batches(
+    file_system: FileSystem, path: str, options: DumpOptions
+) -> Iterator[tuple[SegmentScan, ScannedBatch]]:
+    """The batches of a segment file with the scan that reads them, on behind what is damaged."""
+    start: int | None = 0
+    next_offset = offset_of(path.rpartition("/")[2]) or 0
+    while start is not None:
+        scan = SegmentScan(file_system, path, checks_crc=True, start=start)
+        for batch in scan.batches():
+            yield scan, batch
+            if batch.is_intact:
+                next_offset = batch.header.next_offset
+        _say_tail(scan, options)
+        start = _behind_tail(file_system, scan, next_offset)
+
+
+def _behind_tail(file_system: FileSystem, scan: SegmentScan, next_offset: int) -> int | None:
+    """Where batches go on behind what ended a scan; None where they do not."""
+    if scan.tail is None or scan.tail.kind is TailKind.ZEROS:
+        return None
+    with closing(file_system.open(scan.path, read_only=True)) as file:
+        audit = BatchAudit(_OpenFile(file), scan.size_bytes, MAX_LONG)
+        position = audit.next_sound(scan.tail.position, next_offset, ())
+    return position if position < scan.size_bytes else None
+
+
+class _OpenFile:
+    """A file, as an audit reads it."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def read(self, position: int, size: int) -> bytes:
+        return self._file.pread(size, position)
 
 
 def _batch_row(path: str, batch: ScannedBatch) -> Row:

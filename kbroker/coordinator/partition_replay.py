@@ -16,12 +16,11 @@ from kbroker.errors import KafkaError, ProtocolError
 from kbroker.log.file_system import StorageError
 from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log_replay import Gap, LogReplay, ReplayedLog, WholeBatch
+from kbroker.log.log_replay import MISSING, Gap, LogReplay, ReplayedLog, WholeBatch
 from kbroker.log.log_segment import LogSegment
 from kbroker.model import TopicPartition
-from kbroker.record.legacy_record import any_records
 from kbroker.record.readable_records import readable_records
-from kbroker.record.record_batch import MAGIC, Record, read_control
+from kbroker.record.record_batch import Record, read_control
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +55,7 @@ class PartitionReplay:
         self._partition = partition
         self._log = log
         self._replay = replay
-        self._unsure: dict[int, int] = {}  # producer in a transaction -> end of the gap it met
+        self._unsure: dict[int, int] = {}  # producer in a transaction -> the gap it met
         self._aborted_by_producer: defaultdict[int, list[AbortedTxn]] | None = None
         self.gaps: list[Gap] = []
         self.not_understood: Counter[str] = Counter()  # records, by reason
@@ -82,10 +81,14 @@ class PartitionReplay:
 
     def tell(self) -> None:
         """Say what was passed over."""
-        for gap in self.gaps[:_SHOWN]:
+        missing = [gap for gap in self.gaps if gap.reason == MISSING]
+        others = [gap for gap in self.gaps if gap.reason != MISSING]
+        for gap in others[:_SHOWN]:
             _log.error("%s was loaded without %s", self._partition, gap)
-        if len(self.gaps) > _SHOWN:
-            _log.error("%s: %d gaps in all", self._partition, len(self.gaps))
+        if len(others) > _SHOWN:
+            _log.error("%s: %d gaps in all", self._partition, len(others))
+        if missing:  # a replica that was copied from a cleaned one has them too
+            _log.warning("%s has %d holes, at first %s", self._partition, len(missing), missing[0])
         for reason, count in self.not_understood.most_common(_SHOWN):
             _log.warning("%s: %d records passed over, %s", self._partition, count, reason)
 
@@ -114,9 +117,6 @@ class PartitionReplay:
         """Those that can be read. The checksum is right: the others were written as they are."""
         header, data = batch.header, batch.data
         try:
-            if header.magic < MAGIC:
-                yield from any_records(data)
-                return
             for record in readable_records(header, data):
                 if isinstance(record, KafkaError):
                     self.not_understood[record.message or record.code.name] += 1
@@ -138,15 +138,15 @@ class PartitionReplay:
                 self._replay.marker(producer_id, is_commit=False)
                 self._unsure.pop(producer_id, None)
             else:
-                self._unsure[producer_id] = gap.next_offset
+                self._unsure.setdefault(producer_id, gap.offset)
 
     def _settle(self, producer_id: int, offset: int) -> None:
         """A transaction that met a gap was committed in it where the one that `offset` is in began
-        behind the gap, or where none is open at the end of the log.
+        later, or where none is open at the end of the log.
         """
-        gap_end = self._unsure.pop(producer_id)
+        gap_offset = self._unsure.pop(producer_id)
         start_offset = self._start_of_transaction(producer_id, offset)
-        if start_offset is not None and start_offset >= gap_end:
+        if start_offset is not None and start_offset >= gap_offset:
             self._replay.marker(producer_id, is_commit=True)
 
     def _start_of_transaction(self, producer_id: int, offset: int) -> int | None:

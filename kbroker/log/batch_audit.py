@@ -10,7 +10,7 @@ Law: nothing here changes a file; any bytes give an answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from fastcrc.crc32 import iscsi as crc32c
 
@@ -91,10 +91,18 @@ def _first_offset(header: BatchHeader, message: memoryview) -> int:
         return header.base_offset
 
 
+class Readable(Protocol):
+    """Bytes of a data file."""
+
+    def read(self, position: int, size: int) -> bytes | memoryview:
+        """Up to `size` bytes from `position`."""
+        ...
+
+
 class BatchAudit:
     """Reads the first `limit` bytes of a data file, whose offsets are below `end_offset`."""
 
-    def __init__(self, records: FileRecords, limit: int, end_offset: int) -> None:
+    def __init__(self, records: Readable, limit: int, end_offset: int) -> None:
         self._records = records
         self._limit = limit
         self._end_offset = end_offset
@@ -116,6 +124,18 @@ class BatchAudit:
                 checked, expected = header.size_bytes, header.next_offset
             position += checked
         return position, expected
+
+    def sound_stretches(self, expected: int) -> Iterator[tuple[int, int]]:
+        """(start, end) of sound batches, a window at a time; what lies between is damaged."""
+        position = 0
+        while position < self._limit:
+            stop = min(position + _WINDOW_BYTES, self._limit)
+            end, expected = self.verify(position, expected, stop)
+            if end > position:
+                yield position, end
+            else:
+                end = self.next_sound(position, expected, ())
+            position = end
 
     def sound(self, position: int) -> BatchHeader | None:
         """The batch at `position`, its base offset that of its first record; None where it is
@@ -140,6 +160,8 @@ class BatchAudit:
                 if follower.base_offset == expected + header.last_offset_delta + 1:
                     return end
                 return self._chain_into(end, position + 1, expected)
+            if (behind := self._behind_row(position, expected)) is not None:
+                return behind
         return self._chain_into(self._anchor(position, expected, known), position + 1, expected)
 
     def _verify_window(
@@ -182,6 +204,22 @@ class BatchAudit:
         follower = self.sound(end)
         return follower is None or follower.base_offset < expected
 
+    def _behind_row(self, position: int, expected: int) -> int | None:
+        """The sound batch behind several damaged ones whose headers still follow on each other."""
+        header = self.header(position)
+        while (
+            header is not None and header.base_offset == expected and header.last_offset_delta >= 0
+        ):
+            position += header.size_bytes
+            expected = header.next_offset
+            if position >= self._limit:
+                return None
+            sound = self.sound(position)
+            if sound is not None:
+                return position if sound.base_offset == expected else None
+            header = self.header(position)
+        return None
+
     def _behind_misplaced(self, own: BatchHeader, end: int, expected: int) -> int:
         """Behind a whole batch with the wrong offsets, and behind its follower where it may be that
         one's.
@@ -210,7 +248,7 @@ class BatchAudit:
         """
         if stop - start > _MAX_SCAN_BYTES:
             return stop
-        data = self._records.read(start, stop - start)
+        data = bytes(self._records.read(start, stop - start))
         prefix = (expected >> 32).to_bytes(4, "big", signed=True)
         at = data.find(prefix)
         while at >= 0 and at + _MIN_BATCH_BYTES <= len(data):
@@ -220,15 +258,20 @@ class BatchAudit:
         return stop
 
     def _leads_to(self, stop: int, position: int, expected: int) -> bool:
+        """Whether sound batches begin at `position` and lead to `stop`; a further damaged one among
+        them may tell its size and offsets.
+        """
+        is_first = True
         while position < stop:
             header = self.header(position)
             if header is None or header.base_offset < expected:
                 return False
-            header = self.sound(position)
-            if header is None or header.last_offset >= self._end_offset:
+            header = self.sound(position) or (None if is_first else header)
+            if header is None or not header.base_offset <= header.last_offset < self._end_offset:
                 return False
             position += header.size_bytes
             expected = header.next_offset
+            is_first = False
         return position == stop
 
     def header(self, position: int) -> BatchHeader | None:

@@ -28,6 +28,7 @@ from kbroker.record.legacy_record import (
 from kbroker.record.record_batch import MAGIC, BatchHeader
 
 READ_BYTES = 64 * 1024
+MISSING = "missing"  # nothing is there, and nothing says that the cleaner took it
 
 _log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class LogReplay:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "wrong checksum")
             if header.next_offset > self._offset:
                 if self._is_missing_before(header):
-                    yield Gap(self._offset, header.base_offset, path, "missing")
+                    yield Gap(self._offset, header.base_offset, path, MISSING)
                 self._offset = header.next_offset
                 self._read_to = info.records.records, info.records.position + end
                 yield WholeBatch(header, data[position:end], path)
@@ -149,13 +150,11 @@ class LogReplay:
         )
 
     def _is_missing_before(self, header: BatchHeader) -> bool:
-        """Whether offsets that the cleaner never touched lie between two batches."""
-        cleaned = self._log.cleaned_end_offset
+        """Whether there are no batches for offsets that the cleaner is not known to have seen."""
         return (
             header.magic == MAGIC  # an old header may tell its last offset alone
             and header.base_offset > self._offset
-            and cleaned is not None
-            and self._offset >= cleaned
+            and self._offset >= (self._log.cleaned_end_offset or 0)
         )
 
     def _nothing_there(self) -> Iterator[Gap]:

@@ -9,17 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbroker.errors import KafkaError
+from kbroker.record.compression import DEFAULT_MAX_BYTES
 from kbroker.record.default_record import Bytes, Record, read_record, read_varint
-from kbroker.record.record_batch import BatchHeader, payload
+from kbroker.record.legacy_record import any_records
+from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload
 
 
-def readable_records(header: BatchHeader, batch: Bytes) -> Iterator[Record | KafkaError]:
-    """The records of a format 2 batch, and the refusal of each that cannot be read in its place.
-    The last refusal stands for the rest where a record does not tell where the next one begins.
+def readable_records(
+    header: BatchHeader, batch: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> Iterator[Record | KafkaError]:
+    """The records of a batch or old message, and the refusal of each that cannot be read in its
+    place. The last refusal stands for the rest where a record does not tell where the next one
+    begins.
 
     Raises KafkaError where the batch cannot be unpacked.
     """
-    view = payload(header, batch)
+    if header.magic < MAGIC:
+        yield from any_records(batch, 0, max_decompressed_bytes)
+        return
+    view = payload(header, batch, 0, max_decompressed_bytes)
+    stamped = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     at = 0
     while at < len(view):
         try:
@@ -28,7 +37,7 @@ def readable_records(header: BatchHeader, batch: Bytes) -> Iterator[Record | Kaf
             yield error
             at = _end_of_record(view, at)
         else:
-            yield record
+            yield record if stamped is None else record._replace(timestamp=stamped)
 
 
 def _end_of_record(view: memoryview, position: int) -> int:

@@ -76,7 +76,7 @@ class OffsetsLog:
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)
         self.log_start_offset = 0
-        self.cleaned_end_offset = None
+        self.cleaned_end_offset = 1 << 62  # a hole is the doing of the cleaner
         self.reads = 0
 
     @property

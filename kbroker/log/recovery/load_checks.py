@@ -55,7 +55,7 @@ def sound_end_offset(segment: LogSegment, recovery_point: int) -> int:
     last: BatchHeader | None = None
     end_offset = before_last = segment.base_offset
     end_position = 0
-    for position, header in segment.sound_headers(segment.offset_index.last_offset):
+    for position, header in _last_sound_headers(segment):
         before_last = end_offset if last is not None else header.base_offset
         last, end_offset, end_position = header, header.next_offset, position + header.size_bytes
     is_misplaced = last is not None and (
@@ -65,6 +65,16 @@ def sound_end_offset(segment: LogSegment, recovery_point: int) -> int:
     if end_position < segment.size_bytes or is_misplaced:
         return max(before_last if is_misplaced else end_offset, recovery_point)
     return end_offset
+
+
+def _last_sound_headers(segment: LogSegment) -> Iterator[tuple[int, BatchHeader]]:
+    """From the last index entry on; all of them where no sound one is behind it."""
+    is_none = True
+    for found in segment.sound_headers(segment.offset_index.last_offset):
+        is_none = False
+        yield found
+    if is_none:
+        yield from segment.sound_headers()
 
 
 def are_rising(entries: Sequence[EpochEntry]) -> bool:

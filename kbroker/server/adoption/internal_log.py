@@ -2,8 +2,8 @@
 transactions, and over how many partitions groups and transactional ids are spread.
 
 Law: read only. Keys of both topics begin with an int16 version and the id, an int16 length and
-text, in every version; transaction values with an int16 version and the producer id. Records behind
-a batch that is not intact are not looked at.
+text, in every version; transaction values with an int16 version and the producer id. What is
+damaged is passed over.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from itertools import islice
 from struct import Struct
 from struct import error as struct_error
 
+from kbroker.config.config_values import MAX_LONG
 from kbroker.coordinator.group_store import java_hash
 from kbroker.errors import KafkaError
+from kbroker.log.batch_audit import BatchAudit
 from kbroker.log.file_system import FileSystem
-from kbroker.log.format import LOG_SUFFIX
+from kbroker.log.format import LOG_SUFFIX, offset_of
 from kbroker.record.default_record import Record
-from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.record.legacy_record import read_any_header
+from kbroker.record.readable_records import readable_records
+from kbroker.record.record_batch import BatchHeader
 
 USUAL_PARTITIONS = 50  # Kafka's default for both topics
 _MOST_PARTITIONS = 10_000
@@ -69,23 +73,38 @@ def partition_count(ids: Mapping[int, Iterable[str]]) -> int:
     return at_least
 
 
+class _Mapped:
+    """A mapped file, as an audit reads it."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def read(self, position: int, size: int) -> memoryview:
+        return self._data[position : position + size]
+
+
 def _records(file_system: FileSystem, directory: str) -> Iterator[Record]:
     for name in file_system.list(directory):
         if not name.endswith(LOG_SUFFIX):
             continue
         with file_system.map(f"{directory}/{name}") as data:
-            yield from _intact_records(data)
+            yield from _sound_records(data, offset_of(name) or 0)
 
 
-def _intact_records(data: memoryview) -> Iterator[Record]:
-    position = 0
-    while position < len(data):
-        try:
+def _sound_records(data: memoryview, base_offset: int) -> Iterator[Record]:
+    audit = BatchAudit(_Mapped(data), len(data), MAX_LONG)
+    for position, end in audit.sound_stretches(base_offset):
+        while position < end:
             header = read_any_header(data, position)
-            if not is_intact(header, data, position):
-                return
             if not header.is_control:
-                yield from any_records(data, position)
-        except KafkaError:
-            return
-        position += header.size_bytes
+                yield from _records_of(header, data[position : position + header.size_bytes])
+            position += header.size_bytes
+
+
+def _records_of(header: BatchHeader, batch: memoryview) -> Iterator[Record]:
+    try:
+        for record in readable_records(header, batch):
+            if isinstance(record, Record):
+                yield record
+    except KafkaError:
+        return  # it cannot be unpacked

@@ -153,6 +153,20 @@ def test_a_segment_that_is_unreadable_as_a_whole_costs_itself(
     assert committed(after, ["new"]) == {"new": 7}
 
 
+def test_commits_after_a_damaged_end_are_there_at_the_next_start(tmp_path: Path) -> None:
+    broker = twenty_commits(tmp_path / "log")
+    flip(tmp_path / "log", 19, broker.log())
+
+    without_checkpoint = GroupBroker(lead=False)
+    without_checkpoint.lead(DiskOffsetsLog(open_log(tmp_path / "log", **SMALL)))
+    commit(without_checkpoint, "new", 7)
+    without_checkpoint.log().close()
+    after = restarted(without_checkpoint, tmp_path / "log")
+
+    names = [f"g{number}" for number in range(20)]
+    assert committed(after, [*names, "new"]) == {f"g{n}": n for n in range(19)} | {"new": 7}
+
+
 def test_a_disk_that_does_not_give_a_segment_hides_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,6 +339,21 @@ def test_a_transaction_whose_marker_is_damaged_ended_as_it_ended(
     assert committed(after, ["a", "b", "other"]) == wanted
     fetched = after.groups.offsets.fetch("a", [TopicPartition("t", 0)], True)
     assert fetched[0][1].error is ErrorCode.NONE
+
+
+def test_a_transaction_that_begins_in_a_gap_is_another_one(tmp_path: Path) -> None:
+    broker = writer_on(tmp_path / "log", segment_bytes=1 << 20)
+    transactional(broker, "a", 1, 0)
+    marker_offset = end_transaction(broker, is_commit=True)
+    transactional(broker, "b", 2, 1)
+    transactional(broker, "c", 3, 2)
+    end_transaction(broker, is_commit=False)
+    flip(tmp_path / "log", marker_offset, broker.log())
+    flip(tmp_path / "log", marker_offset + 1, broker.log())
+
+    after = restarted(broker, tmp_path / "log", segment_bytes=1 << 20)
+
+    assert committed(after, ["a", "b", "c"]) == {"a": 1}
 
 
 def test_a_transaction_that_goes_on_over_a_gap_is_one(tmp_path: Path) -> None:

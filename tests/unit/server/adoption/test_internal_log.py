@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.coordinator.group.offsets import CommittedOffset
+from kbroker.coordinator.group.records import offset_commit_key, offset_commit_value
 from kbroker.coordinator.group_store import java_hash
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
+from kbroker.record.record_batch import Record, build
 from kbroker.server.adoption.internal_log import hashed_ids, partition_count, producer_ids
 from tests.golden import golden_logs
 
@@ -61,3 +64,19 @@ def test_few_ids_are_spread_as_is_most_likely() -> None:
 
 def test_ids_that_fit_nowhere_change_nothing() -> None:
     assert partition_count({0: IDS, 1: IDS}) == 2
+
+
+@pytest.mark.parametrize("byte", [3, 9, 70], ids=["offset", "length", "payload"])
+def test_what_is_damaged_hides_no_other_id(tmp_path: Path, byte: int) -> None:
+    place = tmp_path / "__consumer_offsets-0"
+    value = offset_commit_value(CommittedOffset(offset=1, commit_timestamp_ms=0))
+    log, batches = bytearray(), []
+    for number in range(6):
+        key = offset_commit_key(f"g{number}", "t", 0)
+        batches.append(len(log))
+        log += build([Record(number, 0, key, value)], base_offset=number)
+    log[batches[2] + byte] ^= 0x40
+    place.mkdir()
+    (place / "00000000000000000000.log").write_bytes(log)
+
+    assert hashed_ids(FILES, str(place)) == {"g0", "g1", "g3", "g4", "g5"}
