@@ -32,7 +32,11 @@ def handle(
     accepted: Accepted = []
     waiting: list[PartitionResponse] = []  # the answer for each accepted offset
     response = OffsetCommitResponse(
-        topics=[_topic(ctx, request, topic, accepted, waiting) for topic in request.topics]
+        topics=[
+            _topic(ctx, request, topic, accepted, waiting)
+            for topic in request.topics
+            if topic.partitions
+        ]
     )
     if ctx.api_version == 0:
         return _store_in_tree(ctx, request.group_id, accepted, waiting, response)

@@ -59,20 +59,39 @@ def handle(
             return OffsetFetchResponse(error_code=int(error.code))
         refused = FetchedOffset(-1, -1, "", error.code)
         return _flat([(partition, refused) for partition in partitions or []])
-    return _flat(fetched)
+    return _flat(fetched) if request.topics is None else _by_request(request.topics, fetched)
+
+
+def _by_request(
+    topics: list[OffsetFetchRequest.OffsetFetchRequestTopic], fetched: Fetched
+) -> OffsetFetchResponse:
+    """Topics and partitions as they were asked for, also those that were asked for twice."""
+    values = iter(fetched)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[_row(*next(values)) for _ in topic.partition_indexes],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def _row(partition: TopicPartition, value: FetchedOffset) -> Row:
+    return Row(
+        partition_index=partition.partition,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=int(value.error),
+    )
 
 
 def _flat(fetched: Fetched) -> OffsetFetchResponse:
     by_topic: dict[str, list[Row]] = {}
     for partition, value in fetched:
-        row = Row(
-            partition_index=partition.partition,
-            committed_offset=value.offset,
-            committed_leader_epoch=value.leader_epoch,
-            metadata=value.metadata,
-            error_code=int(value.error),
-        )
-        by_topic.setdefault(partition.topic, []).append(row)
+        by_topic.setdefault(partition.topic, []).append(_row(partition, value))
     return OffsetFetchResponse(
         topics=[
             OffsetFetchResponse.OffsetFetchResponseTopic(name=name, partitions=rows)

@@ -228,7 +228,7 @@ class BatchAudit:
         if follower is None or not expected <= follower.base_offset <= own.last_offset:
             return end
         behind = end + follower.size_bytes
-        after = self.sound(behind) if behind < self._limit else None
+        after = self.sound(behind) or self.header(behind) if behind < self._limit else None
         next_offset = after.base_offset if after is not None else self._end_offset
         return end if follower.next_offset == next_offset else behind
 

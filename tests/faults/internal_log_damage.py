@@ -246,14 +246,16 @@ def _possible(template: Template, injuries: list[Injury]) -> dict[Key, set[int |
     it that may be seen all the same.
     """
     hit = _hit(template, injuries)
+    is_whole = template.is_clean and not any(i.path.name in _EPOCHS for i in injuries)
     others = {injury.path.suffix for injury in injuries if not injury.is_log}
-    knows_transactions = not (hit and others & {".txnindex", ".snapshot"})
+    # Where markers are damaged, these tell how transactions ended; a start that cuts does not.
+    knows_ends = is_whole and not (hit and others & {".snapshot", *_INDEXES})
     possible: dict[Key, set[int | None]] = {}
     for last_offset, said in template.said.items():
-        if said.is_aborted and knows_transactions and template.is_clean:
+        if said.is_aborted and knows_ends:
             continue
         is_sure = last_offset not in hit
-        if said.ends_at is not None and not (knows_transactions and template.is_clean):
+        if said.ends_at is not None and not knows_ends:
             is_sure = is_sure and not said.is_aborted and said.ends_at not in hit
         if said.is_aborted and not hit:
             continue
