@@ -36,7 +36,10 @@ def open_logs(
 
     def open_log(path: str, request: LoadRequest) -> Outcome:
         try:
-            return load_log(replace(request, on_recovered=progress.meter(path)), environment)
+            log = load_log(replace(request, on_recovered=progress.meter(path)), environment)
+            if request.config.is_compacted and request.cleaned_offset:
+                log.cleaned_end_offset = request.cleaned_offset
+            return log
         except (StorageError, CheckpointError, KafkaError) as error:
             return error
         finally:

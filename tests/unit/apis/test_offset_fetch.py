@@ -147,3 +147,20 @@ def test_groups_asked_for_together_have_the_bytes_of_those_asked_for_alone(versi
     alone = [each for one in asked for each in call(of_groups(one), version).groups]
 
     assert encode(together, version) == encode(OffsetFetchResponse(groups=alone), version)
+
+
+@pytest.mark.parametrize("version", [1, 5, 7])
+def test_what_is_asked_for_twice_is_answered_twice(version: int) -> None:
+    topics = [
+        OffsetFetchRequest.OffsetFetchRequestTopic(name="t", partition_indexes=list(indexes))
+        for indexes in ((0,), (1, 0), (), (0, 0))
+    ]
+
+    response = caller()(OffsetFetchRequest(group_id="g", topics=topics), version)
+
+    assert [[row.committed_offset for row in topic.partitions] for topic in response.topics] == [
+        [42],
+        [-1, 42],
+        [],
+        [42, 42],
+    ]

@@ -24,7 +24,8 @@ from kbroker.errors import ErrorCode
 from kbroker.log.file_records import RecordsSlice
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.model import TopicPartition
+from kbroker.log.log_replay import Gap, LogReplay
+from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest
 from kbroker.record.default_record import read_varint
 from kbroker.record.record_batch import (
@@ -40,10 +41,11 @@ from kbroker.record.record_batch import (
 )
 from tests.fakes.disk_offsets_log import DiskOffsetsLog
 from tests.fakes.group_broker import GroupBroker
-from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.log_maker import NOW_MS, manager, open_log
 
 DAY_MS = 86_400_000
 Leaving = LeaveGroupRequest.MemberIdentity
+OFFSETS = TopicPartition(GROUP_METADATA_TOPIC, 0)
 SMALL = {"segment_bytes": 600, "index_interval_bytes": 200, "cleanup_policy": ["compact"]}
 METADATA = "m" * 60
 
@@ -228,6 +230,37 @@ def test_a_disk_without_descriptors_is_asked_again(tmp_path: Path) -> None:
 
     assert committed(after, ["g3"]) == {"g3": 3}
     assert broker.log().log_end_offset == after.log().log_end_offset
+
+
+@pytest.mark.parametrize("cleaned_end_offset", [None, 4, 5, 6])
+def test_offsets_that_are_not_there_were_seen_by_the_cleaner_or_by_nobody(
+    tmp_path: Path, cleaned_end_offset: int | None
+) -> None:
+    log = open_log(tmp_path / "log", **SMALL)
+    for offset in (0, 1, 2, 3, 4, 7, 8):
+        log.append_as_follower(build([Record(offset, NOW_MS, b"k", b"v")], base_offset=offset))
+    log.cleaned_end_offset = cleaned_end_offset
+
+    found = list(LogReplay(log))
+
+    gaps = [(each.offset, each.next_offset) for each in found if isinstance(each, Gap)]
+    assert gaps == ([(5, 7)] if (cleaned_end_offset or 0) <= 5 else [])
+    assert len(found) - len(gaps) == 7
+
+
+def test_a_log_knows_from_its_load_on_how_far_it_was_cleaned(tmp_path: Path) -> None:
+    place = tmp_path / str(OFFSETS)
+    place.mkdir()
+    (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\n{OFFSETS.topic} 0 5\n")
+    logs = manager(tmp_path, **SMALL)
+    logs.open_directories()
+
+    logs.load("AAAAAAAAAAAAAAAAAAAAAA", 0)
+
+    log = logs.get_log(OFFSETS)
+    assert log is not None
+    assert log.cleaned_end_offset == 5
+    logs.shutdown()
 
 
 # ---- records
