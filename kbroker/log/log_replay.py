@@ -128,8 +128,9 @@ class LogReplay:
             if not is_intact(header, data, position):
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "wrong checksum")
             if header.next_offset > self._offset:
-                if self._is_missing_before(header):
-                    yield Gap(self._offset, header.base_offset, path, MISSING)
+                first_offset = self._first_offset(header)
+                if first_offset > self._offset >= (self._log.cleaned_end_offset or 0):
+                    yield Gap(self._offset, first_offset, path, MISSING)
                 self._offset = header.next_offset
                 self._read_to = info.records.records, info.records.position + end
                 yield WholeBatch(header, data[position:end], path)
@@ -149,13 +150,12 @@ class LogReplay:
             read_to if known is segment.records else 0
         )
 
-    def _is_missing_before(self, header: BatchHeader) -> bool:
-        """Whether there are no batches for offsets that the cleaner is not known to have seen."""
-        return (
-            header.magic == MAGIC  # an old header may tell its last offset alone
-            and header.base_offset > self._offset
-            and self._offset >= (self._log.cleaned_end_offset or 0)
-        )
+    def _first_offset(self, header: BatchHeader) -> int:
+        """Of a batch; that of its segment where an old header tells its last one alone."""
+        if header.magic == MAGIC:
+            return header.base_offset
+        segments = self._log.segments
+        return segments[max(segments.floor_index(header.base_offset), 0)].base_offset
 
     def _nothing_there(self) -> Iterator[Gap]:
         """No whole batch came: the file ends before the log does, or a batch is cut off."""

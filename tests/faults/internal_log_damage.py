@@ -246,7 +246,9 @@ def _possible(template: Template, injuries: list[Injury]) -> dict[Key, set[int |
     it that may be seen all the same.
     """
     hit = _hit(template, injuries)
-    is_whole = template.is_clean and not any(i.path.name in _EPOCHS for i in injuries)
+    is_whole = template.is_clean and not any(
+        injury.path.name in _EPOCHS or injury.kind == "torn" for injury in injuries
+    )
     others = {injury.path.suffix for injury in injuries if not injury.is_log}
     # Where markers are damaged, these tell how transactions ended; a start that cuts does not.
     knows_ends = is_whole and not (hit and others & {".snapshot", *_INDEXES})
