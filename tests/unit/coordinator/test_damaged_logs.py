@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from errno import EIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastcrc.crc32 import iscsi as crc32c
 
-from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import (
     group_metadata_key,
     offset_commit_key,
     offset_commit_value,
 )
-from kbroker.coordinator.offset_commits import Committer
 from kbroker.errors import ErrorCode
 from kbroker.log.file_records import RecordsSlice
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_replay import Gap, LogReplay
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
-from kbroker.protocol.messages.leave_group import LeaveGroupRequest
 from kbroker.record.default_record import read_varint
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
@@ -39,70 +35,21 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
 )
+from tests.fakes.disk_group_broker import (
+    SMALL,
+    append,
+    commit,
+    committed,
+    flip,
+    restarted,
+    twenty_commits,
+    writer_on,
+)
 from tests.fakes.disk_offsets_log import DiskOffsetsLog
 from tests.fakes.group_broker import GroupBroker
 from tests.fakes.log_maker import NOW_MS, manager, open_log
 
-DAY_MS = 86_400_000
-Leaving = LeaveGroupRequest.MemberIdentity
 OFFSETS = TopicPartition(GROUP_METADATA_TOPIC, 0)
-SMALL = {"segment_bytes": 600, "index_interval_bytes": 200, "cleanup_policy": ["compact"]}
-METADATA = "m" * 60
-
-
-def writer_on(directory: Path, **settings: Any) -> GroupBroker:
-    """A broker whose `__consumer_offsets` is on the disk."""
-    broker = GroupBroker(lead=False, offsets_retention_minutes=7 * 24 * 60)
-    broker.lead(DiskOffsetsLog(open_log(directory, **{**SMALL, **settings})))
-    return broker
-
-
-def restarted(broker: GroupBroker, directory: Path, **settings: Any) -> GroupBroker:
-    """The next broker on a cleanly stopped log."""
-    other = GroupBroker(lead=False, time=broker.time, offsets_retention_minutes=7 * 24 * 60)
-    other._ids = broker._ids  # real ids never come twice
-    log = open_log(directory, recovery_point=broker.log().log_end_offset, **{**SMALL, **settings})
-    other.lead(DiskOffsetsLog(log))
-    return other
-
-
-def commit(broker: GroupBroker, group_id: str, offset: int, member: str = "", at: int = -1) -> None:
-    value = CommittedOffset(
-        offset=offset, metadata=METADATA, commit_timestamp_ms=broker.time.now_ms()
-    )
-    codes = broker.groups.offsets.commit(
-        Committer(group_id, member, None, at), [(TopicPartition("t", 0), value)]
-    )
-    assert codes == [ErrorCode.NONE]
-
-
-def committed(broker: GroupBroker, groups: Iterable[str]) -> dict[str, int]:
-    found = {}
-    for group_id in groups:
-        for _, fetched in broker.groups.offsets.fetch(group_id, [TopicPartition("t", 0)], False):
-            found[group_id] = fetched.offset
-    return {group_id: offset for group_id, offset in found.items() if offset >= 0}
-
-
-def twenty_commits(directory: Path, **settings: Any) -> GroupBroker:
-    broker = writer_on(directory, **settings)
-    for number in range(20):
-        commit(broker, f"g{number}", number)
-    assert len(broker.log().segments) > 3 or "segment_bytes" in settings
-    broker.log().close()
-    return broker
-
-
-def flip(directory: Path, offset: int, log: DiskOffsetsLog, byte: int = 70) -> Path:
-    """Spoil the batch that holds `offset`; the file it is in."""
-    segment = log.segments[log.segments.floor_index(offset)]
-    position = segment.position_of(offset)
-    path = Path(segment.records.path)
-    log.close()
-    data = bytearray(path.read_bytes())
-    data[position + byte] ^= 0x40
-    path.write_bytes(data)
-    return path
 
 
 @pytest.mark.parametrize("byte", [3, 7, 9, 16, 20, 60, 70], ids=lambda at: f"byte {at}")
@@ -339,11 +286,6 @@ def test_a_group_record_that_makes_no_sense_leaves_the_older_one(tmp_path: Path)
     assert [each.member_id for each in described.members] == [joined.member_id]
 
 
-def append(broker: GroupBroker, batch: bytes) -> None:
-    broker.log().append(memoryview(bytearray(batch)))
-    broker.log().close()
-
-
 # ---- transactions
 
 
@@ -420,95 +362,3 @@ def end_transaction(broker: GroupBroker, *, is_commit: bool) -> int:
     options = BatchOptions(producer_id=_PRODUCER, producer_epoch=0)
     marker = build_marker(ControlRecord(is_commit, 0), NOW_MS, options=options)
     return broker.log().append(memoryview(bytearray(marker)))
-
-
-# ---- expiry
-
-
-def test_nothing_expires_for_what_the_load_could_not_see(tmp_path: Path) -> None:
-    """The record of a live group is damaged: its offsets look like those of a client that came to
-    an end a month ago.
-    """
-    broker = writer_on(tmp_path / "log", segment_bytes=1 << 20)
-    joined = broker.stable_member("live")
-    record_at = broker.log().log_end_offset - 1
-    commit(broker, "live", 5, joined.member_id, joined.generation_id)
-    broker.time.advance(30 * DAY_MS)
-    flip(tmp_path / "log", record_at, broker.log())
-    after = restarted(broker, tmp_path / "log", segment_bytes=1 << 20)
-
-    for _ in range(7):
-        expire(after)
-        after.time.advance(DAY_MS)
-    assert committed(after, ["live"]) == {"live": 5}
-
-    after.time.advance(DAY_MS)  # whoever used it would have come back by now
-    expire(after)
-    assert committed(after, ["live"]) == {}
-
-
-def test_what_the_load_saw_whole_expires_in_its_time(tmp_path: Path) -> None:
-    broker = writer_on(tmp_path / "log")
-    commit(broker, "old", 5)
-    broker.time.advance(7 * DAY_MS)
-    broker.log().close()
-    after = restarted(broker, tmp_path / "log")
-
-    expire(after)
-
-    assert committed(after, ["old"]) == {}
-
-
-def test_an_unknown_kind_of_record_is_something_unseen(tmp_path: Path) -> None:
-    """A member of the consumer protocol may be using these offsets."""
-    broker = writer_on(tmp_path / "log")
-    commit(broker, "old", 5)
-    append(broker, build([Record(0, NOW_MS, b"\x00\x03\x00\x03old", b"\x00\x00")]))
-    broker.time.advance(7 * DAY_MS)
-    after = restarted(broker, tmp_path / "log")
-
-    expire(after)
-
-    assert committed(after, ["old"]) == {"old": 5}
-
-
-def test_a_group_whose_offsets_are_damaged_is_not_buried(tmp_path: Path) -> None:
-    broker = writer_on(tmp_path / "log", segment_bytes=1 << 20)
-    joined = broker.stable_member("g")
-    commit(broker, "g", 5, joined.member_id, joined.generation_id)
-    commit_at = broker.log().log_end_offset - 1
-    broker.groups.leave_group("g", [Leaving(member_id=joined.member_id)])
-    commit(broker, "gone-topic", 1)
-    flip(tmp_path / "log", commit_at, broker.log())
-    after = restarted(broker, tmp_path / "log", segment_bytes=1 << 20)
-
-    expire(after)
-    after.groups.on_partitions_deleted([TopicPartition("t", 0)])
-
-    _, described = after.groups.describe_group("g")
-    assert described.group_state == GroupState.EMPTY.value
-    assert committed(after, ["gone-topic"]) == {}  # an order is an order
-
-
-def test_a_group_lives_on_at_a_broker_that_lost_its_record(tmp_path: Path) -> None:
-    broker = writer_on(tmp_path / "log", segment_bytes=1 << 20)
-    joined = broker.stable_member("g")
-    record_at = broker.log().log_end_offset - 1
-    commit(broker, "g", 5, joined.member_id, joined.generation_id)
-    flip(tmp_path / "log", record_at, broker.log())
-    after = restarted(broker, tmp_path / "log", segment_bytes=1 << 20)
-
-    refused = after.groups.offsets.commit(
-        Committer("g", joined.member_id, None, joined.generation_id),
-        [(TopicPartition("t", 0), CommittedOffset(offset=6, commit_timestamp_ms=NOW_MS))],
-    )
-    again = after.stable_member("g")
-    commit(after, "g", 6, again.member_id, again.generation_id)
-
-    assert refused == [ErrorCode.UNKNOWN_MEMBER_ID]
-    assert committed(after, ["g"]) == {"g": 6}
-
-
-def expire(broker: GroupBroker) -> None:
-    for _ in broker.groups.offsets.expire():
-        pass
