@@ -8,6 +8,7 @@ import base64
 import csv
 import io
 import json
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable
 from errno import EACCES
@@ -258,6 +259,22 @@ def test_what_is_broken_is_said_and_passed_over(tmp_path: Path) -> None:
     assert json.loads(shown.stdout.splitlines()[-1])["offset"] == 68
     assert "lacks its last 7" in torn.stderr
     assert json.loads(batches.stdout.splitlines()[-1])["crc_ok"] is False
+
+
+def test_batches_behind_a_damaged_length_are_shown(unpacked, tmp_path: Path) -> None:
+    directory = shutil.copytree(unpacked(CLEAN) / "plain-0", tmp_path / "plain-0")
+    (first, second, *rest) = dumped(directory)
+    segment = directory / first["file"]
+    data = bytearray(segment.read_bytes())
+    data[second["position"] + 9] ^= 0x40
+    segment.write_bytes(data)
+
+    shown = run("dump", directory, "--output", "jsonl")
+
+    assert shown.exit_code == 1
+    assert f"position {second['position']}" in shown.stderr
+    offsets = [json.loads(line)["base_offset"] for line in shown.stdout.splitlines()]
+    assert offsets == [first["base_offset"], *(row["base_offset"] for row in rest)]
 
 
 @pytest.mark.parametrize("name", ALL)
