@@ -180,18 +180,24 @@ class GroupStore:
 
         self.runtime.append(coordinated.home.topic_partition, effect.records, appended)
 
-    def append_tombstones(self, coordinated: CoordinatedGroup, tombstones: list[KeyValue]) -> None:
-        """Write that keys are gone.
+    def append_tombstones(
+        self, coordinated: CoordinatedGroup, tombstones: list[KeyValue]
+    ) -> ErrorCode:
+        """Write that keys are gone; the first refusal.
 
-        Lost ones are written again by the next clean-up, so nobody waits.
+        A clean-up need not care: what is there again after the next load expires again.
         """
+        refusals: list[ErrorCode] = []
 
         def appended(error: ErrorCode, _log_offset: int) -> None:
             if error is not ErrorCode.NONE:
+                refusals.append(error)
                 _log.warning("Tombstones of group %s: %s", coordinated.group.group_id, error.name)
 
-        home = coordinated.home.topic_partition
-        self.runtime.append_unacknowledged(home, tombstones, appended)
+        if tombstones:
+            home = coordinated.home.topic_partition
+            self.runtime.append_unacknowledged(home, tombstones, appended)
+        return refusals[0] if refusals else ErrorCode.NONE
 
     # ---- leadership
 

@@ -160,7 +160,11 @@ class OffsetCommits:
             return ErrorCode.GROUP_ID_NOT_FOUND if error is _NONE else error
         if coordinated.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        self._bury(coordinated, coordinated.group.offsets.remove_all())
+        doomed = coordinated.group.offsets.recorded()
+        error = self._store.append_tombstones(coordinated, _tombstones(coordinated.group, doomed))
+        if error is not _NONE:  # it would be there again after the next load
+            return _COMMIT_ERRORS.get(error, error)
+        self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
         return _NONE
 
     def expire(self) -> Iterator[None]:
@@ -200,14 +204,9 @@ class OffsetCommits:
             self._store.append_tombstones(coordinated, tombstones)
 
     def _bury(self, coordinated: CoordinatedGroup, removed: list[TopicPartition]) -> None:
-        """A group that only kept offsets (generation 0) has no record of its own to be removed."""
-        group = coordinated.group
-        tombstones = _offset_tombstones(group.group_id, removed)
-        if group.generation_id > 0:
-            tombstones.append(KeyValue(group_metadata_key(group.group_id), None))
+        tombstones = _tombstones(coordinated.group, removed)
         self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
-        if tombstones:
-            self._store.append_tombstones(coordinated, tombstones)
+        self._store.append_tombstones(coordinated, tombstones)
 
 
 def _settle(group: Group, accepted: Offsets, error: ErrorCode, log_offset: int) -> None:
@@ -216,6 +215,17 @@ def _settle(group: Group, accepted: Offsets, error: ErrorCode, log_offset: int) 
             group.offsets.complete(partition, value, log_offset)
         else:
             group.offsets.fail(partition, value)
+
+
+def _tombstones(group: Group, removed: Iterable[TopicPartition]) -> list[KeyValue]:
+    """All of a group.
+
+    One that only kept offsets (generation 0) has no record of its own to be removed.
+    """
+    tombstones = _offset_tombstones(group.group_id, removed)
+    if group.generation_id > 0:
+        tombstones.append(KeyValue(group_metadata_key(group.group_id), None))
+    return tombstones
 
 
 def _offset_tombstones(group_id: str, removed: Iterable[TopicPartition]) -> list[KeyValue]:

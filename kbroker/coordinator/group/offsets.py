@@ -143,13 +143,9 @@ class GroupOffsets:
                 removed.append(partition)
         return removed
 
-    def remove_all(self) -> list[TopicPartition]:
-        """Forget everything; what has, or is about to have, a record comes back."""
-        removed = list(self.committed | self.pending)
-        self.committed.clear()
-        self.pending.clear()
-        self.pending_transactional.clear()
-        return removed
+    def recorded(self) -> list[TopicPartition]:
+        """What has, or is about to have, a record."""
+        return list(self.committed | self.pending)
 
     def expired(
         self,

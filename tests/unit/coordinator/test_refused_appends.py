@@ -143,6 +143,18 @@ def test_many_tombstones_go_into_several_batches(broker: GroupBroker, tmp_path: 
     assert committed(after, 60) == [(-1, ErrorCode.NONE)] * 60
 
 
+def test_a_group_whose_end_cannot_be_written_is_not_deleted(broker: GroupBroker) -> None:
+    assert commit(broker, 2, "m") == [ErrorCode.NONE] * 2
+    broker.replicas.error = ErrorCode.KAFKA_STORAGE_ERROR
+
+    assert broker.groups.delete_group("g") is ErrorCode.NOT_COORDINATOR
+
+    assert committed(broker, 2) == [(7, ErrorCode.NONE)] * 2
+    broker.replicas.error = ErrorCode.NONE
+    assert broker.groups.delete_group("g") is ErrorCode.NONE
+    assert described(broker)[0] == GroupState.DEAD.value
+
+
 # ---- assignments and members
 
 
