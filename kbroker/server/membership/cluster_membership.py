@@ -16,16 +16,16 @@ from functools import partial
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
-from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.zk import zk_paths
+from kbroker.replication.metadata_cache import MetadataCache, PartitionState
+from kbroker.server.membership.expected_topics import expected_topics
 from kbroker.zk.tree import TreeUnavailableError
-from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ZkUtils
 
 _log = logging.getLogger(__name__)
 
 SAY_INTERVAL_MS = 10_000.0  # between two sentences about what is waited for
-TOPICS_ROUNDS = 3  # then the broker serves, whatever topics it has not been told of
+LOOK_CLOSER_MS = 500.0  # then it is worth while to ask which topics can be told of at all
+TOPICS_ROUNDS = 4  # then the broker serves, whatever topics it has not been told of
 LEADERSHIP_WAIT_MS = 5_000.0  # clients ask again while a partition has no leader
 
 
@@ -86,53 +86,54 @@ class ClusterMembership:
         return parts.failure() is not None or parts.metadata.broker(parts.broker_id) is not None
 
     async def _until_topics_are_known(self) -> None:
-        missing: list[str] = []
+        missing = await self._untold_topics(thoroughly=False)
+        wait_ms = LOOK_CLOSER_MS
         for _ in range(TOPICS_ROUNDS):
-            missing = await self._untold_topics()
-            if await self._parts.waiter.wait_until(partial(self._knows, missing), SAY_INTERVAL_MS):
+            if await self._parts.waiter.wait_until(partial(self._knows, missing), wait_ms):
                 return
-            _log.warning(
-                "the controller has told nothing yet of %d topics: %.500s", len(missing), missing
-            )
-        _log.error("serving without %d topics: %.500s", len(missing), missing)
+            missing = await self._untold_topics(thoroughly=True)
+            if missing and wait_ms == SAY_INTERVAL_MS:
+                _log.warning(
+                    "the controller has told nothing yet of %d topics: %.500s",
+                    len(missing),
+                    missing,
+                )
+            wait_ms = SAY_INTERVAL_MS
+        if missing:
+            _log.error("serving without %d topics: %.500s", len(missing), missing)
 
     def _leads_its_own(self) -> bool:
         """Whether what nobody else can lead, and what it is said to lead, has been taken over."""
         parts, own = self._parts, self._parts.broker_id
         for topic in parts.metadata.topics():
             for index, state in parts.metadata.partition_states(topic).items():
-                is_leader = state.leader == own
-                is_only = list(state.replicas) == [own] and own not in state.offline_replicas
-                if is_only and not is_leader and state.leader != LEADER_DURING_DELETE:
-                    return False
-                if is_leader and not parts.holds(TopicPartition(topic, index)):
+                if state.leader == own:
+                    if not parts.holds(TopicPartition(topic, index)):
+                        return False
+                elif state.leader != LEADER_DURING_DELETE and _is_to_lead(own, state):
                     return False
         return True
 
     def _knows(self, topics: list[str]) -> bool:
         return all(map(self._parts.metadata.contains_topic, topics))
 
-    async def _untold_topics(self) -> list[str]:
-        """Topics of the tree that are to be led by somebody, and that nobody has told us of."""
-        zk, metadata = self._parts.zk, self._parts.metadata
+    async def _untold_topics(self, *, thoroughly: bool) -> list[str]:
+        """Topics that somebody is to tell us of, and that nobody has."""
+        is_known = self._parts.metadata.contains_topic
         while True:
             try:
-                names = set(await zk.topics()) - set(await zk.topic_deletions())
-                untold = sorted(name for name in names if not metadata.contains_topic(name))
-                nodes = await zk.tree.get_all([zk_paths.topic_path(name) for name in untold])
+                return await expected_topics(self._parts.zk, is_known, thoroughly=thoroughly)
             except TreeUnavailableError as error:
                 _log.warning("the topics of the cluster cannot be read now: %r", error)
                 await asyncio.sleep(1.0)
-                continue
-            return [
-                name
-                for name, node in zip(untold, nodes, strict=True)
-                if node is not None and _has_partitions(name, node[0])
-            ]
 
 
-def _has_partitions(topic: str, data: bytes | None) -> bool:
-    try:
-        return bool(zk_paths.decode_topic(topic, data).partitions)
-    except ZnodeFormatError:
-        return False  # the controller leaves it aside, and says so
+def _is_to_lead(broker_id: int, state: PartitionState) -> bool:
+    """Whether this broker alone can lead a partition: it is not waited for where it is not in sync,
+    as it then leads only if records may be lost.
+    """
+    return (
+        list(state.replicas) == [broker_id]
+        and broker_id in state.isr
+        and broker_id not in state.offline_replicas
+    )

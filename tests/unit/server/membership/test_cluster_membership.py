@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from kbroker.controller.metadata_waiter import MetadataWaiter
-from kbroker.model import ReplicaAssignment, TopicPartition
+from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.server.membership import cluster_membership
@@ -22,6 +22,7 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.virtual_loop import VirtualLoop
 
 OWN, OTHER = 1, 2
 
@@ -60,7 +61,12 @@ class Start:
         await rest()
         return task
 
-    def tell(self, brokers: tuple[int, ...] = (OWN, OTHER), **leaders: int) -> None:
+    def tell(
+        self,
+        brokers: tuple[int, ...] = (OWN, OTHER),
+        isr: list[int] | None = None,
+        **leaders: int,
+    ) -> None:
         """The leader of partition 0 of each topic; one that has none is on broker 1 alone."""
         states = [
             UpdateMetadataRequest.UpdateMetadataTopicState(
@@ -71,6 +77,7 @@ class Start:
                         partition_index=0,
                         leader=leader,
                         replicas=[OTHER if leader == OTHER else OWN],
+                        isr=[OTHER if leader == OTHER else OWN] if isr is None else isr,
                     )
                 ],
             )
@@ -82,19 +89,31 @@ class Start:
         )
         self.waiter.notify()
 
+    async def add_state(self, topic: str, data: bytes) -> None:
+        """The state node of partition 0."""
+        for path in (
+            zk_paths.partitions_path(topic),
+            zk_paths.partition_path(topic, 0),
+        ):
+            await self.session.create(path, None)
+        await self.session.create(zk_paths.partition_state_path(topic, 0), data)
+
     async def _register(self) -> None:
         self.done.append("registered")
+        end_point = EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=9092)
+        if await self.zk.broker(OWN) is None:
+            await self.zk.register_broker(Broker(broker_id=OWN, end_points=(end_point,)))
 
     async def _startup(self) -> None:
         self.done.append("competed")
         self.on_startup()
 
 
-def assignment(partitions: int = 1) -> bytes:
+def assignment(partitions: int = 1, broker: int = OWN) -> bytes:
     return zk_paths.encode_topic(
         TopicAssignment(
             topic_id=UUID(int=7),
-            partitions={n: ReplicaAssignment(replicas=(OWN,)) for n in range(partitions)},
+            partitions={n: ReplicaAssignment(replicas=(broker,)) for n in range(partitions)},
         )
     )
 
@@ -102,6 +121,17 @@ def assignment(partitions: int = 1) -> bytes:
 async def rest() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+def run_within(seconds: float, main: Callable[[Start], Awaitable[Any]]) -> None:
+    """On a loop that jumps to its next timer: nothing may wait for longer."""
+
+    async def started() -> float:
+        await main(Start())
+        return asyncio.get_running_loop().time()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(started()) <= seconds
 
 
 def run(main: Callable[[Start], Awaitable[Any]]) -> None:
@@ -154,6 +184,66 @@ def test_topics_that_nobody_will_tell_of_hold_nobody_up() -> None:
         await asyncio.wait_for(joining, 5)
 
     run(main)
+
+
+def test_topics_whose_brokers_are_away_hold_nobody_up() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin()
+        await start.session.create(zk_paths.topic_path("gone"), assignment(2, broker=99))
+        start.tell()
+
+        await joining
+
+    run_within(0.0, main)
+
+
+def test_a_topic_with_a_state_is_waited_for_though_its_brokers_are_away() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin()
+        await start.session.create(zk_paths.topic_path("a"), assignment(broker=OTHER))
+        state = LeaderAndIsr(leader=OTHER, leader_epoch=0, isr=(OTHER,))
+        await start.add_state("a", zk_paths.encode_partition_state(state, 1))
+
+        start.tell()
+        await rest()
+        assert not joining.done()
+        start.tell(a=OTHER)
+
+        await joining
+
+    run(main)
+
+
+def test_a_topic_whose_state_is_spoilt_is_given_up_at_the_second_look() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin("spoilt")
+        await start.add_state("spoilt", b"{")
+        start.tell()
+
+        await joining
+
+    run_within(cluster_membership.LOOK_CLOSER_MS / 1000, main)
+
+
+def test_a_name_that_no_directory_can_have_is_not_waited_for() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin("no topic")
+        start.tell()
+
+        await joining
+
+    run_within(0.0, main)
+
+
+def test_what_this_broker_alone_holds_but_not_in_sync_is_not_waited_for() -> None:
+    async def main(start: Start) -> None:
+        joining = await start.begin("a")
+
+        start.tell(isr=[OTHER], a=-1)
+
+        await joining
+
+    run_within(0.0, main)
 
 
 def test_it_leads_before_it_serves_what_only_it_can_lead() -> None:

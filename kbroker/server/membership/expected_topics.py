@@ -1,0 +1,45 @@
+"""Of which topics a broker that starts will be told: those of which a controller can say something.
+
+Law: a controller tells of a partition that has a state, and gives a state to a partition that has
+none when the broker of a replica is there. To wait for any other topic is in vain: its brokers are
+away or never were, its nodes are spoilt, or nobody can have a directory of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kbroker.controller.machines.request_shapes import is_sound
+from kbroker.model import TopicPartition
+from kbroker.zk import zk_paths
+from kbroker.zk.zk_utils import ZkUtils
+
+
+async def expected_topics(
+    zk: ZkUtils, is_known: Callable[[str], bool], *, thoroughly: bool
+) -> list[str]:
+    """Topics of the tree that are not known yet and that somebody is to tell of, by name.
+
+    A living replica is taken for enough unless state nodes are to be read `thoroughly`: there may
+    be thousands, and hardly one is ever spoilt.
+    """
+    names = set(await zk.topics()) - set(await zk.topic_deletions())
+    assignments = await zk.topic_assignments(sorted(n for n in names if not is_known(n)))
+    brokers = {broker.broker_id for broker in await zk.all_brokers()}
+    has_live_replica = {
+        TopicPartition(topic, partition): not brokers.isdisjoint(assigned.replicas)
+        for topic, assignment in assignments.items()
+        for partition, assigned in assignment.partitions.items()
+        if is_sound(topic, partition)
+    }
+    expected: set[str] = set()
+    if not thoroughly:
+        expected.update(p.topic for p, is_live in has_live_replica.items() if is_live)
+    unsure = [p for p in has_live_replica if p.topic not in expected]
+    with_state = await zk.partition_states(unsure)
+    expected.update(p.topic for p in with_state)
+    # What cannot be read is there all the same, and keeps the first state from being written.
+    hopeful = [p for p in unsure if has_live_replica[p] and p not in with_state]
+    nodes = await zk.tree.get_all([zk_paths.partition_state_path(*p) for p in hopeful])
+    expected.update(p.topic for p, node in zip(hopeful, nodes, strict=True) if node is None)
+    return sorted(expected)
