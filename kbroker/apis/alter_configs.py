@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.controller.admin.config_admin import AlterableConfig, AlterConfigsResource
+from kbroker.controller.admin.config_admin import AlterConfigsResource
+from kbroker.controller.admin.config_changes import AlterableConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 

@@ -11,18 +11,25 @@ from typing import Any
 from kbroker.config.config_values import invalid_value
 
 _MIGRATION_POLICIES = ("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")
-_THROTTLED_REPLICAS = re.compile(r"[0-9]+:[0-9]+")
+_THROTTLED_REPLICAS = re.compile(r"([0-9]+:[0-9]+)?")
 
-# Versions of the inter-broker protocol, from 0.8.0 up to 4.0-IV1.
-_KAFKA_VERSION = re.compile(
-    r"(0\.8\.[0-2]|0\.9\.0|0\.10\.[0-2]|0\.11\.0|1\.[01]|2\.[0-8]|3\.[0-9]|4\.0)"
-    r"(\.[0-9]+)*(-IV[0-4])?"
-)
+# Releases with a version of the inter-broker protocol, each with its highest -IV number; the first
+# ones have none. What 3.9 knows of 4.0 was not released, so that it has no name without a number.
+_RELEASES = dict.fromkeys(("0.8.0", "0.8.1", "0.8.2", "0.9.0"), -1)
+_RELEASES |= {"0.10.0": 1, "0.10.1": 2, "0.10.2": 0, "0.11.0": 2, "1.0": 0, "1.1": 0, "2.0": 1}
+_RELEASES |= {"2.1": 2, "2.2": 1, "2.3": 1, "2.4": 1, "2.5": 0, "2.6": 0, "2.7": 2, "2.8": 1}
+_RELEASES |= {"3.0": 1, "3.1": 0, "3.2": 0, "3.3": 3, "3.4": 0, "3.5": 2, "3.6": 2, "3.7": 4}
+_RELEASES |= {"3.8": 0, "3.9": 0, "4.0": 1}
+_UNRELEASED = "4.0"
+_VERSIONS = (_RELEASES.keys() - {_UNRELEASED}) | {
+    f"{release}-IV{number}" for release, last in _RELEASES.items() for number in range(last + 1)
+}
 
 
 def kafka_version(name: str, value: Any) -> None:
     """A release of Kafka, such as 2.8, 3.0-IV1 or 0.10.1-IV2."""
-    if not _KAFKA_VERSION.fullmatch(value):
+    parts = value.split(".")
+    if ".".join(parts[: 3 if value.startswith("0.") else 2]) not in _VERSIONS:
         raise invalid_value(name, value, f"Version {value} is not a valid version")
 
 

@@ -6,6 +6,7 @@ sentence, because clients show it and some tools match on it. Pure functions ove
 
 from __future__ import annotations
 
+import math
 import re
 from enum import IntEnum
 
@@ -91,6 +92,8 @@ def to_text(value: ConfigValue) -> str | None:
 
 def _double_to_text(value: float) -> str:
     """As Java prints a double: decimal from 0.001 up to 10 million, else with an exponent."""
+    if not math.isfinite(value):
+        return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
     shortest = next(

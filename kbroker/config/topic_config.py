@@ -361,6 +361,7 @@ def validate_overrides(overrides: Mapping[str, str | None]) -> None:
     except ConfigError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
     _validate_compaction_lags(values)
+    _validate_remote_storage(values)
 
 
 def _validate_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
@@ -376,3 +377,19 @@ def _validate_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
             f"conflict topic config setting min.compaction.lag.ms ({lowest})"
             f" > max.compaction.lag.ms ({highest})",
         )
+
+
+def _validate_remote_storage(values: Mapping[str, ConfigValue]) -> None:
+    """There is none, as in a broker without remote.log.storage.system.enable."""
+    if values.get("remote.log.copy.disable") or values.get("remote.log.delete.on.disable"):
+        message = (
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "
+            "under Zookeeper's mode."
+        )
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    if values.get("remote.storage.enable"):
+        message = (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kbroker.config.config_def import ConfigKey
-from kbroker.config.config_values import ConfigType, to_text
 from kbroker.config.config_view import ResourceType
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
+from kbroker.controller.admin.broker_loggers import alter_loggers, validate_logger_changes
+from kbroker.controller.admin.config_changes import OP_DELETE, apply_operations
+from kbroker.controller.admin.own_broker import broker_id_in
 from kbroker.controller.admin.tree_patience import patiently
 from kbroker.controller.metadata_waiter import MetadataView
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
@@ -26,13 +28,9 @@ from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 
 AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
-AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
 
 # From which settings a change sets out, given those in force.
 Base = Callable[[Overrides], Overrides]
-
-OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = 0, 1, 2, 3
-_OP_NAMES = {OP_APPEND: "append", OP_SUBTRACT: "subtract"}
 
 
 class ConfigAdmin:
@@ -180,51 +178,6 @@ def _kept(before: Overrides) -> Overrides:
 
 def _forgotten(_before: Overrides) -> Overrides:
     return {}
-
-
-def apply_operations(
-    changes: Sequence[AlterableConfig],
-    before: Mapping[str, str],
-    key_of: Callable[[str], ConfigKey | None],
-) -> dict[str, str]:
-    """The overrides after `changes`.
-
-    Raises KafkaError for an operation the setting does not have.
-    """
-    overrides = dict(before)
-    for change in changes:
-        name, value = change.name, change.value or ""
-        if change.config_operation == OP_SET:
-            overrides[name] = value
-        elif change.config_operation == OP_DELETE:
-            overrides.pop(name, None)
-        elif change.config_operation in _OP_NAMES:
-            overrides[name] = _list_change(change.config_operation, name, value, overrides, key_of)
-        else:
-            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return overrides
-
-
-def _list_change(
-    operation: int,
-    name: str,
-    value: str,
-    overrides: Mapping[str, str],
-    key_of: Callable[[str], ConfigKey | None],
-) -> str:
-    key = key_of(name)
-    if key is None or key.type is not ConfigType.LIST:
-        message = f"Config value {_OP_NAMES[operation]} is not allowed for config key: {name}"
-        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
-    current = _elements(overrides.get(name, to_text(key.default) or ""))
-    given = _elements(value)
-    if operation == OP_APPEND:
-        return ",".join([*current, *(e for e in given if e not in current)])
-    return ",".join(e for e in current if e not in given)
-
-
-def _elements(text: str) -> list[str]:
-    return [element.strip() for element in text.split(",") if element.strip()]
 
 
 def _check_request(resource: AlterConfigsResource) -> None:

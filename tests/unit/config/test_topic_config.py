@@ -83,7 +83,29 @@ def test_one_bound_of_record_times_falls_back_to_the_bound_for_both_ways() -> No
     assert topic.timestamp_after_max_ms_effective() == 3
 
 
+NO_REMOTE_STORAGE = (
+    "Tiered Storage functionality is disabled in the broker. "
+    "Topic cannot be configured with remote log storage."
+)
+NO_REMOTE_SWITCHES = (
+    "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` "
+    "under Zookeeper's mode."
+)
 REFUSALS: list[tuple[dict[str, str | None], str]] = [
+    ({"remote.storage.enable": "true"}, NO_REMOTE_STORAGE),
+    ({"remote.storage.enable": "TRUE", "cleanup.policy": "compact"}, NO_REMOTE_STORAGE),
+    ({"remote.log.copy.disable": "true"}, NO_REMOTE_SWITCHES),
+    ({"remote.log.delete.on.disable": "true"}, NO_REMOTE_SWITCHES),
+    (
+        {"message.format.version": "4.0"},
+        "Invalid value 4.0 for configuration message.format.version: "
+        "Version 4.0 is not a valid version",
+    ),
+    (
+        {"message.format.version": "3.7-IV5"},
+        "Invalid value 3.7-IV5 for configuration message.format.version: "
+        "Version 3.7-IV5 is not a valid version",
+    ),
     ({"no.such.config": "1"}, "Unknown topic config name: no.such.config"),
     (
         {"retention.ms": "abc"},
@@ -148,6 +170,14 @@ GOOD: list[dict[str, str | None]] = [
     {"follower.replication.throttled.replicas": "*"},
     {"follower.replication.throttled.replicas": "0:1,1:2"},
     {"follower.replication.throttled.replicas": ""},
+    {"follower.replication.throttled.replicas": "0:1,"},
+    {"follower.replication.throttled.replicas": "0:1,,1:2"},
+    {"message.format.version": "4.0-IV1"},
+    {"message.format.version": "3.9.2"},
+    {"min.cleanable.dirty.ratio": "NaN"},
+    {"remote.storage.enable": "false"},
+    {"remote.log.copy.disable": "false", "remote.log.delete.on.disable": "False"},
+    {"local.retention.ms": "10", "retention.ms": "5"},
     {},
 ]
 

@@ -1,0 +1,65 @@
+"""What changes make of settings: set, delete, append to and subtract from a list (KIP-339).
+
+Law: nothing is read and nothing written here; refusals are KafkaErrors with the sentences of Kafka
+3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kbroker.config.config_def import ConfigKey
+from kbroker.config.config_values import ConfigType, to_text
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+
+AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
+
+# How a setting is changed; the numbers travel in requests.
+OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = 0, 1, 2, 3
+_OP_NAMES = {OP_APPEND: "append", OP_SUBTRACT: "subtract"}
+
+
+def apply_operations(
+    changes: Sequence[AlterableConfig],
+    before: Mapping[str, str],
+    key_of: Callable[[str], ConfigKey | None],
+) -> dict[str, str]:
+    """The overrides after `changes`.
+
+    Raises KafkaError for an operation the setting does not have.
+    """
+    overrides = dict(before)
+    for change in changes:
+        name, value = change.name, change.value or ""
+        if change.config_operation == OP_SET:
+            overrides[name] = value
+        elif change.config_operation == OP_DELETE:
+            overrides.pop(name, None)
+        elif change.config_operation in _OP_NAMES:
+            overrides[name] = _list_change(change.config_operation, name, value, overrides, key_of)
+        else:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return overrides
+
+
+def _list_change(
+    operation: int,
+    name: str,
+    value: str,
+    overrides: Mapping[str, str],
+    key_of: Callable[[str], ConfigKey | None],
+) -> str:
+    key = key_of(name)
+    if key is None or key.type is not ConfigType.LIST:
+        message = f"Config value {_OP_NAMES[operation]} is not allowed for config key: {name}"
+        raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+    current = _elements(overrides.get(name, to_text(key.default) or ""))
+    given = _elements(value)
+    if operation == OP_APPEND:
+        return ",".join([*current, *(e for e in given if e not in current)])
+    return ",".join(e for e in current if e not in given)
+
+
+def _elements(text: str) -> list[str]:
+    return [element.strip() for element in text.split(",") if element.strip()]
