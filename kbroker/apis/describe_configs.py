@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32): the settings of topics and brokers.
+"""DescribeConfigs (key 32): the settings of topics and brokers, and the levels of loggers.
 
 v0: is_default instead of the source. v1: sources and synonyms. v3: types and documentation. v4:
 flexible. As Kafka 3.9 in ZooKeeper mode answers: an unknown kind of resource spoils the whole
@@ -15,7 +15,6 @@ from collections.abc import Iterable
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.config.config_values import ConfigType
 from kbroker.config.config_view import (
     ConfigEntry,
     ConfigSource,
@@ -26,8 +25,10 @@ from kbroker.config.config_view import (
     select,
 )
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.controller.admin.broker_loggers import describe_loggers
+from kbroker.controller.admin.own_broker import broker_id_in
+from kbroker.controller.machines.topic_validation import validate_topic_name
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import TopicPartition
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -43,16 +44,6 @@ _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library "
     "or the message was sent "
     "to an incompatible broker. See the broker logs for more details."
-)
-_ROOT_LOGGER = ConfigEntry(
-    name="root",
-    value="INFO",
-    source=ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG,
-    read_only=False,
-    is_sensitive=False,
-    type=ConfigType.UNKNOWN,
-    synonyms=(),
-    documentation=None,
 )
 
 
@@ -95,7 +86,8 @@ async def _topic_rows(
     shared: Rows,
 ) -> list[Row]:
     name = resource.resource_name
-    if not ctx.metadata.contains(TopicPartition(name, 0)):
+    validate_topic_name(name)
+    if not ctx.metadata.contains_topic(name):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     overrides = await ctx.configs.topic_overrides(name)
     key = (tuple(sorted(overrides.items())), tuple(resource.configuration_keys or ()))
@@ -120,16 +112,13 @@ def _broker_entries(
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
         _check_broker_id(name, config.server.broker_id, "")
-        return [_ROOT_LOGGER]
+        return describe_loggers()
     message = "Config type client-metrics is only supported on KRaft clusters"
     raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _check_broker_id(name: str, broker_id: int, or_else: str) -> None:
-    if not name.removeprefix("-").isdecimal():
-        message = f"Broker id must be an integer, but it is: {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-    if int(name) != broker_id:
+    if broker_id_in(name) != broker_id:
         message = f"Unexpected broker id, expected {broker_id}{or_else} but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 

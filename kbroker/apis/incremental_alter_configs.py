@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs (key 44), versions 0 and 1: changes settings (KIP-339).
 
-v1: flexible. Topics, and this broker or the cluster's default; loggers cannot be altered.
+v1: flexible. Topics, this broker or the cluster's default, and the levels of this broker's loggers
+(KIP-412).
 """
 
 from __future__ import annotations

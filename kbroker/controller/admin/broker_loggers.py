@@ -1,9 +1,9 @@
 """The loggers of this process, whose levels can be described and altered while it runs (KIP-412).
 
-Law: names are those of Python's loggers (`root`, `kbroker.network.acceptor`, `kazoo.client`), levels
-those of Kafka. A level is in force until the process ends, and is kept nowhere. A logger that was
-never set shows, and gets back when its level is deleted, that of its parent. The brokers of one
-process have their loggers in common.
+Law: names are those of Python's loggers (`root`, `kbroker.network.acceptor`, `kazoo.client`),
+levels those of Kafka. A level is in force until the process ends, and is kept nowhere. A logger
+without a level of its own, never set or deleted, has that of its parent. The brokers of one process
+have their loggers in common.
 """
 
 from __future__ import annotations

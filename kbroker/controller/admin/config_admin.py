@@ -96,9 +96,11 @@ class ConfigAdmin:
         elif resource.resource_type == ResourceType.BROKER:
             entity_type, entity = zk_paths.BROKER_CONFIGS, _broker_entity(self._broker_id(resource))
             change = partial(self._altered_broker, resource, base)
+        elif resource.resource_type == ResourceType.BROKER_LOGGER and base is _kept:
+            self._alter_loggers(resource, validate_only=validate_only)
+            return
         else:
-            message = f"Settings of resource type {resource.resource_type} cannot be altered."
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            raise _unsupported(resource.resource_type)
         if validate_only:
             change(await self._overrides(entity_type, entity))
             return
@@ -140,13 +142,19 @@ class ConfigAdmin:
         name, own_id = resource.resource_name, self._config().server.broker_id
         if not name:
             return None
-        if not name.removeprefix("-").isdecimal():
-            message = f"Broker id must be an integer, but it is: {name}"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
-        if int(name) != own_id:
+        if broker_id_in(name, "Node") != own_id:
             message = f"Unexpected broker id, expected {own_id}, but received {name}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         return own_id
+
+    def _alter_loggers(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+        name, own_id = resource.resource_name, self._config().server.broker_id
+        if broker_id_in(name, "Node") != own_id:
+            message = f"Unexpected node id. Expected {own_id}, but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        validate_logger_changes(resource.configs)
+        if not validate_only:
+            alter_loggers(resource.configs)
 
     def _check_dynamic(self, overrides: Mapping[str, str], *, per_broker: bool) -> None:
         fixed, single = [], []
@@ -192,6 +200,16 @@ def _check_request(resource: AlterConfigsResource) -> None:
     if nulls:
         message = f"Null value not supported for : {','.join(nulls)}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _unsupported(resource_type: int) -> KafkaError:
+    message = f"Unknown resource type {resource_type}"
+    if resource_type == ResourceType.CLIENT_METRICS:
+        message = (
+            "AlterConfigs is only supported for topics and brokers, "
+            "but resource type is CLIENT_METRICS"
+        )
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _unknown_topic(topic: str) -> KafkaError:

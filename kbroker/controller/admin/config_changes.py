@@ -55,7 +55,7 @@ def _list_change(
         message = f"Config value {_OP_NAMES[operation]} is not allowed for config key: {name}"
         raise KafkaError(ErrorCode.INVALID_CONFIG, message)
     current = _elements(overrides.get(name, to_text(key.default) or ""))
-    given = _elements(value)
+    given = _elements(value) or [""]  # which no list takes that names what may be in it
     if operation == OP_APPEND:
         return ",".join([*current, *(e for e in given if e not in current)])
     return ",".join(e for e in current if e not in given)

@@ -1,5 +1,5 @@
-"""The broker that a resource names: settings and loggers are described and altered by the broker they
-belong to, which nobody asks for those of another.
+"""The broker that a resource names: only the broker itself describes and alters its settings and
+loggers.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import pytest
 
 from kbroker.apis.describe_configs import handle
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.model import TopicPartition
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -47,9 +46,7 @@ def ask(
             topics={"t": {"retention.ms": "123456"}, "same": {"retention.ms": "123456"}},
             brokers={None: {"message.max.bytes": "2000012"}, 3: {"log.cleaner.threads": "2"}},
         ),
-        metadata=SimpleNamespace(
-            contains=lambda tp: tp in [TopicPartition(name, 0) for name in ("t", "plain", "same")]
-        ),
+        metadata=SimpleNamespace(contains_topic={"t", "plain", "same"}.__contains__),
         api_version=4,
     )
     request = DescribeConfigsRequest(
@@ -155,15 +152,35 @@ def test_documentation_comes_when_asked_for() -> None:
     assert silent.configs[0].documentation is None
 
 
-def test_a_broker_logger_shows_the_root_logger() -> None:
-    (result,) = ask(resource(LOGGER, "3"))
+@pytest.mark.parametrize("name", ["3", "+3", "03"])
+def test_loggers_are_shown_with_their_levels(name: str) -> None:
+    (result,) = ask(resource(LOGGER, name, ["root", "kbroker", "no.such"]))
     assert [(c.name, c.config_source, c.config_type, c.read_only) for c in result.configs] == [
-        ("root", 6, 0, False)
+        ("kbroker", 6, 0, False),
+        ("root", 6, 0, False),
     ]
 
 
 REFUSED = [
     (TOPIC, "missing", 3, ""),
+    (TOPIC, "", 17, "Topic name is invalid: the empty string is not allowed"),
+    (TOPIC, "..", 17, "Topic name is invalid: '..' is not allowed"),
+    (
+        TOPIC,
+        "a b",
+        17,
+        "Topic name is invalid: 'a b' contains one or more characters other than ASCII "
+        "alphanumerics, '.', '_' and '-'",
+    ),
+    (
+        TOPIC,
+        "x" * 250,
+        17,
+        f"Topic name is invalid: the length of '{'x' * 250}' is longer than the max allowed "
+        "length 249",
+    ),
+    (BROKER, "2147483648", 42, "Broker id must be an integer, but it is: 2147483648"),
+    (BROKER, " 3", 42, "Broker id must be an integer, but it is:  3"),
     (BROKER, "999", 42, "Unexpected broker id, expected 3 or empty string, but received 999"),
     (BROKER, "b", 42, "Broker id must be an integer, but it is: b"),
     (BROKER, "--3", 42, "Broker id must be an integer, but it is: --3"),

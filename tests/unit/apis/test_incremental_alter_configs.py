@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
+from kbroker.apis.describe_configs import handle as describe
 from kbroker.apis.incremental_alter_configs import handle
 from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.fakes.admin_context import AdminClient, with_client
 
@@ -28,13 +32,44 @@ def test_each_resource_gets_its_own_answer(version: int) -> None:
             resources=[
                 resource(BROKER, "0", "log.cleaner.threads", "2"),
                 resource(BROKER, "7", "log.cleaner.threads", "2"),
-                resource(LOGGER, "0", "root", "DEBUG"),
+                resource(LOGGER, "0", "no.such", "DEBUG"),
             ]
         )
         answers = (await client.ask(handle, request, version)).responses
-        assert [a.error_code for a in answers] == [0, *[ErrorCode.INVALID_REQUEST] * 2]
+        assert [a.error_code for a in answers] == [
+            0,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.INVALID_CONFIG,
+        ]
         assert [a.resource_name for a in answers] == ["0", "7", "0"]
         assert answers[0].error_message is None
         assert await client.broker.configs.broker_overrides(0) == {"log.cleaner.threads": "2"}
 
     with_client(scenario)
+
+
+def test_a_logger_is_altered_and_described() -> None:
+    logger = logging.getLogger("of.this.test")
+
+    async def scenario(client: AdminClient) -> None:
+        request = IncrementalAlterConfigsRequest(
+            resources=[resource(LOGGER, "0", "of.this.test", "DEBUG")], validate_only=True
+        )
+        (answer,) = (await client.ask(handle, request, 1)).responses
+        assert (answer.error_code, logger.level) == (0, logging.NOTSET)
+
+        request.validate_only = False
+        (answer,) = (await client.ask(handle, request, 1)).responses
+        assert answer.error_code == 0
+        wanted = DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=LOGGER, resource_name="0", configuration_keys=["of.this.test"]
+        )
+        described = DescribeConfigsRequest(resources=[wanted])
+        (result,) = (await client.ask(describe, described, 4)).results
+        assert [(c.name, c.value) for c in result.configs] == [("of.this.test", "DEBUG")]
+
+    try:
+        with_client(scenario)
+        assert logger.isEnabledFor(logging.DEBUG)
+    finally:
+        logger.setLevel(logging.NOTSET)

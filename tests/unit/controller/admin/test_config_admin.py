@@ -19,7 +19,7 @@ from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER = 2, 4, 8
 
 
 def run(scenario: Callable[[FakeBroker], Awaitable[None]]) -> None:
@@ -100,10 +100,34 @@ REFUSALS = [
         42,
         "Unexpected broker id, expected 0, but received 99",
     ),
+    (change(3, "x", ("a", SET, "b")), 42, "Unknown resource type 3"),
+    (
+        change(LOGGER, "7", ("root", SET, "INFO")),
+        42,
+        "Unexpected node id. Expected 0, but received 7",
+    ),
+    (
+        change(LOGGER, "", ("root", SET, "INFO")),
+        42,
+        "Node id must be an integer, but it is: ",
+    ),
+    (change(LOGGER, "0", ("no.such", SET, "INFO")), 40, "Logger no.such does not exist!"),
+    (
+        change(TOPIC, "T", ("remote.storage.enable", SET, "true")),
+        40,
+        "Tiered Storage functionality is disabled in the broker. "
+        "Topic cannot be configured with remote log storage.",
+    ),
+    (
+        change(TOPIC, "T", ("cleanup.policy", APPEND, "")),
+        40,
+        "Invalid config value for resource ConfigResource(type=TOPIC, name='T'): "
+        "Invalid value  for configuration cleanup.policy: String must be one of: compact, delete",
+    ),
     (
         change(BROKER, "--5", ("log.cleaner.threads", SET, "2")),
         42,
-        "Broker id must be an integer, but it is: --5",
+        "Node id must be an integer, but it is: --5",
     ),
 ]
 
