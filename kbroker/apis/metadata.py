@@ -3,12 +3,14 @@
 v0: an empty list means all topics. v1: null does. v4: the client may forbid auto creation. v5:
 offline replicas. v7: leader epochs. v8: authorized operations (of the cluster up to v10). v10:
 topic ids. v12: topics asked for by id. A missing topic that may be created is created first;
-LEADER_NOT_AVAILABLE makes the client ask again if that takes long.
+LEADER_NOT_AVAILABLE makes the client ask again if that takes long, any other code says why it
+cannot be created.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
+from types import MappingProxyType
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import reachable_brokers
@@ -27,6 +29,7 @@ FIRST_VERSION_WITH_NULL_FOR_ALL = 1
 FIRST_VERSION_BY_ID = 12
 
 Topic = MetadataResponse.MetadataResponseTopic
+_NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
 
 
 @api(MetadataRequest, serves="0-13")
@@ -47,15 +50,15 @@ def handle(
 async def _create_and_answer(
     ctx: RequestContext, request: MetadataRequest, missing: frozenset[str]
 ) -> MetadataResponse:
-    await ctx.topics.auto_create(sorted(missing))
-    return _response(ctx, request, _distinct(request.topics or []), missing)
+    created = await ctx.topics.auto_create(sorted(missing))
+    return _response(ctx, request, _distinct(request.topics or []), created)
 
 
 def _response(
     ctx: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataRequest.MetadataRequestTopic] | None,
-    created: frozenset[str] = frozenset(),
+    created: Mapping[str, ErrorCode] = _NOTHING_CREATED,
 ) -> MetadataResponse:
     metadata = ctx.metadata
     asked = request.include_topic_authorized_operations
@@ -121,7 +124,7 @@ def _describe_asked(
     ctx: RequestContext,
     topic: MetadataRequest.MetadataRequestTopic,
     operations: int,
-    created: frozenset[str],
+    created: Mapping[str, ErrorCode],
 ) -> Topic:
     name = topic.name
     if topic.topic_id != ZERO_UUID:
@@ -136,5 +139,5 @@ def _describe_asked(
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif name in created:
-        code = ErrorCode.LEADER_NOT_AVAILABLE
+        code = created[name] or ErrorCode.LEADER_NOT_AVAILABLE  # or it is gone again
     return Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)

@@ -9,21 +9,25 @@ import inspect
 from types import SimpleNamespace
 
 from kbroker.apis.context import RequestContext, Services
+from kbroker.errors import ErrorCode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
 
 
 class FakeTopics:
-    """Creates topics through `create`; remembers what was asked for."""
+    """Creates topics through `create`, but for those in `refusals`; remembers what was asked for."""
 
     def __init__(self, create=lambda name: None) -> None:
         self.asked: list[str] = []
         self.create = create
+        self.refusals: dict[str, ErrorCode] = {}
 
-    async def auto_create(self, topics) -> None:
+    async def auto_create(self, topics) -> dict[str, ErrorCode]:
         for topic in topics:
             self.asked.append(topic)
-            self.create(topic)
+            if topic not in self.refusals:
+                self.create(topic)
+        return {topic: self.refusals.get(topic, ErrorCode.NONE) for topic in topics}
 
 
 def connection(listener_name="PLAINTEXT", local_host="127.0.0.1", local_port=19092):

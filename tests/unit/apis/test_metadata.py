@@ -39,6 +39,16 @@ def test_a_topic_that_takes_longer_to_create_makes_the_client_ask_again(call):
     assert topics(call(handle, ask("t", create=True), 8)) == [(ErrorCode.LEADER_NOT_AVAILABLE, "t")]
 
 
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize(
+    "code", [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR]
+)
+def test_a_topic_that_cannot_be_created_is_answered_with_the_reason(call, code, version):
+    call.topics.refusals["a_b"] = code
+
+    assert topics(call(handle, ask("a_b", "t", create=True), version)) == [(code, "a_b"), (0, "t")]
+
+
 def test_a_client_may_forbid_creation(call):
     assert topics(call(handle, ask("t"), 8)) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "t")]
     assert call.topics.asked == []

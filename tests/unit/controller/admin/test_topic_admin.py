@@ -190,6 +190,20 @@ def test_one_bad_topic_does_not_spoil_the_others_and_a_name_given_twice_is_refus
     run(scenario)
 
 
+def test_a_colliding_name_is_not_created_on_first_use_either() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await broker.topics.create_topics([topic("a.b")], 1000, False)
+
+        for _ in range(2):
+            assert await broker.topics.auto_create(["a_b"]) == {
+                "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION
+            }
+
+        assert not broker.metadata.contains_topic("a_b")
+
+    run(scenario)
+
+
 def test_names_of_one_request_collide_too() -> None:
     async def scenario(broker: FakeBroker) -> None:
         results = await create(broker, topic("a.b"), topic("a_b"), topic("a-b"))
