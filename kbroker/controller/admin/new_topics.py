@@ -91,7 +91,7 @@ class NewTopics:
         if name in self.existing:
             raise topic_exists(name)
         self.metric_names.check(name)
-        validate_assignment(assignment)
+        validate_assignment(assignment, self.racks)
         validate_single_replicas(assignment.values())
         validate_overrides(overrides)
         partitions = {

@@ -6,7 +6,7 @@ PURE. Every function returns nothing and raises KafkaError.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kbroker.errors import ErrorCode, KafkaError
 
@@ -53,8 +53,12 @@ class MetricNames:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, message)
 
 
-def validate_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that cannot make a topic."""
+def validate_assignment(assignment: Mapping[int, Sequence[int]], brokers: Collection[int]) -> None:
+    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that cannot make a topic.
+
+    As in Kafka 4, lists without brokers and brokers that are not there are among them: 3.9 makes
+    such a topic, which nobody can lead or delete, and answers that the time is up.
+    """
     if len({len(replicas) for replicas in assignment.values()}) != 1:
         message = "All partitions should have the same number of replicas"
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
@@ -64,6 +68,18 @@ def validate_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     if sorted(assignment) != list(range(len(assignment))):
         message = "partitions should be a consecutive 0-based integer sequence"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if not all(assignment.values()):
+        message = "The manual partition assignment includes an empty replica list."
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    unknown = next(
+        (b for replicas in assignment.values() for b in replicas if b not in brokers), None
+    )
+    if unknown is not None:
+        message = (
+            f"The manual partition assignment includes broker {unknown}, "
+            "but no such broker is registered."
+        )
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 

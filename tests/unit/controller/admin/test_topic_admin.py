@@ -130,6 +130,21 @@ REFUSALS = [
         39,
         "All partitions should have the same number of replicas",
     ),
+    (
+        topic("n", assignments={0: [0], 1: [99]}),
+        39,
+        "The manual partition assignment includes broker 99, but no such broker is registered.",
+    ),
+    (
+        topic("n", assignments={0: [-1]}),
+        39,
+        "The manual partition assignment includes broker -1, but no such broker is registered.",
+    ),
+    (
+        topic("n", assignments={0: [], 1: []}),
+        39,
+        "The manual partition assignment includes an empty replica list.",
+    ),
 ]
 
 
@@ -243,16 +258,6 @@ def test_no_time_to_wait_answers_timed_out_and_still_creates() -> None:
         await broker.cluster.settle()
         assert (result.error, result.message) == (ErrorCode.REQUEST_TIMED_OUT, None)
         assert broker.metadata.contains_topic("T")
-
-    run(scenario)
-
-
-def test_a_topic_on_a_broker_that_is_not_there_times_out() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        results = await broker.topics.create_topics(
-            [topic("far", assignments={0: [99]}), topic("nowhere", assignments={0: []})], 20, False
-        )
-        assert [r.error for r in results] == [ErrorCode.REQUEST_TIMED_OUT] * 2
 
     run(scenario)
 
