@@ -42,6 +42,10 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
         if refusal is not ErrorCode.NONE:
             answer.error_code = refusal
             continue
+        if name is None and topic_id == ZERO_UUID:
+            answer.error_code = ErrorCode.INVALID_REQUEST
+            answer.error_message = "Neither topic name nor id were specified."
+            continue
         if name is None:
             answer.name = name = ctx.metadata.topic_name(topic_id)
         if name is None:

@@ -28,7 +28,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.admin.broker_loggers import describe_loggers
 from kbroker.controller.admin.own_broker import broker_id_in
 from kbroker.controller.machines.topic_validation import validate_topic_name
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -56,9 +56,12 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
             results=[_refused(resource, refusal) for resource in request.resources]
         )
     broker_id = ctx.config.server.broker_id
-    config = ctx.config.with_dynamic(
-        await ctx.configs.broker_overrides(None), await ctx.configs.broker_overrides(broker_id)
-    )
+    of_cluster = await ctx.configs.broker_overrides(None)
+    of_broker = await ctx.configs.broker_overrides(broker_id)
+    try:
+        config = ctx.config.with_dynamic(of_cluster, of_broker)
+    except ConfigError:  # stored by another hand; the broker passes them over too, and says so
+        config = ctx.configs.in_force
     results = []
     shared: Rows = {}
     for number, resource in enumerate(request.resources, start=1):

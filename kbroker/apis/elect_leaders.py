@@ -41,7 +41,8 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
     """Hold the elections and wait until this broker shows the new leaders."""
     partitions = _asked(ctx, request)
     if request.election_type not in tuple(ElectionType):
-        refused = dict.fromkeys(partitions, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        named = () if request.topic_partitions is None else partitions
+        refused = dict.fromkeys(named, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
         return ElectLeadersResponse(
             error_code=ErrorCode.UNKNOWN_SERVER_ERROR,
             replica_election_results=_grouped(dict(refused)),

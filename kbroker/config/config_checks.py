@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from kbroker.config.config_values import invalid_value
+from kbroker.errors import ConfigError
 
 _MIGRATION_POLICIES = ("DISABLED", "DOWNGRADE", "UPGRADE", "BIDIRECTIONAL")
 _THROTTLED_REPLICAS = re.compile(r"([0-9]+:[0-9]+)?")
@@ -62,3 +63,25 @@ def throttled_replicas(name: str, value: Any) -> None:
             f"{name} must be the literal '*' "
             f"or a list of replicas in the following format: {shape}",
         )
+
+
+def connections_per_ip(_name: str, value: Any) -> None:
+    """host:count, comma separated."""
+    parse_per_ip_overrides(value)
+
+
+def parse_per_ip_overrides(text: str) -> dict[str, int]:
+    """Read `max.connections.per.ip.overrides`, host:count, comma separated. Raises ConfigError.
+
+    >>> parse_per_ip_overrides("10.0.0.1:5, ::1:7")
+    {'10.0.0.1': 5, '::1': 7}
+    """
+    overrides = {}
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, _, count = entry.rpartition(":")
+        if not host or not count.isdecimal():
+            raise ConfigError(
+                f"max.connections.per.ip.overrides: {entry!r} is not of the form host:count"
+            )
+        overrides[host] = int(count)
+    return overrides

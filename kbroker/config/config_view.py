@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_values import ConfigType, to_text
 from kbroker.config.kafka_config import KafkaConfig, config_key, config_keys, dynamic_only_key
-from kbroker.config.topic_config import TopicConfig
+from kbroker.config.topic_config import TopicConfig, sound_overrides
 
 
 class ResourceType(IntEnum):
@@ -73,8 +73,9 @@ class DynamicConfigs(Protocol):
 def describe_topic(config: KafkaConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Every setting of a topic that has `overrides`, by name.
 
-    Those that are not known are passed over.
+    Those that are not known, or cannot be used, are passed over.
     """
+    overrides, _ = sound_overrides(overrides)
     topic_config = TopicConfig.from_overrides(config, overrides)
     by_name = sorted(TopicConfig.keys, key=lambda key: key.name)
     return [_topic_entry(config, topic_config, overrides, key) for key in by_name]

@@ -5,6 +5,7 @@ Names, types, bounds and defaults are Kafka 3.9's; `support` says whether a sett
 
 from __future__ import annotations
 
+from kbroker.config.config_checks import connections_per_ip
 from kbroker.config.config_def import ConfigGroup, config_group, define
 from kbroker.config.config_values import MAX_INT, ConfigType
 
@@ -82,7 +83,10 @@ class SocketServerConfig(ConfigGroup):
         MAX_INT, "Connections one address may hold.", at_least=0, dynamic="cluster-wide"
     )
     max_connections_per_ip_overrides: str = define(
-        "", "Other limits for some addresses, host:count, comma separated.", dynamic="cluster-wide"
+        "",
+        "Other limits for some addresses, host:count, comma separated.",
+        check=connections_per_ip,
+        dynamic="cluster-wide",
     )
     max_connection_creation_rate: int = define(
         MAX_INT,

@@ -343,6 +343,26 @@ def broker_defaults(config: KafkaConfig) -> dict[str, ConfigValue]:
     return values
 
 
+def sound_overrides(
+    overrides: Mapping[str, str],
+) -> tuple[Mapping[str, str], list[ConfigError]]:
+    """Those that can be used, and what is wrong with the others: they were stored by another
+    version, another broker or by hand, and must not keep the topic from being served.
+    """
+    wrong: dict[str, ConfigError] = {}
+    for name, text in overrides.items():
+        key = _KEYS.get(name)
+        try:
+            if key is not None:
+                key.parse(text)
+        except ConfigError as error:
+            wrong[name] = error
+    if not wrong:
+        return overrides, []
+    sound = {name: text for name, text in overrides.items() if name not in wrong}
+    return sound, list(wrong.values())
+
+
 def validate_overrides(overrides: Mapping[str, str | None]) -> None:
     """Raises KafkaError INVALID_CONFIG, with Kafka's sentence, for the first wrong override."""
     values: dict[str, ConfigValue] = {}

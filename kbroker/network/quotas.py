@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbroker.errors import ConfigError
-
 
 class ConnectionQuotas:
     """Counts open connections and says when there are too many."""
@@ -57,20 +55,3 @@ class ConnectionQuotas:
     def count(self, ip: str) -> int:
         """Number of open connections of one address."""
         return self._by_ip.get(ip, 0)
-
-
-def parse_per_ip_overrides(text: str) -> dict[str, int]:
-    """Read `max.connections.per.ip.overrides`, host:count, comma separated. Raises ConfigError.
-
-    >>> parse_per_ip_overrides("10.0.0.1:5, ::1:7")
-    {'10.0.0.1': 5, '::1': 7}
-    """
-    overrides = {}
-    for entry in filter(None, (part.strip() for part in text.split(","))):
-        host, _, count = entry.rpartition(":")
-        if not host or not count.isdecimal():
-            raise ConfigError(
-                f"max.connections.per.ip.overrides: {entry!r} is not of the form host:count"
-            )
-        overrides[host] = int(count)
-    return overrides

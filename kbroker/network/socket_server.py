@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbroker.clock import Clock
+from kbroker.config.config_checks import parse_per_ip_overrides
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
 from kbroker.network.processor import Processor
-from kbroker.network.quotas import ConnectionQuotas, parse_per_ip_overrides
+from kbroker.network.quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.message_format import ignored_format_warning
-from kbroker.config.topic_config import TopicConfig
+from kbroker.config.topic_config import TopicConfig, sound_overrides
 from kbroker.errors import ConfigError
 from kbroker.zk.zk_paths import DEFAULT_ENTITY
 
@@ -47,11 +47,14 @@ class BrokerSettings:
         return self._plain
 
     def _in_force(self, overrides: Mapping[str, str], topic: str = "") -> TopicConfig:
-        settings = TopicConfig.from_overrides(self.config, overrides)
+        sound, errors = sound_overrides(overrides)
+        for error in errors:
+            _log.error("a setting of topic %s is not used: %s", topic, error)
+        settings = TopicConfig.from_overrides(self.config, sound)
         protocol = self.config.server.inter_broker_protocol_version
         name = "message.format.version"
-        if name in overrides:
-            warning = ignored_format_warning(name, overrides[name], protocol, topic)
+        if name in sound:
+            warning = ignored_format_warning(name, sound[name], protocol, topic)
             if warning:
                 _log.warning("%s", warning)
         return settings.with_format_in_force(protocol)

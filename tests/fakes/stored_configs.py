@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kbroker.config.kafka_config import KafkaConfig
+
 
 @dataclass
 class StoredConfigs:
@@ -12,6 +14,7 @@ class StoredConfigs:
 
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     brokers: Mapping[int | None, Mapping[str, str]] = field(default_factory=dict)
+    in_force: KafkaConfig = field(default_factory=KafkaConfig)
 
     async def topic_overrides(self, topic: str) -> Mapping[str, str]:
         return self.topics.get(topic, {})

@@ -13,6 +13,7 @@ from functools import partial
 
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_view import ResourceType
+from kbroker.config.dynamic_checks import validate_dynamic
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.controller.admin.broker_loggers import alter_loggers, validate_logger_changes
@@ -44,6 +45,11 @@ class ConfigAdmin:
         self._stored = ZkEntityConfigs(zk)
         self._config = config
         self._metadata = metadata
+
+    @property
+    def in_force(self) -> KafkaConfig:
+        """The settings that this broker works with now."""
+        return self._config()
 
     async def topic_overrides(self, topic: str) -> Mapping[str, str]:
         """The topic's own settings; empty for none."""
@@ -178,6 +184,10 @@ class ConfigAdmin:
                 f"Set({', '.join(single)})"
             )
             raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        try:
+            validate_dynamic(self._config(), overrides, of_broker=per_broker)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
 
 
 def _kept(before: Overrides) -> Overrides:

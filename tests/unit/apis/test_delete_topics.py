@@ -48,6 +48,19 @@ def test_a_topic_is_deleted_by_id_and_the_answer_has_its_name() -> None:
     with_client(scenario)
 
 
+def test_neither_name_nor_id_is_refused_beside_others() -> None:
+    async def scenario(client: AdminClient) -> None:
+        await create(client, "T")
+        request = by_id(UUID(int=0))
+        request.topics.append(DeleteTopicsRequest.DeleteTopicState(name="T"))
+        nothing, deleted = (await client.ask(handle, request, 6)).responses
+        assert (nothing.error_code, nothing.name) == (ErrorCode.INVALID_REQUEST, None)
+        assert nothing.error_message == "Neither topic name nor id were specified."
+        assert (deleted.error_code, deleted.name) == (0, "T")
+
+    with_client(scenario)
+
+
 def test_name_and_id_together_are_refused() -> None:
     async def scenario(client: AdminClient) -> None:
         with pytest.raises(KafkaError) as refusal:

@@ -39,14 +39,21 @@ def ask(
     synonyms: bool = False,
     documentation: bool = False,
     others: Callable[[], None] = lambda: None,
+    brokers: dict[int | None, dict[str, str]] | None = None,
 ) -> list[DescribeConfigsResponse.DescribeConfigsResult]:
     context = SimpleNamespace(
         config=KafkaConfig({"broker.id": "3"}),
         configs=StoredConfigs(
-            topics={"t": {"retention.ms": "123456"}, "same": {"retention.ms": "123456"}},
-            brokers={None: {"message.max.bytes": "2000012"}, 3: {"log.cleaner.threads": "2"}},
+            topics={
+                "t": {"retention.ms": "123456"},
+                "same": {"retention.ms": "123456"},
+                "spoilt": {"retention.ms": "many", "segment.ms": "5"},
+            },
+            in_force=KafkaConfig({"broker.id": "3"}),
+            brokers=brokers
+            or {None: {"message.max.bytes": "2000012"}, 3: {"log.cleaner.threads": "2"}},
         ),
-        metadata=SimpleNamespace(contains_topic={"t", "plain", "same"}.__contains__),
+        metadata=SimpleNamespace(contains_topic={"t", "plain", "same", "spoilt"}.__contains__),
         api_version=4,
     )
     request = DescribeConfigsRequest(
@@ -204,6 +211,32 @@ def test_refusals_are_those_of_kafka(
 def test_one_refused_resource_leaves_the_others_alone() -> None:
     missing, there = ask(resource(TOPIC, "missing"), resource(TOPIC, "t"))
     assert (missing.error_code, there.error_code, len(there.configs)) == (3, 0, 36)
+
+
+def test_a_stored_setting_that_cannot_be_used_hides_no_other() -> None:
+    spoilt, other = ask(
+        resource(TOPIC, "spoilt", ["retention.ms", "segment.ms"]), resource(TOPIC, "t")
+    )
+    assert [(c.name, c.value, c.config_source) for c in spoilt.configs] == [
+        ("retention.ms", "604800000", 5),
+        ("segment.ms", "5", 1),
+    ]
+    assert (spoilt.error_code, other.error_code) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "stored", [{"advertised.listeners": "x"}, {"log.cleaner.threads": "x"}], ids=str
+)
+def test_stored_settings_of_a_broker_that_cannot_be_used_leave_those_in_force(
+    stored: dict[str, str],
+) -> None:
+    topic, broker = ask(
+        resource(TOPIC, "t"),
+        resource(BROKER, "3", ["log.cleaner.threads"]),
+        brokers={3: {"log.retention.ms": "7", **stored}},
+    )
+    assert (topic.error_code, broker.error_code) == (0, 0)
+    assert [(c.value, c.config_source) for c in broker.configs] == [("1", 5)]
 
 
 def test_an_unknown_kind_of_resource_spoils_the_request() -> None:

@@ -177,5 +177,9 @@ def test_an_unknown_kind_of_election_is_refused() -> None:
         response = await client.ask(handle, request, 1)
         (row,) = response.replica_election_results[0].partition_result
         assert (response.error_code, row.error_code, row.error_message) == (-1, -1, None)
+        await create(client, "t", (0,))
+        request = ElectLeadersRequest(election_type=7, topic_partitions=None)
+        response = await client.ask(handle, request, 1)
+        assert (response.error_code, response.replica_election_results) == (-1, [])
 
     with_client(scenario)

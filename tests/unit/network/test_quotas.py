@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from kbroker.config.config_checks import parse_per_ip_overrides
 from kbroker.errors import ConfigError
-from kbroker.network.quotas import ConnectionQuotas, parse_per_ip_overrides
+from kbroker.network.quotas import ConnectionQuotas
 
 
 def test_an_address_gets_no_more_than_its_number() -> None:

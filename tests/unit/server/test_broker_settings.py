@@ -33,3 +33,18 @@ def test_from_protocol_3_on_the_version_is_ignored_with_a_warning(
     assert formats == [2, 2, 2]
     (warning,) = caplog.messages
     assert warning.startswith("message.format.version=0.10.0 of topic old is ignored because")
+
+
+def test_a_setting_of_a_topic_that_cannot_be_used_leaves_the_others_in_force(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    overrides = {"segment.bytes": "1", "retention.ms": "5", "no.such": "x"}
+    settings = BrokerSettings(KafkaConfig({"log.segment.bytes": "100"}), lambda _: overrides)
+
+    found = [settings.of_topic("t") for _ in range(2)]
+
+    assert [(each.segment_bytes, each.retention_ms) for each in found] == [(100, 5)] * 2
+    assert caplog.messages == [
+        "a setting of topic t is not used: Invalid value 1 for configuration segment.bytes: "
+        "Value must be at least 14"
+    ]

@@ -1,0 +1,70 @@
+"""What the settings of a running broker may be changed to, beyond the bounds of each: they must fit
+together, and threads are not made many more or many less at once.
+
+Law: what is refused is what Kafka 3.9 refuses. What passes can be taken over by every part of the
+broker, and be described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from kbroker.config.kafka_config import KafkaConfig, config_key
+from kbroker.errors import ConfigError
+
+_THREADS = (
+    "background.threads",
+    "log.cleaner.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+
+def validate_dynamic(current: KafkaConfig, proposed: Mapping[str, str], *, of_broker: bool) -> None:
+    """Raises ConfigError unless `proposed` can be the dynamic settings of this broker, or else of
+    all brokers, given those in force.
+    """
+    _check_listeners_own(proposed)
+    if of_broker:
+        changed = current.with_dynamic(current.dynamic_default, proposed)
+    else:
+        changed = current.with_dynamic(proposed, current.dynamic_broker)
+    for name in _THREADS:
+        _check_threads(name, cast("int", current.value(name)), cast("int", changed.value(name)))
+    if changed.log.log_retention_ms_effective() == 0:
+        raise ConfigError("log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    if changed.socket_server.max_connections == 0:
+        raise ConfigError("Invalid max.connections 0")
+
+
+def _check_listeners_own(proposed: Mapping[str, str]) -> None:
+    """Key and trust stores are changed for one listener at a time (KIP-226)."""
+    names = [
+        name
+        for name in sorted(proposed)
+        if name.startswith("ssl.")
+        and (key := config_key(name)) is not None
+        and key.dynamic == "per-broker"
+    ]
+    if names:
+        raise ConfigError(
+            "These security configs can be dynamically updated only per-listener using the "
+            f"listener prefix: Set({', '.join(names)})"
+        )
+
+
+def _check_threads(name: str, now: int, wanted: int) -> None:
+    if wanted == now:
+        return
+    if wanted < 1:
+        rule = "value should be at least 1"
+    elif wanted > 2 * now:
+        rule = f"value should not be greater than double the current value {now}"
+    elif wanted < now // 2:
+        rule = f"value should be at least half the current value {now}"
+    else:
+        return
+    raise ConfigError(f"Dynamic thread count update validation failed for {name}={wanted}, {rule}")
