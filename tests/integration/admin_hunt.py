@@ -27,6 +27,8 @@ _ALWAYS_LEFT_OUT = frozenset({
     "partition_size", "producer_id", "documentation", "cluster_authorized_operations",
     "topic_authorized_operations",
 })  # fmt: skip
+# Of entries with one of these fields the order says nothing.
+_UNORDERED = frozenset({"config_source", "is_default", "partition_index", "partition_id"})
 
 
 class Peer:
@@ -97,8 +99,8 @@ def plain(value: Any, version: int) -> Any:
         }
     if isinstance(value, list):
         found = [plain(each, version) for each in value]
-        is_settings = found and isinstance(found[0], dict) and "config_source" in found[0]
-        return sorted(found, key=str) if is_settings else found
+        is_unordered = found and isinstance(found[0], dict) and not _UNORDERED.isdisjoint(found[0])
+        return sorted(found, key=str) if is_unordered else found
     if isinstance(value, UUID):
         return "no id" if value == ZERO_UUID else "an id"
     return value

@@ -17,7 +17,7 @@ from kbroker.config.dynamic_checks import validate_dynamic
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides
 from kbroker.controller.admin.broker_loggers import alter_loggers, validate_logger_changes
-from kbroker.controller.admin.config_changes import OP_DELETE, apply_operations
+from kbroker.controller.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations
 from kbroker.controller.admin.own_broker import broker_id_in
 from kbroker.controller.admin.tree_patience import patiently
 from kbroker.controller.metadata_waiter import MetadataView
@@ -140,6 +140,10 @@ class ConfigAdmin:
     def _altered_broker(
         self, resource: AlterConfigsResource, base: Base, before: Overrides
     ) -> Overrides:
+        unknown = [c for c in resource.configs if c.config_operation not in OPERATIONS]
+        if unknown:
+            message = f"Unknown operations type {unknown[0].config_operation}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
         overrides = apply_operations(resource.configs, base(before), _broker_config_key)
         self._check_dynamic(overrides, per_broker=bool(resource.resource_name))
         return overrides
@@ -208,7 +212,7 @@ def _check_request(resource: AlterConfigsResource) -> None:
         if change.value is None and change.config_operation != OP_DELETE
     ]
     if nulls:
-        message = f"Null value not supported for : {','.join(nulls)}"
+        message = f"Null value not supported for : {', '.join(nulls)}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 

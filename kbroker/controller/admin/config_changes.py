@@ -16,7 +16,7 @@ from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlter
 AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
 
 # How a setting is changed; the numbers travel in requests.
-OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = 0, 1, 2, 3
+OPERATIONS = OP_SET, OP_DELETE, OP_APPEND, OP_SUBTRACT = range(4)
 _OP_NAMES = {OP_APPEND: "append", OP_SUBTRACT: "subtract"}
 
 

@@ -349,8 +349,9 @@ class TopicAdmin:
         first = current.partitions[0].replicas
         if topic.assignments is not None:
             given = [list(a.broker_ids) for a in topic.assignments]
-            validate_added_assignments(given, topic.count - existing, brokers, len(first))
-            return dict(enumerate(given, start=existing))
+            added = dict(enumerate(given, start=existing))
+            validate_added_assignments(added, topic.count - existing, brokers, len(first))
+            return added
         # Go on where the topic's first partition starts, so that old and new partitions spread as
         # one.
         ids = sorted(brokers)

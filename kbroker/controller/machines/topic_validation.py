@@ -97,23 +97,30 @@ def validate_single_replicas(assignments: Iterable[Sequence[int]]) -> None:
 
 
 def validate_added_assignments(
-    assignments: Sequence[Sequence[int]], increase: int, brokers: Iterable[int], factor: int
+    added: Mapping[int, Sequence[int]], increase: int, brokers: Iterable[int], factor: int
 ) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists that do not fit a topic of `factor`."""
+    """Raises INVALID_REPLICA_ASSIGNMENT for replica lists, by partition number, that do not fit a
+    topic of `factor`.
+    """
     known = set(brokers)
-    unknown = sorted({b for replicas in assignments for b in replicas} - known)
+    unknown = sorted({b for replicas in added.values() for b in replicas} - known)
+    empty = next((p for p, replicas in added.items() if not replicas), None)
+    double = next((p for p, replicas in added.items() if len(set(replicas)) < len(replicas)), None)
     if unknown:
         message = f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}."
-    elif len(assignments) != increase:
+    elif len(added) != increase:
         message = (
             f"Increasing the number of partitions by {increase} "
-            f"but {len(assignments)} assignments provided."
+            f"but {len(added)} assignments provided."
         )
-    elif not all(assignments):
-        message = "Cannot have replication factor of 0 for a partition."
-    elif any(len(set(replicas)) != len(replicas) for replicas in assignments):
-        message = "Duplicate brokers not allowed in replica assignment."
-    elif any(len(replicas) != factor for replicas in assignments):
+    elif empty is not None:
+        message = f"Cannot have replication factor of 0 for partition id {empty}."
+    elif double is not None:
+        message = (
+            "Duplicate brokers not allowed in replica assignment: "
+            f"{', '.join(map(str, added[double]))} for partition id {double}."
+        )
+    elif any(len(replicas) != factor for replicas in added.values()):
         message = f"Inconsistent replication factor between partitions, partition 0 has {factor}."
     else:
         return

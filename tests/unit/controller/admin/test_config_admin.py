@@ -101,6 +101,18 @@ REFUSALS = [
         "Unexpected broker id, expected 0, but received 99",
     ),
     (change(3, "x", ("a", SET, "b")), 42, "Unknown resource type 3"),
+    (change(BROKER, "0", ("log.retention.ms", 9, "1")), 42, "Unknown operations type 9"),
+    (
+        change(BROKER, "0", ("log.cleaner.threads", SET, "3")),
+        42,
+        "Dynamic thread count update validation failed for log.cleaner.threads=3, "
+        "value should not be greater than double the current value 1",
+    ),
+    (
+        change(TOPIC, "T", ("retention.ms", SET, None), ("segment.ms", SET, None)),
+        42,
+        "Null value not supported for : retention.ms, segment.ms",
+    ),
     (
         change(LOGGER, "7", ("root", SET, "INFO")),
         42,
