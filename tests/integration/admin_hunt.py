@@ -1,26 +1,44 @@
 """The same requests of administration put to kbroker and to Apache Kafka 3.9.2 (ZooKeeper) and 4.3.1
 (KRaft), in every version, and the answers compared field by field:
-`python -m tests.integration.admin_hunt [--only TEXT] [--record FILE]`.
+`python -m tests.integration.admin_hunt [--only TEXT] [--record]`.
 
-kbroker is to answer as one of them does, see `admin_differences` for what is meant to differ.
+kbroker is to answer as one of them does; `admin_differences` lists what is meant to differ. Codes
+and fields count first, sentences are shown after them. With `--record` what Apache Kafka answered is
+kept for the tests, each question in the newest version that 3.9.2 serves.
 """
 
 from __future__ import annotations
 
+import argparse
+import gzip
+import json
 import socket
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from compat_tests.apache_directories import ApacheBroker, zookeeper
+from compat_tests.conftest import BrokerProcess
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.frame import SIZE
 from kbroker.protocol.header import RequestHeader, encode_request_header, response_header_version
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.schema import Message, Struct, field_specs, response_class
-from tests.integration.admin_questions import Question, create, questions, topic
+from tests.integration.admin_differences import reason_of
+from tests.integration.admin_questions import questions
+from tests.integration.admin_requests import BROKER_ID, Question, create, topic
 
+Answers = dict[tuple[str, int], Any]  # by question and version
+
+RECORDED = Path(__file__).parent.parent / "golden" / "wire" / "admin.jsonl.gz"
+SETTINGS = {"log.cleaner.min.compaction.lag.ms": "0"}
 TIMEOUT_S = 20.0
+_FOLLOWING_VERSION: dict[int | None, int] = {3: 12, 32: 4}  # Metadata, DescribeConfigs
 _CREATE_TOPICS = 19
 _ALWAYS_LEFT_OUT = frozenset({
     "throttle_time_ms", "cluster_id", "port", "host", "log_dir", "total_bytes", "usable_bytes",
@@ -113,7 +131,7 @@ def answers(peer: Peer, question: Question, number: int, version: int) -> Any:
         peer.ask(create(topic(name)), 5)
     first, *others = question.requests(name)
     found = [peer.ask(first, version)]
-    found += [peer.ask(other, peer.versions(other)[-1]) for other in others]
+    found += [peer.ask(other, _FOLLOWING_VERSION[other.spec.key]) for other in others]
     return _renamed(found, name)
 
 
@@ -130,8 +148,127 @@ def prepare(peer: Peer) -> None:
     peer.ask(create(topic("plain", 3), topic("dot.ted")), 5)
 
 
-def asked(only: str = "") -> Iterator[tuple[int, Question]]:
-    """The questions with their numbers."""
+def flat(value: Any, path: str = "", *, sentences: bool = False) -> Iterator[tuple[str, Any]]:
+    """The fields of an answer by their paths."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            if sentences or key != "error_message":
+                yield from flat(each, f"{path}.{key}", sentences=sentences)
+    elif isinstance(value, list):
+        yield f"{path}#", len(value)
+        for index, each in enumerate(value):
+            yield from flat(each, f"{path}[{index}]", sentences=sentences)
+    else:
+        yield path, value
+
+
+def difference(here: Any, there: Any, *, sentences: bool = False) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two answers differ, both values of each."""
+    a, b = (dict(flat(each, sentences=sentences)) for each in (here, there))
+    return {p: (a.get(p), b.get(p)) for p in {**a, **b} if a.get(p) != b.get(p)}
+
+
+def collect(peer: Peer, only: str = "") -> Answers:
+    """Every question in every version that the broker serves."""
+    prepare(peer)
+    found: Answers = {}
     for number, question in enumerate(questions()):
         if only in question.name:
-            yield number, question
+            for version in peer.versions(question.requests("x")[0]):
+                found[question.name, version] = answers(peer, question, number, version)
+    return found
+
+
+def compare(here: Answers, lines: Sequence[Answers], *, sentences: bool = False) -> list[str]:
+    """What kbroker answers otherwise than every line that serves the version, and may not."""
+    found = []
+    for (name, version), answer in here.items():
+        apache = [line[name, version] for line in lines if (name, version) in line]
+        differences = [difference(answer, other, sentences=sentences) for other in apache]
+        if differences and all(differences) and reason_of(name) is None:
+            found.append(f"{name}, version {version}: {differences[0]}")
+    return found
+
+
+def load(path: Path = RECORDED) -> tuple[Answers, Answers]:
+    """What 3.9.2 and 4.3.1 answered when they were recorded."""
+    lines: tuple[Answers, Answers] = ({}, {})
+    with gzip.open(path, "rt") as file:
+        for row in file:
+            line, name, version, answer = json.loads(row)
+            lines[line][name, version] = answer
+    return lines
+
+
+def record(lines: Sequence[Answers], path: Path = RECORDED) -> None:
+    """Keep answers, each question in the newest version of the first line."""
+    newest = dict(sorted(lines[0]))
+    rows = [
+        json.dumps([number, name, version, line[name, version]], sort_keys=True)
+        for number, line in enumerate(lines)
+        for name, version in line
+        if newest.get(name) == version
+    ]
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 9, raw, mtime=0) as file:
+        file.write("\n".join(rows).encode())
+
+
+@contextmanager
+def _apache(directory: Path) -> Iterator[list[ApacheBroker]]:
+    with zookeeper() as connect:
+        brokers = [
+            ApacheBroker(directory / "zookeeper", connect, settings=dict(SETTINGS)),
+            ApacheBroker(directory / "kraft", settings=dict(SETTINGS)),
+        ]
+        started: list[ApacheBroker] = []
+        try:
+            for broker in brokers:
+                broker.start()
+                started.append(broker)
+            yield brokers
+        finally:
+            for broker in started:
+                broker.stop()
+
+
+def kbroker(data: Path) -> BrokerProcess:
+    """A kbroker with the settings of the others."""
+    settings = {
+        "broker.id": str(BROKER_ID),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "3",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.num.partitions": "3",
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        **SETTINGS,
+    }
+    overrides = [
+        part for key, value in settings.items() for part in ("--override", f"{key}={value}")
+    ]
+    return BrokerProcess(data, ("--profile", "prod", *overrides))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="questions whose name holds this")
+    parser.add_argument("--record", action="store_true", help="keep what Apache Kafka answered")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="admin-hunt-") as directory:
+        own = kbroker(Path(directory) / "kbroker" / "data")
+        own.start()
+        try:
+            here = collect(Peer(own.bootstrap), options.only)
+        finally:
+            own.stop()
+        with _apache(Path(directory)) as brokers:
+            lines = [collect(Peer(broker.bootstrap), options.only) for broker in brokers]
+    if options.record:
+        record(lines)
+    fields, _all_of_it = compare(here, lines), compare(here, lines, sentences=True)
+    {reason_of(name) for name, _ in here} - {None}
+    return bool(fields)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
