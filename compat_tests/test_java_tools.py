@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from compat_tests import apache_kafka
 from compat_tests.clients import CODECS
+from compat_tests.wire.wire_client import WireClient
 
 pytestmark = pytest.mark.java
 
@@ -14,6 +17,7 @@ PRODUCER = {
     apache_kafka.NEWEST: "org.apache.kafka.tools.ConsoleProducer",
     apache_kafka.ZOOKEEPER_LINE: "kafka.tools.ConsoleProducer",
 }
+CONFIGS = "kafka.admin.ConfigCommand"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
@@ -159,3 +163,21 @@ def test_the_verifiable_producer_is_acknowledged_for_every_record(
     )  # fmt: skip
 
     assert '"sent":1000,"acked":1000' in told.replace(" ", "")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_levels_of_loggers_are_shown_and_altered(bootstrap: str, version: str) -> None:
+    def configs(*args: str) -> str:
+        whose = ("--entity-type", "broker-loggers", "--entity-name", broker_id)
+        return tool(CONFIGS, "--bootstrap-server", bootstrap, *args, *whose, version=version)
+
+    client = WireClient(bootstrap)
+    broker_id = str(client.node_id())
+    client.close()
+    (level,) = re.findall(r"^  root=(\w+) ", configs("--describe"), re.MULTILINE)
+    other = "ERROR" if level == "WARN" else "WARN"
+
+    configs("--alter", "--add-config", f"root={other}")
+
+    assert f"  root={other} " in configs("--describe")
+    configs("--alter", "--add-config", f"root={level}")

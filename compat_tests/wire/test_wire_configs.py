@@ -16,7 +16,7 @@ from compat_tests.wire.wire_client import (
 
 Either = Callable[[str, str], str]
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER = 2, 4, 8
 SET, DELETE, APPEND, SUBTRACT = range(4)
 TOPIC_SOURCE, DEFAULT_SOURCE = 1, 5
 
@@ -161,3 +161,79 @@ def test_an_empty_list_of_keys_asks_for_all(
     wire: WireClient, either: Callable[[int, int], int], keys: list[str] | None
 ) -> None:
     assert len(describe(wire, wire.create_topic(), keys).configs) == either(36, 33)
+
+
+@pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250], ids=["empty", "dot", "space", "long"])
+def test_a_name_that_no_topic_can_have_is_refused(wire: WireClient, name: str) -> None:
+    answer = describe(wire, name, None)
+    assert code(answer.error_code) == "17 INVALID_TOPIC_EXCEPTION"
+    assert answer.error_message.startswith("Topic name is invalid: ")
+
+
+@pytest.mark.parametrize("key", ["remote.storage.enable"])
+def test_a_feature_that_the_broker_lacks_is_refused(wire: WireClient, key: str) -> None:
+    topic = wire.create_topic()
+    refused = alter(wire, TOPIC, topic, (key, SET, "true"))
+    reason = "Topic cannot be configured with remote log storage."
+    assert refused.startswith("40 INVALID_CONFIG (Tiered Storage functionality is disabled")
+    assert refused.endswith(f"{reason})")
+    assert value_of(wire, topic, key) == ("false", DEFAULT_SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("log.cleaner.dedupe.buffer.size", "1"),
+        ("log.cleaner.threads", "0"),
+        ("num.io.threads", "1000"),
+        ("max.connections", "0"),
+        ("log.retention.ms", "0"),
+        ("max.connections.per.ip.overrides", "x"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_and_hide_no_others(
+    wire: WireClient, key: str, value: str
+) -> None:
+    refused = alter(wire, BROKER, str(wire.node_id()), (key, SET, value))
+    assert refused.startswith("42 INVALID_REQUEST")
+    assert value_of(wire, wire.create_topic(), "segment.ms")[1] == DEFAULT_SOURCE
+
+
+def logger_level(wire: WireClient, name: str) -> str | None:
+    resource = {
+        "resource_type": LOGGER,
+        "resource_name": str(wire.node_id()),
+        "configuration_keys": [name],
+    }
+    (answer,) = wire.call(DESCRIBE_CONFIGS, 4, resources=[resource]).results
+    assert code(answer.error_code) == "0"
+    return next((config.value for config in answer.configs), None)
+
+
+def test_a_logger_has_the_level_it_was_given(wire: WireClient, only_kbroker: None) -> None:
+    broker, name = str(wire.node_id()), "kbroker.network"
+    before = logger_level(wire, "root")
+
+    assert alter(wire, LOGGER, broker, (name, SET, "TRACE")) == "0"
+    assert logger_level(wire, name) == "TRACE"
+    assert logger_level(wire, "kbroker.network.acceptor") == "TRACE"
+    assert logger_level(wire, "root") == before
+    assert alter(wire, LOGGER, broker, (name, DELETE, None)) == "0"
+
+    assert logger_level(wire, name) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "value", "expected"),
+    [
+        ("no.such", SET, "INFO", "40 INVALID_CONFIG (Logger no.such does not exist!)"),
+        ("root", SET, "OFF", "40 INVALID_CONFIG (Cannot set the log level of root to OFF as it is"),
+        ("root", DELETE, None, "42 INVALID_REQUEST (Removing the log level of the root logger is"),
+        ("root", APPEND, "INFO", "42 INVALID_REQUEST (APPEND operation is not allowed for the"),
+    ],
+)
+def test_what_cannot_be_done_to_a_logger_is_refused(
+    wire: WireClient, name: str, operation: int, value: str | None, expected: str
+) -> None:
+    refused = alter(wire, LOGGER, str(wire.node_id()), (name, operation, value))
+    assert refused.startswith(expected)

@@ -58,6 +58,17 @@ def test_an_empty_topic_name_is_refused(wire: WireClient) -> None:
     assert code(wire.metadata("", auto_create=True).error_code) == "17 INVALID_TOPIC_EXCEPTION"
 
 
+@pytest.mark.parametrize("version", [1, 4, 9, 12])
+def test_a_colliding_name_is_not_created_and_not_to_be_asked_for_again(
+    wire: WireClient, topic: str, version: int, only_kbroker: None
+) -> None:
+    wire.create_topic(f"{topic}.x")
+
+    for _ in range(2):  # 4.3 says 3 for ever, the ZooKeeper line 17 as here
+        answer = wire.metadata(f"{topic}_x", version, auto_create=True)
+        assert code(answer.error_code) == "17 INVALID_TOPIC_EXCEPTION"
+
+
 @pytest.mark.row(6)
 def test_an_unknown_topic_id_is_answered_without_a_name(wire: WireClient) -> None:
     topics = [{"topic_id": uuid.uuid4(), "name": None}]

@@ -15,7 +15,7 @@ import json
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -145,7 +145,7 @@ def _renamed(value: Any, name: str) -> Any:
 
 def prepare(peer: Peer) -> None:
     """Make what the questions speak of."""
-    peer.ask(create(topic("plain", 3), topic("dot.ted")), 5)
+    peer.ask(create(topic("plain", 3), topic("dot.ted"), topic("__consumer_offsets", 3)), 5)
 
 
 def flat(value: Any, path: str = "", *, sentences: bool = False) -> Iterator[tuple[str, Any]]:
@@ -168,14 +168,15 @@ def difference(here: Any, there: Any, *, sentences: bool = False) -> dict[str, t
     return {p: (a.get(p), b.get(p)) for p in {**a, **b} if a.get(p) != b.get(p)}
 
 
-def collect(peer: Peer, only: str = "") -> Answers:
-    """Every question in every version that the broker serves."""
+def collect(peer: Peer, only: str = "", asked: Collection[tuple[str, int]] = ()) -> Answers:
+    """Every question in every version that the broker serves, or those `asked`."""
     prepare(peer)
     found: Answers = {}
     for number, question in enumerate(questions()):
         if only in question.name:
             for version in peer.versions(question.requests("x")[0]):
-                found[question.name, version] = answers(peer, question, number, version)
+                if not asked or (question.name, version) in asked:
+                    found[question.name, version] = answers(peer, question, number, version)
     return found
 
 
@@ -185,7 +186,7 @@ def compare(here: Answers, lines: Sequence[Answers], *, sentences: bool = False)
     for (name, version), answer in here.items():
         apache = [line[name, version] for line in lines if (name, version) in line]
         differences = [difference(answer, other, sentences=sentences) for other in apache]
-        if differences and all(differences) and reason_of(name) is None:
+        if differences and all(differences) and reason_of(name, version) is None:
             found.append(f"{name}, version {version}: {differences[0]}")
     return found
 
