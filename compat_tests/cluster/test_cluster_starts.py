@@ -12,6 +12,7 @@ import pytest
 from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, ZookeeperView, until
 from compat_tests.conftest import BrokerProcess
 from compat_tests.test_cli import run as command
+from compat_tests.wire.wire_client import WireClient
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 TIMEOUT = ("--override", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}")
@@ -136,6 +137,33 @@ def test_what_a_killed_broker_left_is_waited_for(
     assert broker.process.stdout is not None
     assert "listening on" in broker.process.stdout.readline()
     assert (tree.broker_epoch(1001) or 0) > epoch
+
+
+def test_topics_that_nobody_can_serve_hold_no_start_up(make: Starts, tree: ZookeeperView) -> None:
+    broker = make("broker", "--override", "broker.id=1")
+    broker.start()
+    client = WireClient(broker.bootstrap)
+    client.create_topic("served")
+    client.close()
+    broker.stop()
+    away = b'{"version":3,"topic_id":"8DKYx1t3SBmC6lgbKhSJSQ","partitions":{"0":[99]}}'
+    for topic in ("away", "state.spoilt", "no topic"):
+        tree.create(
+            f"/brokers/topics/{topic}", away if topic == "away" else away.replace(b"99", b"1")
+        )
+    for part in ("partitions", "partitions/0", "partitions/0/state"):
+        tree.create(f"/brokers/topics/state.spoilt/{part}", b"{" if "state" in part else b"")
+
+    broker.start()
+
+    client = WireClient(broker.bootstrap)
+    assert client.list_offsets("served", -1).startswith("0 ")
+    client.close()
+    assert broker.stop() == 0
+    said = broker.log_text()
+    assert "/brokers/topics/state.spoilt/partitions/0/state" in said
+    assert "has told nothing yet" not in said
+    assert "serving without" not in said
 
 
 def test_the_directory_of_another_cluster_is_refused(
