@@ -50,7 +50,10 @@ NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
     "isolation.level",
 }  # fmt: skip
-OF_OTHERS = {"--bootstrap-server", "--kind"}
+OF_OTHERS = {
+    *("--bootstrap-server", "--kind", "--alter", "--entity-type", "--entity-name"),
+    *("--add-config", "--delete-config"),
+}
 
 
 @dataclass(frozen=True)

@@ -266,8 +266,14 @@ def main() -> int:
             lines = [collect(Peer(broker.bootstrap), options.only) for broker in brokers]
     if options.record:
         record(lines)
-    fields, _all_of_it = compare(here, lines), compare(here, lines, sentences=True)
-    {reason_of(name) for name, _ in here} - {None}
+    fields, everything = compare(here, lines), compare(here, lines, sentences=True)
+    told = [
+        *fields,
+        "--- in their sentences alone",
+        *sorted(set(everything) - set(fields)),
+        f"{len(here)} answers, {len(fields)} differ beyond the list",
+    ]
+    sys.stdout.write("\n".join(told) + "\n")
     return bool(fields)
 
 
