@@ -1,4 +1,4 @@
-"""Data directories that go away under a broker, seen by a real client."""
+"""Data directories that go away under a broker or hold what is not its own, seen by a real client."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
+from compat_tests.wire.wire_client import WireClient
 
 PARTITIONS = 4
 
@@ -130,3 +131,25 @@ def test_a_broker_without_any_directory_says_so_and_stops(
     last = broker.log_text().splitlines()[-1]
     assert last.startswith("Error: No data directory is left of ")
     assert "Traceback" not in broker.log_text()
+
+
+def test_a_log_of_another_topic_of_the_name_holds_no_start_up(
+    own_broker: Callable[..., BrokerProcess],
+) -> None:
+    broker = own_broker()
+    client = WireClient(broker.bootstrap)
+    client.create_topic("other")
+    client.create_topic("served")
+    client.close()
+    assert broker.stop() == 0
+    metadata = broker.data / "other-0" / "partition.metadata"
+    metadata.write_text("version: 0\ntopic_id: 8DKYx1t3SBmC6lgbKhSJSQ\n")
+
+    broker.start()
+
+    client = WireClient(broker.bootstrap)
+    assert client.list_offsets("served", -1).startswith("0 ")
+    assert client.list_offsets("other", -1).startswith("6 NOT_LEADER_OR_FOLLOWER")
+    client.close()
+    assert "INCONSISTENT_TOPIC_ID" in broker.log_text()
+    assert "serves before it leads" not in broker.log_text()

@@ -73,6 +73,8 @@ class Leadership:
         self._checkpointed: dict[TopicPartition, int] | None = None
         # Logs that could not be made, though nothing but room or a file handle was missing.
         self._unmade: set[TopicPartition] = set()
+        # Those whose log here belongs to another topic of the name.
+        self._refused: set[TopicPartition] = set()
         self.on_unmade: Callable[[], None] = _nobody
         self.isr_change: IsrChange = no_isr_change
         self.controller_epoch = 0
@@ -123,8 +125,17 @@ class Leadership:
             _log.log(level, "Leadership of %s not taken over: %s", topic_partition, error)
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._hosted.set_offline(topic_partition)
+            elif error.code is ErrorCode.INCONSISTENT_TOPIC_ID:
+                self._refused.add(topic_partition)
             return error.code
+        self._refused.discard(topic_partition)
         return ErrorCode.NONE
+
+    def was_refused(self, topic_partition: TopicPartition) -> bool:
+        """Whether the last order to lead or follow it was refused for good: its log belongs to
+        another topic of the name.
+        """
+        return topic_partition in self._refused
 
     def _apply(
         self,
@@ -256,6 +267,7 @@ class Leadership:
         if not order.delete:
             return ErrorCode.NONE
         self._hosted.remove(topic_partition)
+        self._refused.discard(topic_partition)
         self._unmade.discard(topic_partition)
         self._checkpointed_high_watermarks().pop(topic_partition, None)
         try:

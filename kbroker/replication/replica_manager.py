@@ -154,6 +154,10 @@ class ReplicaManager:
         """How partitions ask for a new ISR; to be set before the first partition is made leader."""
         self._leadership.isr_change = isr_change
 
+    def was_refused(self, topic_partition: TopicPartition) -> bool:
+        """Whether a partition cannot be led or followed, as its log belongs to another topic."""
+        return self._leadership.was_refused(topic_partition)
+
     def on_unmade(self, listener: Callable[[], None]) -> None:
         """Call `listener` when a log could not be made that can be made later."""
         self._leadership.on_unmade = listener

@@ -373,7 +373,8 @@ class KafkaServer:
         try:
             self._replicas.get_partition(topic_partition)
         except KafkaError as error:
-            return error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
+            return is_offline or self._replicas.was_refused(topic_partition)
         return True
 
     # The steps of a stop that a killed broker leaves out.

@@ -68,6 +68,9 @@ def test_another_topic_id_is_refused(cluster):
 
     assert code_of(response) == ErrorCode.INCONSISTENT_TOPIC_ID
     assert response.topics[0].topic_id == topic_id_of("other")
+    assert cluster.replicas.was_refused(TP)
+    cluster.replicas.become_leader_or_follower(leader_and_isr("t", leader_epoch=2))
+    assert not cluster.replicas.was_refused(TP)
 
 
 def test_a_log_that_cannot_be_made_takes_the_partition_offline(cluster):
