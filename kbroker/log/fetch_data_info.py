@@ -35,10 +35,14 @@ class FetchDataInfo(NamedTuple):
 
     `aborted_transactions` is a list for readers of committed data and None for all others. The
     slice may end inside a batch, and is empty at the bound of the isolation level;
-    `is_first_incomplete` where it ends inside the first.
+    `is_first_incomplete` where it ends inside the first. `available_bytes` is what the segment has
+    up to that bound, whatever the limit of the read; `on_older_segment` where a later segment has
+    the bound.
     """
 
     fetch_offset: int
     records: RecordsSlice
     aborted_transactions: list[AbortedTxn] | None = None
     is_first_incomplete: bool = False
+    available_bytes: int = 0
+    on_older_segment: bool = False

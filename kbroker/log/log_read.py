@@ -60,16 +60,18 @@ def read(
     last = len(segments) - 1
     while offset < bound and index <= last:
         segment = segments[index]
+        on_older_segment = index < last and bound >= segments[index + 1].base_offset
         max_position = None
-        if bound < log.log_end_offset and (
-            index == last or bound < segments[index + 1].base_offset
-        ):
+        if bound < log.log_end_offset and not on_older_segment:
             max_position = segment.position_of(bound)
         found = segment.read(offset, max_bytes, max_position, min_one_message=min_one_message)
         if found is not None:
             if aborted is not None:
                 aborted = _aborted(log, index, offset, bound)
-            return FetchDataInfo(offset, found.records, aborted, found.is_first_incomplete)
+            records, is_first_incomplete, available_bytes = found
+            return FetchDataInfo(
+                offset, records, aborted, is_first_incomplete, available_bytes, on_older_segment
+            )
         index += 1  # compaction left a hole at the end of the segment
     return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
 

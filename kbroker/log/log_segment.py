@@ -60,11 +60,12 @@ class RollParams(NamedTuple):
 
 class SegmentRead(NamedTuple):
     """Bytes of a segment from the batch that holds the wanted offset on; `is_first_incomplete`
-    where it was cut.
+    where it was cut. `available_bytes` are there without the limit.
     """
 
     records: RecordsSlice
     is_first_incomplete: bool
+    available_bytes: int
 
 
 class LogSegment:
@@ -265,12 +266,16 @@ class LogSegment:
         position, header = found
         size = max(max_size, header.size_bytes) if min_one_message else max_size
         end = self.size_bytes if max_position is None else max_position
+        available_bytes = end - position
         if position < self._unchecked_bytes and size >= header.size_bytes:
             # No more than what is checked now, so that one read takes a bounded time.
-            end = min(end, self._checked().sound_end(position, min(size, _MAX_CHECKED_BYTES)))
+            sound_end = self._checked().sound_end(position, min(size, _MAX_CHECKED_BYTES))
+            if sound_end < self._unchecked_bytes:
+                end = min(end, sound_end)
         return SegmentRead(
             self.records.slice(position, max(0, min(size, end - position))),
             size < header.size_bytes,
+            available_bytes,
         )
 
     def find_offset_by_timestamp(

@@ -1,5 +1,7 @@
 """A fetch that waits until there are `min_bytes` to read, or its max wait is over.
 
+Law: it waits for bytes that are not there yet, never for bytes that only did not fit.
+
 It is woken per partition: by an append, a move of the high watermark or of the last stable offset,
 a change of leadership, or deletion. Then only that partition is looked at again; the answer itself
 is one fresh read of all.
@@ -20,8 +22,8 @@ class ReadOutcome(Protocol):
     """What one read of several partitions gave."""
 
     partitions: list[FetchResponse.PartitionData]  # in the order asked for
-    size_bytes: int
-    must_answer: bool  # an error or a diverging epoch is news that does not wait
+    available: list[int]  # bytes each of them has for this fetch
+    must_answer: bool  # an error, a diverging epoch or a later segment does not wait
 
 
 Read = Callable[[FetchParams, Sequence[FetchPartition]], ReadOutcome]
@@ -30,7 +32,7 @@ Read = Callable[[FetchParams, Sequence[FetchPartition]], ReadOutcome]
 class DelayedFetch(DelayedOperation):
     """One waiting fetch. `first` is what the read at the time of the request gave."""
 
-    __slots__ = ("_asked", "_future", "_params", "_read", "_sizes", "_total")
+    __slots__ = ("_asked", "_available", "_future", "_params", "_read", "_total")
 
     def __init__(
         self,
@@ -45,8 +47,8 @@ class DelayedFetch(DelayedOperation):
         self._asked = asked
         self._read = read
         self._future = future
-        self._sizes = [_size(data) for data in first.partitions]
-        self._total = sum(self._sizes)
+        self._available = first.available
+        self._total = sum(first.available)
 
     def try_complete(self, key: Hashable) -> bool:
         """Look at the partition that changed."""
@@ -56,8 +58,9 @@ class DelayedFetch(DelayedOperation):
             outcome = self._read(self._params, (asked,))
             if outcome.must_answer:
                 return True
-            self._total += outcome.size_bytes - self._sizes[index]
-            self._sizes[index] = outcome.size_bytes
+            (available,) = outcome.available
+            self._total += available - self._available[index]
+            self._available[index] = available
         return self._total >= self._params.min_bytes
 
     def on_complete(self) -> None:
@@ -68,7 +71,3 @@ class DelayedFetch(DelayedOperation):
     def on_expiration(self) -> None:
         """The max wait is over: what there is, if only high watermarks."""
         self.on_complete()
-
-
-def _size(data: FetchResponse.PartitionData) -> int:
-    return 0 if data.records is None else len(data.records)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.fetch_params import NO_EPOCH, FetchParams, FetchPartition
@@ -24,15 +25,22 @@ from kbroker.replication.partition import Partition
 PartitionData = FetchResponse.PartitionData
 
 
-class FetchOutcome:
-    """What one read gave."""
+# A partition that is not there is told with the others and keeps none of them from waiting: the
+# client would ask again at once, for as long as the partition is missing.
+UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
-    __slots__ = ("must_answer", "partitions", "size_bytes")
+
+class FetchOutcome:
+    """What one read gave. `available` counts what each partition has for this fetch, of which the
+    limit of the whole answer may have left something out.
+    """
+
+    __slots__ = ("available", "must_answer", "partitions")
 
     def __init__(self) -> None:
         self.partitions: list[PartitionData] = []
-        self.size_bytes = 0
-        self.must_answer = False  # an error or a diverging epoch is news that does not wait
+        self.available: list[int] = []
+        self.must_answer = False  # an error, a diverging epoch or a later segment does not wait
 
 
 class FetchReader:
@@ -46,27 +54,37 @@ class FetchReader:
         outcome = FetchOutcome()
         remaining_bytes = params.max_bytes
         min_one_message = not params.is_hard_limit
+        unknown = 0
         for asked in asked_for:
             limit = asked.max_bytes if asked.max_bytes < remaining_bytes else remaining_bytes
             limit = max(limit, 0)
             try:
-                data = self._read_partition(params, asked, limit, min_one_message)
+                data, available, is_news = self._read_partition(
+                    params, asked, limit, min_one_message
+                )
             except KafkaError as error:
                 data = refused(asked, error.code)
+                available = 0
+                is_news = error.code not in UNKNOWN
+                unknown += not is_news
+            if is_news:
                 outcome.must_answer = True
             size = len(data.records)  # type: ignore[arg-type]
             if size:
                 min_one_message = False
                 remaining_bytes = remaining_bytes - size if size < remaining_bytes else 0
-                outcome.size_bytes += size
-            elif NO_EPOCH not in (asked.last_fetched_epoch, data.diverging_epoch.epoch):
-                outcome.must_answer = True
+            outcome.available.append(
+                available if available <= asked.max_bytes else max(size, asked.max_bytes)
+            )
             outcome.partitions.append(data)
+        if unknown and unknown == len(asked_for):
+            outcome.must_answer = True
         return outcome
 
     def _read_partition(
         self, params: FetchParams, asked: FetchPartition, limit_bytes: int, min_one_message: bool
-    ) -> PartitionData:
+    ) -> tuple[PartitionData, int, bool]:
+        """Its entry, how many bytes it has, and whether that does not wait for more."""
         partition = self._hosted.find(asked.topic_partition) or self._absent(asked)
         state = partition.state
         if asked.current_leader_epoch != NO_EPOCH or state.leader != state.local_id:
@@ -81,30 +99,31 @@ class FetchReader:
         if asked.last_fetched_epoch != NO_EPOCH:
             diverged = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
             if diverged is not None:
-                return _diverging(partition, asked, diverged.epoch, diverged.end_offset)
+                return _diverging(partition, asked, diverged), 0, True
         log = partition.log
         if not params.knows_zstd:
             _check_can_read(params, log.config)
         isolation = params.isolation
         high_watermark = log.high_watermark  # before the read: never more than was readable
-        data = log.read(asked.fetch_offset, limit_bytes, isolation, min_one_message)
+        found = log.read(asked.fetch_offset, limit_bytes, isolation, min_one_message)
         aborted = None
         if isolation is FetchIsolation.TXN_COMMITTED:
             aborted = [
                 FetchResponse.AbortedTransaction(
                     producer_id=transaction.producer_id, first_offset=transaction.first_offset
                 )
-                for transaction in data.aborted_transactions or ()
+                for transaction in found.aborted_transactions or ()
             ]
-        cut = data.is_first_incomplete  # old fetchers take it for "too large", new ones for damage
-        return PartitionData(
+        cut = found.is_first_incomplete  # old fetchers take it for "too large", new ones for damage
+        data = PartitionData(
             partition_index=asked.topic_partition.partition,
             high_watermark=high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
             aborted_transactions=aborted,
-            records=b"" if cut and not params.is_hard_limit else data.records,
+            records=b"" if cut and not params.is_hard_limit else found.records,
         )
+        return data, found.available_bytes, found.on_older_segment
 
     def _absent(self, asked: FetchPartition) -> Partition:
         if not asked.topic_partition.topic:
@@ -118,7 +137,7 @@ def refused(asked: FetchPartition, code: ErrorCode) -> PartitionData:
         partition_index=asked.topic_partition.partition,
         error_code=code,
         high_watermark=-1,
-        aborted_transactions=None,
+        aborted_transactions=[] if code in UNKNOWN else None,
         records=b"",
     )
 
@@ -143,14 +162,16 @@ def _check_can_read(params: FetchParams, config: TopicConfig) -> None:
 
 
 def _diverging(
-    partition: Partition, asked: FetchPartition, epoch: int, end_offset: int
+    partition: Partition, asked: FetchPartition, diverged: EpochEndOffset
 ) -> PartitionData:
     return PartitionData(
         partition_index=asked.topic_partition.partition,
         high_watermark=partition.high_watermark,
         last_stable_offset=partition.log.last_stable_offset,
         log_start_offset=partition.log_start_offset,
-        diverging_epoch=FetchResponse.EpochEndOffset(epoch=epoch, end_offset=end_offset),
+        diverging_epoch=FetchResponse.EpochEndOffset(
+            epoch=diverged.epoch, end_offset=diverged.end_offset
+        ),
         aborted_transactions=None,
         records=b"",
     )

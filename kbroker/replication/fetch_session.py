@@ -22,7 +22,7 @@ from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
-from kbroker.replication.fetch_params import FetchPartition
+from kbroker.replication.fetch_params import NO_EPOCH, FetchPartition
 
 PartitionData = FetchResponse.PartitionData
 TopicName = Callable[[UUID], str | None]
@@ -229,8 +229,8 @@ def _named(
                 topic_id,
                 partition.fetch_offset,
                 partition.partition_max_bytes,
-                partition.current_leader_epoch,
-                partition.last_fetched_epoch,
+                partition.current_leader_epoch if partition.current_leader_epoch >= 0 else NO_EPOCH,
+                partition.last_fetched_epoch if partition.last_fetched_epoch >= 0 else NO_EPOCH,
                 partition.log_start_offset,
             )
             named[_session_key(asked, origin)] = asked

@@ -339,15 +339,15 @@ class ReplicaManager:
     ) -> list[FetchResponse.PartitionData] | Awaitable[list[FetchResponse.PartitionData]]:
         """Read from each partition; a plain list where nothing has to be waited for.
 
-        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is no error
-        and less than `min_bytes` to read.
+        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is less than
+        `min_bytes` to read and nothing that does not wait (see `FetchOutcome`).
         """
         outcome = self._reader.read(params, asked_for)
         if params.replica_id >= 0:
             self._note_follower(params, asked_for, outcome)
         if (
-            outcome.size_bytes >= params.min_bytes
-            or outcome.must_answer
+            outcome.must_answer
+            or sum(outcome.available) >= params.min_bytes
             or params.max_wait_ms <= 0
             or not asked_for
         ):

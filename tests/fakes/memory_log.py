@@ -88,7 +88,9 @@ class MemoryLog:
         if chosen and min_one_message:
             max_bytes = max(max_bytes, len(chosen[0]))
         aborted = self.aborted if isolation is FetchIsolation.TXN_COMMITTED else None
-        return FetchDataInfo(offset, b"".join(chosen)[:max_bytes], aborted)
+        found = b"".join(chosen)
+        cut = bool(chosen) and max_bytes < len(chosen[0])
+        return FetchDataInfo(offset, found[:max_bytes], aborted, cut, len(found))
 
     def begin_leader_epoch(self, leader_epoch):
         self.leader_epoch_cache.assign(leader_epoch, self.log_end_offset)

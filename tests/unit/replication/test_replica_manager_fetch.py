@@ -7,6 +7,7 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.model import TopicPartition
+from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from tests.fakes.replication_cluster import (
     batch,
@@ -303,3 +304,94 @@ def test_a_follower_is_read_only_by_those_who_may(cluster):
 
 def test_nothing_asked_for_is_answered_at_once(cluster):
     assert cluster.replicas.fetch(params(max_wait_ms=500), []) == []
+
+
+def test_an_unknown_topic_does_not_keep_an_idle_partition_from_waiting(cluster):
+    partition = cluster.lead("t")
+    wanted = [asked("missing"), asked("", topic_id=topic_id_of("x")), asked()]
+    answer = cluster.replicas.fetch(params(max_wait_ms=500), wanted)
+
+    waiting = not answer.done()
+    cluster.append(partition, b"v")
+
+    assert waiting
+    assert [(data.error_code, len(data.records)) for data in answer.result()] == [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0),
+        (ErrorCode.UNKNOWN_TOPIC_ID, 0),
+        (ErrorCode.NONE, BATCH_SIZE),
+    ]
+
+
+def test_a_waiting_fetch_reads_a_topic_that_was_created_meanwhile(cluster):
+    cluster.lead("t")
+    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked("new"), asked()])
+
+    created = cluster.lead("new")
+    waiting = not answer.done()
+    cluster.append(created, b"v")
+
+    assert waiting
+    assert len(answer.result()[0].records) == BATCH_SIZE
+
+
+def test_other_errors_beside_an_idle_partition_are_answered_at_once(cluster):
+    cluster.lead("t")
+    cluster.hear_of("elsewhere", leader=1, isr=(1,), replicas=(1,))
+
+    foreign = cluster.replicas.fetch(params(max_wait_ms=500), [asked("elsewhere"), asked()])
+    beyond = cluster.replicas.fetch(params(max_wait_ms=500), [asked(offset=9), asked()])
+
+    assert foreign[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert beyond[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_what_does_not_fit_beside_other_records_is_not_waited_for(cluster):
+    """There are as many bytes as wanted, only not within the limit of the whole answer."""
+    for index in (0, 1):
+        cluster.append(cluster.lead("t", index), b"v")
+    limit = BATCH_SIZE * 3 // 2
+    wanted = params(max_wait_ms=500, max_bytes=limit, min_bytes=limit)
+
+    both = cluster.replicas.fetch(wanted, [asked(partition=0), asked(partition=1)])
+
+    assert [len(data.records) for data in both] == [BATCH_SIZE, 0]
+
+
+def test_bytes_beyond_what_a_partition_may_give_are_not_counted(cluster):
+    partition = cluster.lead("t")
+    cluster.append(partition, b"v")
+    cluster.append(partition, b"v")
+    wanted = params(max_wait_ms=500, min_bytes=2 * BATCH_SIZE)
+
+    answer = cluster.replicas.fetch(wanted, [asked(max_bytes=BATCH_SIZE)])
+
+    assert not answer.done()
+
+
+@pytest.mark.parametrize("epoch", [-1, -2, -(2**31)])
+def test_a_negative_epoch_is_none(cluster, epoch):
+    cluster.append(cluster.lead("t", leader_epoch=3), b"v", b"v")
+    session = cluster.replicas.fetch_sessions
+    request = FetchRequest(
+        session_epoch=-1,
+        topics=[
+            FetchRequest.FetchTopic(
+                topic="t",
+                partitions=[
+                    FetchRequest.FetchPartition(
+                        partition=0,
+                        fetch_offset=1,
+                        partition_max_bytes=1000,
+                        current_leader_epoch=epoch,
+                        last_fetched_epoch=epoch,
+                    )
+                ],
+            )
+        ],
+    )
+    context = session.context(request, 12, {}.get, is_follower=False)
+
+    (data,) = cluster.replicas.fetch(params(), context.asked_for)
+
+    assert (data.error_code, len(data.records)) == (0, len(batch(b"v", b"v")))
+    assert data.diverging_epoch.epoch == -1
