@@ -41,17 +41,21 @@ def handle(
     if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL):
         return _response(ctx, request, None)
     _check_names(ctx.api_version, topics)
-    missing = _to_be_created(ctx, request)
+    topics = _distinct(topics)
+    missing = _to_be_created(ctx, request, topics)
     if missing:
-        return _create_and_answer(ctx, request, missing)
-    return _response(ctx, request, _distinct(topics))
+        return _create_and_answer(ctx, request, topics, missing)
+    return _response(ctx, request, topics)
 
 
 async def _create_and_answer(
-    ctx: RequestContext, request: MetadataRequest, missing: frozenset[str]
+    ctx: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataRequest.MetadataRequestTopic],
+    missing: frozenset[str],
 ) -> MetadataResponse:
     created = await ctx.topics.auto_create(sorted(missing))
-    return _response(ctx, request, _distinct(request.topics or []), created)
+    return _response(ctx, request, topics, created)
 
 
 def _response(
@@ -96,16 +100,22 @@ def _check_names(version: int, topics: list[MetadataRequest.MetadataRequestTopic
 def _distinct(
     topics: list[MetadataRequest.MetadataRequestTopic],
 ) -> list[MetadataRequest.MetadataRequestTopic]:
-    return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
+    """Each topic once. Where any is asked for by id, the names mean nothing, as in Kafka."""
+    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id != ZERO_UUID}
+    return list(by_id.values() or {topic.name: topic for topic in topics}.values())
 
 
-def _to_be_created(ctx: RequestContext, request: MetadataRequest) -> frozenset[str]:
+def _to_be_created(
+    ctx: RequestContext,
+    request: MetadataRequest,
+    topics: list[MetadataRequest.MetadataRequestTopic],
+) -> frozenset[str]:
     """What is missing and may be created."""
     if not (request.allow_auto_topic_creation and ctx.config.server.auto_create_topics_enable):
         return frozenset()
     return frozenset(
         topic.name
-        for topic in request.topics or ()
+        for topic in topics
         if topic.name is not None
         and topic.topic_id == ZERO_UUID
         and not ctx.metadata.contains_topic(topic.name)
@@ -140,4 +150,9 @@ def _describe_asked(
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     elif name in created:
         code = created[name] or ErrorCode.LEADER_NOT_AVAILABLE  # or it is gone again
-    return Topic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)
+    return Topic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=operations,
+    )

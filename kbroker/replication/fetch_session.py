@@ -7,8 +7,8 @@ answer to a request of a session leaves out partitions of which there is nothing
 
 Law: owned by the event loop. The cache is bounded by `max.incremental.fetch.session.cache.slots`. A
 full cache takes a new session in place of one that nobody used for two minutes, or of an older one
-with fewer partitions: a big session saves more. Followers' sessions are never evicted for
-consumers'.
+with fewer partitions: a big session saves more. A follower's takes the place of any consumer's, and
+is never evicted for one.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class FetchContext:
     ) -> FetchResponse:
         if session.epoch != next_epoch(self._epoch):
             # Another request of the session went by while this one waited.
-            return FetchResponse(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+            return FetchResponse(
+                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH, session_id=session.session_id
+            )
         news = []
         for asked, data in zip(self.asked_for, answers, strict=True):
             if not _note_news(asked, data):
@@ -150,10 +152,10 @@ class FetchSessions:
             )
         if session.origin != origin:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        _apply_changes(session, request, topic_name)
+        named = _apply_changes(session, request, topic_name)
         if not session.partitions:
             del self._sessions[session.session_id]
-            return FetchContext(self, origin, [])
+            return FetchContext(self, origin, named)
         session.epoch = next_epoch(session.epoch)
         session.last_used_ms = self._clock.monotonic_ms()
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
@@ -167,7 +169,7 @@ class FetchSessions:
         room.
         """
         now_ms = self._clock.monotonic_ms()
-        if not asked_for or not self._has_room(origin, len(asked_for), now_ms):
+        if not self._has_room(origin, len(asked_for), now_ms):
             return NO_SESSION
         session_id = randrange(1, EPOCH_MAX)
         while session_id in self._sessions:
@@ -186,8 +188,13 @@ class FetchSessions:
             return False
         victim = next(iter(self._sessions.values()))
         if now_ms - victim.last_used_ms <= EVICTION_MS:
-            old = (s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS)
-            smallest = min(old, key=_weight, default=None)
+            evictable = (
+                session
+                for session in self._sessions.values()
+                if now_ms - session.created_ms > EVICTION_MS
+                or (origin.is_follower and not session.origin.is_follower)
+            )
+            smallest = min(evictable, key=_weight, default=None)
             if smallest is None or _weight(smallest)[:2] >= (origin.is_follower, size):
                 return False
             victim = smallest
@@ -237,8 +244,12 @@ def _named(
     return named
 
 
-def _apply_changes(session: FetchSession, request: FetchRequest, topic_name: TopicName) -> None:
-    for key, asked in _named(request, session.origin, topic_name).items():
+def _apply_changes(
+    session: FetchSession, request: FetchRequest, topic_name: TopicName
+) -> list[FetchPartition]:
+    """Change the session; the partitions that the request names."""
+    named = _named(request, session.origin, topic_name)
+    for key, asked in named.items():
         known = session.partitions.get(key)
         if known is None:
             session.partitions[key] = asked
@@ -254,6 +265,7 @@ def _apply_changes(session: FetchSession, request: FetchRequest, topic_name: Top
             session.partitions.pop((topic, index), None)
     if session.origin.uses_topic_ids:
         _find_names(session.partitions.values(), topic_name)
+    return list(named.values())
 
 
 def _find_names(partitions: Iterable[FetchPartition], topic_name: TopicName) -> None:

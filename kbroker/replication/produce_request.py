@@ -1,7 +1,7 @@
 """One Produce request on its way: what is to be appended, and the response as it fills.
 
-Law: each partition has one entry in the answer. One that is named twice keeps the records named
-last, as in Kafka.
+Law: each topic and each partition has one entry in the answer, a topic without partitions none. A
+partition that is named twice keeps the records named last, as in Kafka.
 """
 
 from __future__ import annotations
@@ -34,10 +34,18 @@ class ProduceWork:
         self._entries: dict[TopicPartition, memoryview] = {}
         self._answers: dict[TopicPartition, PartitionProduceResponse] = {}
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        topics: dict[UUID | str, ProduceResponse.TopicProduceResponse] = {}
         for topic in request.topic_data:
+            if not topic.partition_data:
+                continue
             name = topic_name(topic.topic_id) if by_id else topic.name
-            answer = ProduceResponse.TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
-            self.response.responses.append(answer)
+            answer = topics.get(topic.topic_id if by_id else topic.name)
+            if answer is None:
+                answer = ProduceResponse.TopicProduceResponse(
+                    name=topic.name, topic_id=topic.topic_id
+                )
+                topics[topic.topic_id if by_id else topic.name] = answer
+                self.response.responses.append(answer)
             for data in topic.partition_data:
                 if name is None:
                     answer.partition_responses.append(

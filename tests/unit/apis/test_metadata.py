@@ -177,3 +177,22 @@ def test_every_version_can_be_encoded(cluster, call, version):
     cluster.lead("t")
 
     assert encode(call(handle, ask("t"), version), version)
+
+
+def test_names_beside_ids_mean_nothing(cluster, call):
+    """As in Kafka: no client mixes them, so no topic is told twice and none is created."""
+    cluster.lead("t")
+    both = [Topic(name="t"), Topic(name="new"), Topic(name=None, topic_id=topic_id_of("t"))]
+
+    response = call(handle, MetadataRequest(topics=both, allow_auto_topic_creation=True), 12)
+
+    assert topics(response) == [(0, "t")]
+    assert call.topics.asked == []
+
+
+@pytest.mark.parametrize("name", ["missing", "a/b"])
+@pytest.mark.parametrize(("asked", "bits"), [(True, 3576), (False, -(2**31))])
+def test_authorized_operations_are_told_for_what_is_missing_too(call, name, asked, bits):
+    response = call(handle, ask(name, include_topic_authorized_operations=asked), 9)
+
+    assert response.topics[0].topic_authorized_operations == bits

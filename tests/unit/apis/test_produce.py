@@ -141,6 +141,24 @@ def test_a_partition_named_twice_is_appended_once_with_the_last_records(cluster,
     assert partition.log_end_offset == 1
 
 
+@pytest.mark.parametrize("version", [7, 13])
+def test_a_topic_named_twice_has_one_entry(cluster, call, version):
+    cluster.lead("t", 0)
+    cluster.lead("t", 1)
+    request = produce(batch(b"a"), partitions=[0])
+    request.topic_data += produce(batch(b"b"), partitions=[1]).topic_data
+
+    (topic,) = call(handle, request, version).responses
+
+    assert [(p.index, p.error_code) for p in topic.partition_responses] == [(0, 0), (1, 0)]
+
+
+def test_a_topic_without_partitions_has_no_entry(cluster, call):
+    cluster.lead("t")
+
+    assert call(handle, produce(), 7).responses == []
+
+
 @pytest.mark.parametrize(
     ("version", "code"), [(6, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE), (7, ErrorCode.NONE)]
 )

@@ -188,6 +188,34 @@ def test_a_session_without_partitions_ends(sessions):
     assert (response.session_id, indexes(response), len(sessions)) == (0, [], 0)
 
 
+def test_the_request_that_ends_a_session_is_answered_for_what_it_names(sessions):
+    session_id = ask(sessions, request(0)).session_id
+
+    last = request(0, 1, session_id=session_id, epoch=1, forget=[0, 1])
+    response = ask(sessions, last)
+
+    assert (response.session_id, indexes(response), len(sessions)) == (0, [0, 1], 0)
+
+
+def test_a_session_may_begin_without_partitions(sessions):
+    session_id = ask(sessions, request()).session_id
+
+    response = ask(sessions, request(0, session_id=session_id, epoch=1))
+
+    assert session_id > 0
+    assert (response.session_id, indexes(response)) == (session_id, [0])
+
+
+def test_an_overtaken_request_learns_the_sessions_id(sessions):
+    session_id = ask(sessions, request(0)).session_id
+    slow = sessions.context(
+        request(session_id=session_id, epoch=1), 12, NAMES.get, is_follower=False
+    )
+    ask(sessions, request(session_id=session_id, epoch=2))
+
+    assert slow.response(answers(slow)).session_id == session_id
+
+
 def test_topics_by_id_are_named_once_they_are_known(sessions):
     context = sessions.context(request(0, topic="u"), 13, {}.get, is_follower=False)
     session_id = context.response(answers(context, error_code=100)).session_id
@@ -249,6 +277,17 @@ def test_a_followers_session_is_not_evicted_for_a_consumer(sessions, time):
         ask(sessions, request(session_id=session_id, epoch=1), is_follower=True)
 
     assert ask(sessions, request(0, 1, 2)).session_id == 0
+
+
+def test_a_follower_takes_the_place_of_a_consumer_at_once(sessions):
+    consumers = [ask(sessions, request(0, 1)).session_id, ask(sessions, request(0)).session_id]
+
+    follower = ask(sessions, request(0), is_follower=True).session_id
+
+    assert follower != 0
+    assert ask(sessions, request(session_id=consumers[0], epoch=1)).error_code == 0
+    with pytest.raises(KafkaError):
+        ask(sessions, request(session_id=consumers[1], epoch=1))
 
 
 def test_no_slots_mean_no_sessions(time):
