@@ -29,6 +29,16 @@ class TimestampAndOffset(NamedTuple):
     leader_epoch: int | None
 
 
+class SegmentRead(NamedTuple):
+    """Bytes of a segment from the batch that holds the wanted offset on; `is_first_incomplete`
+    where it was cut. `available_bytes` are there without the limit.
+    """
+
+    records: RecordsSlice
+    is_first_incomplete: bool
+    available_bytes: int
+
+
 class FetchDataInfo(NamedTuple):
     """What a read found: a slice of one segment's file, from the batch that holds `fetch_offset`
     on.

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kbroker.log.batch_audit import Damage, recoverable_batches
-from kbroker.log.file_records import FileRecords, RecordsSlice
+from kbroker.log.fetch_data_info import SegmentRead
+from kbroker.log.file_records import FileRecords
 from kbroker.log.file_system import Bytes, FileSystem
 from kbroker.log.format import (
     DELETED_SUFFIX,
@@ -56,16 +57,6 @@ class RollParams(NamedTuple):
     max_offset: int  # of the records to append
     size_bytes: int  # of the records to append
     now_ms: int
-
-
-class SegmentRead(NamedTuple):
-    """Bytes of a segment from the batch that holds the wanted offset on; `is_first_incomplete`
-    where it was cut. `available_bytes` are there without the limit.
-    """
-
-    records: RecordsSlice
-    is_first_incomplete: bool
-    available_bytes: int
 
 
 class LogSegment:

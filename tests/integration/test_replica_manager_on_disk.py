@@ -25,6 +25,7 @@ TOPIC_SETTINGS = {
     "compacted": {"cleanup.policy": "compact"},
     "small": {"max.message.bytes": "100"},
     "stamped": {"message.timestamp.type": "LogAppendTime"},
+    "segments": {"segment.bytes": "1000"},
     "tight": {"min.insync.replicas": "2"},
 }
 
@@ -58,21 +59,26 @@ class BrokerOnDisk:
         return self.call(produce.handle, request, version).responses[0].partition_responses[0]
 
     def fetch(self, topic, offset, **values):
-        partition = FetchRequest.FetchPartition(
-            partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
-        )
-        request = FetchRequest(
-            min_bytes=1,
-            topics=[FetchRequest.FetchTopic(topic=topic, partitions=[partition])],
-            **values,
-        )
+        request = fetch_request(topic, offset, **values)
         return self.call(fetch.handle, request, 11).responses[0].partitions[0]
+
+    def start(self, topic, offset, **values):
+        """A fetch that waits."""
+        return self.call.start(fetch.handle, fetch_request(topic, offset, **values), 11)
 
     def offset(self, topic, timestamp, version=7):
         partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         named = ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=[partition])
         request = ListOffsetsRequest(replica_id=-1, topics=[named])
         return self.call(list_offsets.handle, request, version).topics[0].partitions[0]
+
+
+def fetch_request(topic, offset, **values) -> FetchRequest:
+    partition = FetchRequest.FetchPartition(
+        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20
+    )
+    named = FetchRequest.FetchTopic(topic=topic, partitions=[partition])
+    return FetchRequest(**{"min_bytes": 1, "max_bytes": 1 << 20, "topics": [named], **values})
 
 
 @pytest.fixture
@@ -128,6 +134,44 @@ def test_a_waiting_fetch_reads_what_is_appended(broker):
     response = broker.cluster.loop.run_until_complete(answer)
 
     assert b"a" in response.responses[0].partitions[0].records.read()
+
+
+def test_a_fetch_in_an_older_segment_does_not_wait_for_more(broker):
+    """The next one has it."""
+    broker.cluster.lead("segments")
+    for _ in range(4):
+        broker.produce("segments", batch(b"v" * 300))
+
+    older = broker.fetch("segments", 0, max_wait_ms=10**9, min_bytes=10**6)
+
+    assert len(older.records) == 2 * len(batch(b"v" * 300))
+
+
+def test_a_fetch_in_the_last_segment_waits_for_more(broker):
+    broker.cluster.lead("segments")
+    for _ in range(3):
+        broker.produce("segments", batch(b"v" * 300))
+    answer = broker.start("segments", 2, max_wait_ms=10**9, min_bytes=500)
+
+    broker.produce("segments", batch(b"w" * 300))
+    response = broker.cluster.loop.run_until_complete(answer)
+
+    assert len(response.responses[0].partitions[0].records) == 2 * len(batch(b"w" * 300))
+
+
+def test_an_answer_goes_across_the_restart(tmp_path):
+    before = BrokerOnDisk(tmp_path)
+    before.cluster.lead("t")
+    before.produce("t", batch(b"old"))
+    before.stop()
+    broker = BrokerOnDisk(tmp_path)
+    broker.cluster.lead("t")
+    broker.produce("t", batch(b"new"))
+
+    answer = broker.fetch("t", 0, max_wait_ms=10**9, min_bytes=100)
+    broker.stop()
+
+    assert len(answer.records) == 2 * len(batch(b"new"))
 
 
 def changed(position: int, value: int) -> memoryview:
