@@ -47,6 +47,12 @@ ALLOWED = (
         r"^metadata of no name", r"\.(brokers|error_code)", "the brokers are told all the same"
     ),
     Allowance(r"^api versions", r"\.(api_keys|finalized|supported)", "what each of them serves"),
+    Allowance(r"^old offsets of .*, -1 v0", r"", "fewer than none: none; Apache: -1"),
+    Allowance(
+        r"^old offsets of '\w*' at [0-9]+, [0-9]",
+        r"",
+        "segments by the times of their records; Apache: by when their files were written",
+    ),
     Allowance(
         r"^deletion ", r"\.aborted_transactions$", "empty or null: neither has a transaction"
     ),

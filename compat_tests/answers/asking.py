@@ -82,25 +82,43 @@ class Caller:
         """As `ask`; `change` is made on another connection while the request is on its way."""
         if not self.target.serves(key, version):
             return None
-        client = self._client = self._client or WireClient(self.target.bootstrap, _SILENCE_S)
-        before = time.monotonic()
         entity = None
-        try:
+
+        def call(client: WireClient) -> Any:
+            nonlocal entity
             correlation_id = client.send(key, version, **values)
             if change is not None:
                 self._make(change)
             entity = client.receive(key, version, correlation_id)
-            answer = {"answer": self._plain("", entity)}
+            return self._plain("", entity)
+
+        self._keep(f"{label} v{version}", call, WAIT_MS if change is None else LONG_WAIT_MS)
+        return entity
+
+    def ask_packed(
+        self, label: str, key: int, version: int, frame: bytes, read: Callable[[bytes], Any]
+    ) -> None:
+        """Send a request that was packed by hand; what `read` makes of the answer is kept."""
+
+        def call(client: WireClient) -> Any:
+            client.send_frame(frame)
+            return read(client.receive_frame())
+
+        if self.target.serves(key, version):
+            self._keep(f"{label} v{version}", call, WAIT_MS)
+
+    def _keep(self, label: str, call: Callable[[WireClient], Any], wait_ms: int) -> None:
+        client = self._client = self._client or WireClient(self.target.bootstrap, _SILENCE_S)
+        before = time.monotonic()
+        try:
+            answer = {"answer": call(client)}
         except (ClosedError, SilenceError) as error:
             answer = {"answer": type(error).__name__}
             self.close()
-        wait_ms = WAIT_MS if change is None else LONG_WAIT_MS
         waited = time.monotonic() - before > wait_ms / 2000
         answer["came"] = "later" if waited else "at once"
-        label = f"{label} v{version}"
         assert label not in self.answers, label
         self.answers[label] = answer
-        return entity
 
     def _make(self, change: Change) -> None:
         time.sleep(_UNTIL_IT_WAITS_S)

@@ -5,9 +5,11 @@ one partition named twice.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from uuid import UUID
 
 from compat_tests.answers.asking import Caller
 from compat_tests.answers.parts import (
+    BY_ID,
     COMPACTED,
     EMPTY,
     FULL,
@@ -105,6 +107,10 @@ def _news(caller: Caller, version: int) -> Iterator[tuple[str, tuple[Values, ...
     yield "a missing partition", (one(caller, version, FULL, partition=7),)
     yield "an offset beyond", (one(caller, version, FULL, 10_000),)
     yield "nothing", ()
+    yield "an empty name", (one(caller, version, ""),)
+    if version >= BY_ID:
+        wanted = partition(caller, version)
+        yield "an id of zeros", ({"topic_id": UUID(int=0), "partitions": (wanted,)},)
     if version >= 9:
         yield "a newer epoch", (one(caller, version, EMPTY, current_leader_epoch=INT32),)
         yield "an epoch of -2", (one(caller, version, EMPTY, current_leader_epoch=-2),)

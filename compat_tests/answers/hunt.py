@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from compat_tests.answers import changes, fetches, lookups, sessions, writes
+from compat_tests.answers import changes, fetches, lookups, old_versions, sessions, writes
 from compat_tests.answers.allowed import unexplained
 from compat_tests.answers.asking import Answer, Caller, Target
 from compat_tests.answers.preparing import TOPICS, go_on, prepare
@@ -22,8 +22,9 @@ from compat_tests.conftest import BrokerProcess
 
 KBROKER, OLD, NEW = "kbroker", "3.9.2", "4.3.1"
 _SETTINGS = {"auto.create.topics.enable": "false"}
+_PATIENT = {"zookeeper.session.timeout.ms": "30000"}  # starts take long beside other work
 
-ALL = fetches.ALL + sessions.ALL + lookups.ALL + writes.ALL + changes.ALL
+ALL = fetches.ALL + sessions.ALL + lookups.ALL + writes.ALL + changes.ALL + old_versions.ALL
 
 Ask = Callable[[Caller], None]
 Answers = dict[str, dict[str, Answer]]
@@ -48,7 +49,9 @@ def running(
             brokers[KBROKER] = BrokerProcess(root / "own" / "data", tuple(options))
         if OLD in names:
             connect = stack.enter_context(zookeeper())
-            brokers[OLD] = ApacheBroker(root / "old" / "data", connect, settings=_SETTINGS)
+            brokers[OLD] = ApacheBroker(
+                root / "old" / "data", connect, settings=_SETTINGS | _PATIENT
+            )
         if NEW in names:
             brokers[NEW] = ApacheBroker(root / "new" / "data", settings=_SETTINGS)
         for_each(brokers, lambda name: brokers[name].start())

@@ -31,14 +31,16 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 @api(ListOffsetsRequest, serves="0-11")
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Look up one offset per partition; one that is named twice is refused in both places."""
+    """Look up one offset per partition; one that is named twice is refused in both places, but for
+    version 0.
+    """
     params = _params(ctx.api_version, request)
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     response = ListOffsetsResponse()
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
-            if named[topic.name, partition.partition_index] > 1:
+            if ctx.api_version and named[topic.name, partition.partition_index] > 1:
                 answers.append(_answer(partition, OffsetResult(ErrorCode.INVALID_REQUEST)))
                 continue
             query = OffsetQuery(

@@ -38,7 +38,7 @@ class FetchPartition:
     """
 
     topic_partition: TopicPartition  # the topic is "" while its id is unknown here
-    topic_id: UUID = ZERO_UUID  # zero in versions before 13
+    topic_id: UUID = ZERO_UUID  # `is ZERO_UUID` where topics are asked for by name
     fetch_offset: int = 0
     max_bytes: int = 0
     current_leader_epoch: int = NO_EPOCH

@@ -126,7 +126,7 @@ class FetchReader:
         return data, found.available_bytes, found.on_older_segment
 
     def _absent(self, asked: FetchPartition) -> Partition:
-        if not asked.topic_partition.topic:
+        if asked.topic_id is not ZERO_UUID and not asked.topic_partition.topic:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"No topic has id {asked.topic_id}")
         return self._hosted.get(asked.topic_partition)
 

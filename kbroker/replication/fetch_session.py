@@ -228,7 +228,7 @@ def _named(
         topic_id = ZERO_UUID
         name = topic.topic
         if origin.uses_topic_ids:
-            topic_id = topic.topic_id
+            topic_id = topic.topic_id if topic.topic_id is not ZERO_UUID else UUID(int=0)
             name = topic_name(topic_id) or ""
         for partition in topic.partitions:
             asked = FetchPartition(

@@ -78,7 +78,7 @@ class OffsetLookup:
         return [self._answer(params, query) for query in queries]
 
     def _answer(self, params: OffsetParams, query: OffsetQuery) -> OffsetResult:
-        if query.timestamp < 0 and params.version < _FIRST_VERSION.get(query.timestamp, 1 << 15):
+        if not _is_known(query.timestamp, params.version):
             return OffsetResult(ErrorCode.UNSUPPORTED_VERSION)
         try:
             partition = self._hosted.get(query.topic_partition)
@@ -105,6 +105,9 @@ class OffsetLookup:
         self, params: OffsetParams, query: OffsetQuery, max_offsets: int
     ) -> tuple[ErrorCode, list[int]]:
         """Version 0: start offsets of segments not younger than the timestamp, newest first."""
+        if not _is_known(query.timestamp, 0):
+            return ErrorCode.UNSUPPORTED_VERSION, []
+        max_offsets = max(max_offsets, 0)
         try:
             partition = self._hosted.get(query.topic_partition)
             partition.check_access(-1, leader_only=params.leader_only)
@@ -115,6 +118,10 @@ class OffsetLookup:
         if offsets and offsets[0] > end:
             offsets = [end, *(offset for offset in offsets if offset < end)][:max_offsets]
         return ErrorCode.NONE, offsets
+
+
+def _is_known(timestamp: int, version: int) -> bool:
+    return timestamp >= 0 or version >= _FIRST_VERSION.get(timestamp, 1 << 15)
 
 
 def _find(partition: Partition, params: OffsetParams, timestamp: int) -> TimestampAndOffset:

@@ -4,6 +4,7 @@ import pytest
 
 from kbroker.apis.fetch import handle
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.record.legacy_record import read_any_header
@@ -208,3 +209,16 @@ def test_an_epoch_that_diverged_beyond_the_leader_is_out_of_range(cluster, call)
 
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert data.diverging_epoch.epoch == -1
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    + [(13, ErrorCode.UNKNOWN_TOPIC_ID)],
+)
+def test_an_empty_name_is_no_topic_and_no_id_none_either(call, version, code):
+    request = fetch("x")
+    request.topics[0].topic = ""
+    request.topics[0].topic_id = ZERO_UUID
+
+    assert only(call(handle, request, version)).error_code == code

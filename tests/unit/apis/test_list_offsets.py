@@ -148,3 +148,25 @@ def test_a_new_leader_that_lags_does_not_know_the_latest_offset(cluster, call, v
 @pytest.mark.parametrize("version", range(12))
 def test_every_version_can_be_encoded(filled, call, version):
     assert encode(call(handle, ask(-1), version), version)
+
+
+def test_version_0_answers_a_partition_as_often_as_it_is_named(filled, call):
+    response = call(handle, ask(-1, -2, max_num_offsets=1), 0)
+
+    offsets = [p.old_style_offsets for p in response.topics[0].partitions]
+    assert offsets == [[15], [0]]
+
+
+@pytest.mark.parametrize("topic", ["t", "missing"])
+@pytest.mark.parametrize("timestamp", [-3, -(2**63)])
+def test_version_0_knows_two_special_times(filled, call, topic, timestamp):
+    answer = only(call(handle, ask(timestamp, topic=topic, max_num_offsets=1), 0))
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_version_0_gives_no_offset_when_none_is_wanted(filled, call, number):
+    answer = only(call(handle, ask(-1, max_num_offsets=number), 0))
+
+    assert (answer.error_code, answer.old_style_offsets) == (0, [])
