@@ -23,7 +23,8 @@ class ReadOutcome(Protocol):
 
     partitions: list[FetchResponse.PartitionData]  # in the order asked for
     available: list[int]  # bytes each of them has for this fetch
-    must_answer: bool  # an error, a diverging epoch or a later segment does not wait
+    available_bytes: int  # their sum
+    must_answer: bool  # an error does not wait
 
 
 Read = Callable[[FetchParams, Sequence[FetchPartition]], ReadOutcome]
@@ -48,7 +49,7 @@ class DelayedFetch(DelayedOperation):
         self._read = read
         self._future = future
         self._available = first.available
-        self._total = sum(first.available)
+        self._total = first.available_bytes
 
     def try_complete(self, key: Hashable) -> bool:
         """Look at the partition that changed."""
@@ -58,9 +59,8 @@ class DelayedFetch(DelayedOperation):
             outcome = self._read(self._params, (asked,))
             if outcome.must_answer:
                 return True
-            (available,) = outcome.available
-            self._total += available - self._available[index]
-            self._available[index] = available
+            self._total += outcome.available_bytes - self._available[index]
+            self._available[index] = outcome.available_bytes
         return self._total >= self._params.min_bytes
 
     def on_complete(self) -> None:

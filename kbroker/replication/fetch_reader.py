@@ -32,15 +32,17 @@ UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 class FetchOutcome:
     """What one read gave. `available` counts what each partition has for this fetch, of which the
-    limit of the whole answer may have left something out.
+    limit of the whole answer may have left something out; one that diverged, or that a later
+    segment goes on with, counts as all that is wanted.
     """
 
-    __slots__ = ("available", "must_answer", "partitions")
+    __slots__ = ("available", "available_bytes", "must_answer", "partitions")
 
     def __init__(self) -> None:
         self.partitions: list[PartitionData] = []
         self.available: list[int] = []
-        self.must_answer = False  # an error, a diverging epoch or a later segment does not wait
+        self.available_bytes = 0  # their sum
+        self.must_answer = False  # an error does not wait
 
 
 class FetchReader:
@@ -59,23 +61,21 @@ class FetchReader:
             limit = asked.max_bytes if asked.max_bytes < remaining_bytes else remaining_bytes
             limit = max(limit, 0)
             try:
-                data, available, is_news = self._read_partition(
-                    params, asked, limit, min_one_message
-                )
+                data, available = self._read_partition(params, asked, limit, min_one_message)
             except KafkaError as error:
                 data = refused(asked, error.code)
                 available = 0
-                is_news = error.code not in UNKNOWN
-                unknown += not is_news
-            if is_news:
-                outcome.must_answer = True
+                if error.code in UNKNOWN:
+                    unknown += 1
+                else:
+                    outcome.must_answer = True
             size = len(data.records)  # type: ignore[arg-type]
             if size:
                 min_one_message = False
                 remaining_bytes = remaining_bytes - size if size < remaining_bytes else 0
-            outcome.available.append(
-                available if available <= asked.max_bytes else max(size, asked.max_bytes)
-            )
+            counted = available if available > size else size
+            outcome.available.append(counted)
+            outcome.available_bytes += counted
             outcome.partitions.append(data)
         if unknown and unknown == len(asked_for):
             outcome.must_answer = True
@@ -83,8 +83,8 @@ class FetchReader:
 
     def _read_partition(
         self, params: FetchParams, asked: FetchPartition, limit_bytes: int, min_one_message: bool
-    ) -> tuple[PartitionData, int, bool]:
-        """Its entry, how many bytes it has, and whether that does not wait for more."""
+    ) -> tuple[PartitionData, int]:
+        """Its entry, and how many bytes it has: all that are wanted where it does not wait."""
         partition = self._hosted.find(asked.topic_partition) or self._absent(asked)
         state = partition.state
         if asked.current_leader_epoch != NO_EPOCH or state.leader != state.local_id:
@@ -99,7 +99,7 @@ class FetchReader:
         if asked.last_fetched_epoch != NO_EPOCH:
             diverged = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)
             if diverged is not None:
-                return _diverging(partition, asked, diverged), 0, True
+                return _diverging(partition, asked, diverged), params.min_bytes
         log = partition.log
         if not params.knows_zstd:
             _check_can_read(params, log.config)
@@ -123,7 +123,10 @@ class FetchReader:
             aborted_transactions=aborted,
             records=b"" if cut and not params.is_hard_limit else found.records,
         )
-        return data, found.available_bytes, found.on_older_segment
+        if found.on_older_segment:
+            return data, params.min_bytes
+        available = found.available_bytes
+        return data, available if available < asked.max_bytes else asked.max_bytes
 
     def _absent(self, asked: FetchPartition) -> Partition:
         if asked.topic_id is not ZERO_UUID and not asked.topic_partition.topic:

@@ -346,8 +346,8 @@ class ReplicaManager:
         if params.replica_id >= 0:
             self._note_follower(params, asked_for, outcome)
         if (
-            outcome.must_answer
-            or sum(outcome.available) >= params.min_bytes
+            outcome.available_bytes >= params.min_bytes
+            or outcome.must_answer
             or params.max_wait_ms <= 0
             or not asked_for
         ):

@@ -213,8 +213,11 @@ def test_an_epoch_that_diverged_beyond_the_leader_is_out_of_range(cluster, call)
 
 @pytest.mark.parametrize(
     ("version", "code"),
-    [(4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
-    + [(13, ErrorCode.UNKNOWN_TOPIC_ID)],
+    [
+        (4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (13, ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
 )
 def test_an_empty_name_is_no_topic_and_no_id_none_either(call, version, code):
     request = fetch("x")
