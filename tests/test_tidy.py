@@ -124,6 +124,7 @@ def test_all_file_access_of_the_log_goes_through_the_file_system(path: Path) -> 
             "__init__.py",
             "context.py",
             "forwarding.py",
+            "speakers.py",
             "kafka_apis.py",
             "node_address.py",
             "registry.py",

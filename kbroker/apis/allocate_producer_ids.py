@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
@@ -14,7 +15,7 @@ from kbroker.protocol.messages.allocate_producer_ids import (
 )
 
 
-@api(AllocateProducerIdsRequest, serves="0")
+@api(AllocateProducerIdsRequest, serves="0", speaker=Speaker.BROKER)
 async def handle(
     ctx: RequestContext, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:

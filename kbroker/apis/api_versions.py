@@ -4,7 +4,8 @@ v3: names the client's software; a name or version that does not fit the pattern
 INVALID_REQUEST and no keys (KIP-511). v5: names the cluster and node the client believes to speak
 to; taken and not used, as in ZooKeeper mode. A version that is not served is answered by KafkaApis
 with `unsupported_version_response`. The list holds exactly what works: no version is listed for the
-sake of old clients (KAFKA-18659).
+sake of old clients (KAFKA-18659), and what brokers say to each other only on their listeners, as by
+Kafka in KRaft mode.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, api, registered
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -28,7 +30,14 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         ctx.connection.client_software_name = name
         ctx.connection.client_software_version = version
-    return ApiVersionsResponse(api_keys=[_entry(served) for served in registered().values()])
+    from_brokers = ctx.peers.are_heard_on(ctx.connection.listener_name)
+    return ApiVersionsResponse(
+        api_keys=[
+            _entry(served)
+            for served in registered().values()
+            if from_brokers or served.speaker is Speaker.ANYBODY
+        ]
+    )
 
 
 def unsupported_version_response(own: Api) -> ApiVersionsResponse:

@@ -16,6 +16,7 @@ from kbroker.controller.admin.producer_id_manager import ProducerIdManager
 from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.channels.forwarding_manager import ForwardingManager
+from kbroker.controller.channels.peers import Peers
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.protocol.header import RequestHeader
@@ -39,6 +40,7 @@ class Services:
     producer_ids: ProducerIdManager
     controller: KafkaController
     control: ControlRequests
+    peers: Peers
     forwarding: ForwardingManager
     config: KafkaConfig
     clock: Clock
@@ -106,6 +108,11 @@ class RequestContext:
     def control(self) -> ControlRequests:
         """What this broker does when its controller orders."""
         return self._services.control
+
+    @property
+    def peers(self) -> Peers:
+        """Whether a request is from another broker, or from the controller."""
+        return self._services.peers
 
     @property
     def forwarding(self) -> ForwardingManager:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
@@ -17,7 +18,7 @@ from kbroker.protocol.messages.controlled_shutdown import (
 RemainingPartition = ControlledShutdownResponse.RemainingPartition
 
 
-@api(ControlledShutdownRequest, serves="0-3")
+@api(ControlledShutdownRequest, serves="0-3", speaker=Speaker.BROKER)
 async def handle(
     ctx: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api, registered
 from kbroker.controller.channels.forwarding_manager import decode_principal, unpack_address
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode
 from kbroker.protocol.error_response import error_codes
@@ -27,14 +28,9 @@ from kbroker.protocol.request import Piece, Request, Response
 from kbroker.protocol.schema import response_class
 
 
-@api(EnvelopeRequest, serves="0")
+@api(EnvelopeRequest, serves="0", speaker=Speaker.BROKER)
 async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Answer the request inside.
-
-    Raises ProtocolError on a listener that is not the brokers' own, as Kafka closes the connection.
-    """
-    if ctx.connection.listener_name != _brokers_listener(ctx):
-        raise ProtocolError(f"an Envelope on listener {ctx.connection.listener_name}")
+    """Answer the request inside."""
     if not ctx.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     inner = _inner_request(ctx, request)
@@ -50,13 +46,6 @@ async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeRespo
         # With the answer, as a part of what was asked for may have been done.
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER, response_data=data)
     return EnvelopeResponse(response_data=data)
-
-
-def _brokers_listener(ctx: RequestContext) -> str:
-    """By which other brokers come; the first listener where none has the name that is set."""
-    names = [end_point.listener_name for end_point in ctx.config.end_points()]
-    wanted = ctx.config.inter_broker_listener_name()
-    return wanted if wanted in names else names[0]
 
 
 def _inner_request(ctx: RequestContext, request: EnvelopeRequest) -> Request:

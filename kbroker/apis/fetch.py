@@ -14,10 +14,12 @@ from collections.abc import Awaitable
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.registry import api
+from kbroker.controller.machines.cluster_action import BrokerClaim
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.replication.fetch_params import FetchParams
+from kbroker.replication.fetch_reader import refused
 from kbroker.replication.fetch_session import FetchContext
 
 FIRST_VERSION_WITH_FORMAT_1 = 2
@@ -34,10 +36,36 @@ _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 @api(FetchRequest, serves="0-18")
 def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""
-    version = ctx.api_version
     replica_id = request.replica_id
-    if version >= FIRST_VERSION_WITH_REPLICA_STATE:
+    if ctx.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
         replica_id = request.replica_state.replica_id
+    if replica_id >= 0:
+        claim = BrokerClaim(replica_id, request.replica_state.replica_epoch)
+        return _answer_broker(ctx, request, claim)
+    return _fetch(ctx, request, replica_id)
+
+
+async def _answer_broker(
+    ctx: RequestContext, request: FetchRequest, claim: BrokerClaim
+) -> FetchResponse:
+    """What a follower gets; TOPIC_AUTHORIZATION_FAILED of each partition for whom is none."""
+    refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if ctx.peers.are_heard_on(ctx.connection.listener_name):
+        refusal = await ctx.peers.broker_refusal(claim)
+    if refusal is ErrorCode.NONE:
+        answer = _fetch(ctx, request, claim.broker_id)
+        return answer if isinstance(answer, FetchResponse) else await answer
+    context = ctx.replicas.fetch_sessions.context(
+        request, ctx.api_version, ctx.metadata.topic_name, is_follower=False
+    )
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as from Kafka
+    return context.response([refused(asked, code) for asked in context.asked_for])
+
+
+def _fetch(
+    ctx: RequestContext, request: FetchRequest, replica_id: int
+) -> FetchResponse | Awaitable[FetchResponse]:
+    version = ctx.api_version
     sessions = ctx.replicas.fetch_sessions
     context = sessions.context(
         request, version, ctx.metadata.topic_name, is_follower=replica_id >= 0

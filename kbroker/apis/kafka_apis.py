@@ -17,6 +17,7 @@ from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.context import RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.registry import Api, Handler
+from kbroker.apis.speakers import heard_only_from
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode, encode_pieces
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
@@ -37,7 +38,7 @@ class _Served:
     __slots__ = ("handler", "header", "name", "request_class", "response_class", "version")
 
     def __init__(self, api: Api, version: int) -> None:
-        self.handler: Handler = handler_of(api)
+        self.handler: Handler = heard_only_from(api.speaker, handler_of(api))
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         self.name = api.name
         self.request_class = api.request_class

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 
-@api(LeaderAndIsrRequest, serves="0-7")
+@api(LeaderAndIsrRequest, serves="0-7", speaker=Speaker.CONTROLLER)
 async def handle(ctx: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
     """Lead and follow as ordered; each partition has its own outcome."""
     return await ctx.control.leader_and_isr(request)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.protocol.schema import Message, Versions, message_spec
 
 Handler = Callable[..., Any]
@@ -30,19 +31,25 @@ class Api:
     versions: Versions
     handler: Handler
     forwarded: Shown | None = None  # given where only the controller can answer
+    speaker: Speaker = Speaker.ANYBODY
 
 
 _apis: dict[int, Api] = {}
 
 
 def api(
-    request_class: type[Message], *, serves: str, forwarded: Shown | None = None
+    request_class: type[Message],
+    *,
+    serves: str,
+    forwarded: Shown | None = None,
+    speaker: Speaker = Speaker.ANYBODY,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> response` for a request class; it may be async where it
     waits.
 
     With `forwarded`, a broker that is not controller passes the request on to it, and answers once
-    `forwarded` says that clients which ask this broker next will see what was done.
+    `forwarded` says that clients which ask this broker next will see what was done. With a
+    `speaker`, nobody else is heard, and the API is not listed where none can be.
 
     Raises ValueError for a key that is registered twice, or a version that the message does not
     declare.
@@ -66,6 +73,7 @@ def api(
             versions,
             handler,
             forwarded,
+            speaker,
         )
         return handler
 

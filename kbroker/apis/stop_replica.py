@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 
-@api(StopReplicaRequest, serves="0-4")
+@api(StopReplicaRequest, serves="0-4", speaker=Speaker.CONTROLLER)
 async def handle(ctx: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
     """Stop, and delete where ordered; each partition has its own outcome."""
     return await ctx.control.stop_replica(request)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
-@api(UpdateMetadataRequest, serves="0-8")
+@api(UpdateMetadataRequest, serves="0-8", speaker=Speaker.CONTROLLER)
 async def handle(ctx: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
     """Take over who is alive and who leads what."""
     return await ctx.control.update_metadata(request)

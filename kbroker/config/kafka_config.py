@@ -208,6 +208,11 @@ class KafkaConfig:
         named = self.socket_server.inter_broker_listener_name
         return named.upper() if named else self.security.security_inter_broker_protocol
 
+    def control_plane_listener_name(self) -> str | None:
+        """The listener of the controller's orders, where they have one of their own."""
+        named = self.socket_server.control_plane_listener_name
+        return named.upper() if named else None
+
     def validate(self) -> None:
         """Raises ConfigError for settings that do not fit together."""
         if not self.end_points():
@@ -218,6 +223,7 @@ class KafkaConfig:
             raise ConfigError("listeners is not set: the prod profile needs explicit addresses")
         if self.kbroker.kbroker_profile == "prod" and not {"log.dirs", "log.dir"} & set(self.texts):
             raise ConfigError("log.dirs is not set: the prod profile needs a data directory")
+        self._check_control_plane()
         names = {end_point.listener_name for end_point in self.end_points()}
         for end_point in self.advertised_end_points():
             if end_point.listener_name not in names:
@@ -242,6 +248,19 @@ class KafkaConfig:
                 "log.cleaner.dedupe.buffer.size",
                 self.log.log_cleaner_dedupe_buffer_size,
                 "it must be above 1 MiB for each of log.cleaner.threads",
+            )
+
+    def _check_control_plane(self) -> None:
+        name = self.control_plane_listener_name()
+        if name is None:
+            return
+        if name not in {end_point.listener_name for end_point in self.advertised_end_points()}:
+            raise invalid_value(
+                "control.plane.listener.name", name, "it is not among advertised.listeners"
+            )
+        if name == self.inter_broker_listener_name():
+            raise invalid_value(
+                "control.plane.listener.name", name, "brokers have this listener for themselves"
             )
 
     def warnings(self) -> list[str]:

@@ -38,7 +38,7 @@ class SocketServerConfig(ConfigGroup):
         None, "Listener that brokers use among themselves."
     )
     control_plane_listener_name: str | None = define(
-        None, "Own listener for the controller's requests.", importance="high", support="not yet"
+        None, "Own listener for the controller's requests.", importance="high"
     )
     early_start_listeners: str | None = define(
         None,

@@ -92,8 +92,10 @@ class FetchReader:
         if asked.topic_id is not ZERO_UUID:
             _check_topic_id(partition, asked)
         if params.replica_id >= 0 and not partition.has_replica(params.replica_id):
+            # To a follower that knows the epoch it may be news that is still to come here.
+            is_old = asked.current_leader_epoch == NO_EPOCH
             raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH,
                 f"Broker {params.replica_id} is no replica of {asked.topic_partition}",
             )
         if asked.last_fetched_epoch != NO_EPOCH:

@@ -31,8 +31,10 @@ from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.channels.forwarding_manager import ForwardingManager
 from kbroker.controller.channels.node_to_controller_channel import NodeToControllerChannel
+from kbroker.controller.channels.peers import Peers
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.controller.log_dir_events import LogDirEvents
+from kbroker.controller.machines.cluster_action import PeerListeners
 from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
@@ -65,6 +67,7 @@ from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree.broker_identity import config_of_broker
 from kbroker.server.tree.cluster_tree import ClusterTree, OwnTree, tree_of
 from kbroker.server.tree.tree_opening import StartWish, TreeOpening
+from kbroker.zk.nodes.cluster_members import ClusterMembers
 from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.tree import TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
@@ -229,7 +232,7 @@ class KafkaServer:
         channels = BrokerChannels(
             identity.broker_id,
             self._control,
-            config.inter_broker_listener_name(),
+            (config.inter_broker_listener_name(), config.control_plane_listener_name()),
             config.quorum.controller_socket_timeout_ms,
         )
         self._controller = KafkaController(
@@ -286,10 +289,18 @@ class KafkaServer:
             producer_ids=ProducerIdManager(self._zk, self._identity.broker_id),
             controller=self._controller,
             control=self._control,
+            peers=self._peers(),
             config=self._config,
             clock=self._clock,
             forwarding=self._forwarding,
         )
+
+    def _peers(self) -> Peers:
+        config, listeners = self._config, PeerListeners()
+        if self._tree.own_directory is None:
+            wanted = (config.inter_broker_listener_name(), config.control_plane_listener_name())
+            listeners = PeerListeners.of(config.advertised_end_points(), *wanted)
+        return Peers(listeners, ClusterMembers(self._zk.tree), self._clock)
 
     async def _load_logs(self) -> None:
         if not self._logs.was_clean:

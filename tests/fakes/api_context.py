@@ -12,6 +12,7 @@ from kbroker.apis.context import RequestContext, Services
 from kbroker.errors import ErrorCode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
+from tests.fakes.peers import no_peers
 
 
 class FakeTopics:
@@ -43,7 +44,7 @@ def connection(listener_name="PLAINTEXT", local_host="127.0.0.1", local_port=190
 
 
 class ApiCaller:
-    def __init__(self, cluster, *, auto_create=True, conn=None) -> None:
+    def __init__(self, cluster, *, auto_create=True, conn=None, peers=None) -> None:
         self.cluster = cluster
         self.topics = FakeTopics(cluster.lead)
         self.connection = conn or connection()
@@ -57,6 +58,7 @@ class ApiCaller:
             producer_ids=None,
             controller=None,
             control=None,
+            peers=peers or no_peers(),
             forwarding=None,
             config=SimpleNamespace(server=server),
             clock=cluster.time,

@@ -31,6 +31,7 @@ from kbroker.protocol.header import (
 from kbroker.protocol.request import ConnectionInfo, Request, Response
 from kbroker.protocol.schema import Message, response_class
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.peers import peers_over
 from tests.fakes.recording_replier import local_connection
 from tests.fakes.virtual_loop import LoopClock, VirtualLoop
 
@@ -46,6 +47,7 @@ class ForwardingCluster(ControllerCluster):
         self.asked: list[tuple[int, int, str]] = []
         self.faults: deque[Fault] = deque()
         self.api_versions_highest = 5  # what brokers tell each other
+        self.peer_listeners = ["PLAINTEXT"]
 
     def make_broker(self, broker_id: int, rack: str | None) -> ForwardingBroker:
         return ForwardingBroker(self, broker_id, rack)
@@ -67,6 +69,7 @@ class ForwardingBroker(FakeBroker):
             broker_id, self.controller, self.metadata.broker, self._open_client
         )
         nothing: Any = None
+        clock = LoopClock(VirtualLoop())
         self.services = Services(
             replicas=nothing,
             groups=nothing,
@@ -76,8 +79,9 @@ class ForwardingBroker(FakeBroker):
             producer_ids=ProducerIdManager(self.zk, broker_id),
             controller=self.controller,
             control=nothing,
+            peers=peers_over(self.zk.tree, clock, *cluster.peer_listeners),
             config=cluster.config,
-            clock=LoopClock(VirtualLoop()),
+            clock=clock,
             forwarding=ForwardingManager(self.channel, self.waiter),
         )
         self.apis = KafkaApis(self.apis_by_key, self.services)

@@ -14,6 +14,7 @@ from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message, response_class
 from tests.fakes.group_broker import LISTENER, GroupBroker
+from tests.fakes.peers import no_peers
 
 
 class GroupCaller:
@@ -28,6 +29,7 @@ class GroupCaller:
             producer_ids=None,
             controller=None,
             control=None,
+            peers=no_peers(),
             forwarding=None,
             config=SimpleNamespace(group=self.broker.config),
             clock=self.broker.time,

@@ -22,6 +22,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.schema import Versions
 from kbroker.server.system_clock import SystemClock
+from tests.fakes.peers import no_peers
 from tests.fakes.small_server import LOOPS, RawConnection, SmallServer
 
 METADATA, HEARTBEAT, API_VERSIONS = 3, 12, 18
@@ -50,6 +51,7 @@ def kafka_apis() -> KafkaApis:
         producer_ids=nothing,
         controller=nothing,
         control=None,
+        peers=no_peers(),
         forwarding=None,
         config=KafkaConfig(),
         clock=SystemClock(),

@@ -1,6 +1,7 @@
 """The ways to the brokers of the cluster: a call to this one, a connection to each other one.
 
-Connections go to the listener that brokers use among themselves (`inter.broker.listener.name`).
+Connections go to the listener that brokers use among themselves (`inter.broker.listener.name`), and
+those of the controller's orders to that of the control plane, where there is one.
 """
 
 from __future__ import annotations
@@ -21,23 +22,33 @@ class BrokerChannels:
     """Opens channels for the controller. Owned by the event loop."""
 
     def __init__(
-        self, broker_id: int, local: BrokerChannel, listener_name: str, timeout_ms: float
+        self,
+        broker_id: int,
+        local: BrokerChannel,
+        listener_names: tuple[str, str | None],
+        timeout_ms: float,
     ) -> None:
-        """`local` carries out what is for this broker itself; `timeout_ms` bounds one request."""
+        """`local` carries out what is for this broker itself; `listener_names` are that of brokers
+        and that of the controller's orders, None for the same; `timeout_ms` bounds one request.
+        """
         self._broker_id = broker_id
         self._local = local
-        self._listener_name = listener_name
+        self._listener_name, control_plane = listener_names
+        self._orders_listener_name = control_plane or self._listener_name
         self._timeout_ms = timeout_ms
 
     def connect(self, broker: Broker) -> BrokerChannel:
-        """The channel to a broker."""
+        """The channel of the controller's orders to a broker."""
         if broker.broker_id == self._broker_id:
             return self._local
-        return self.client(broker)
+        return self._client(broker, self._orders_listener_name)
 
     def client(self, broker: Broker) -> BrokerClient:
         """A connection of its own to another broker."""
-        end_point = inter_broker_end_point(broker.end_points, self._listener_name)
+        return self._client(broker, self._listener_name)
+
+    def _client(self, broker: Broker, listener_name: str) -> BrokerClient:
+        end_point = inter_broker_end_point(broker.end_points, listener_name)
         return BrokerClient(end_point, str(self._broker_id), self._timeout_ms)
 
 

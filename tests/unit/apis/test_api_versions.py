@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,13 +11,16 @@ from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from tests.fakes.peers import peers_over
 from tests.fakes.recording_replier import local_connection
 
-NO_SERVICES: Any = None
+BETWEEN_BROKERS = {4, 5, 6, 7, 58, 67}
 
 
-def context(version: int) -> RequestContext:
-    return RequestContext(RequestHeader(18, version, 1, "c"), local_connection(), NO_SERVICES)
+def context(version: int, *peer_listeners: str) -> RequestContext:
+    nothing: Any = None
+    services: Any = SimpleNamespace(peers=peers_over(nothing, nothing, *peer_listeners))
+    return RequestContext(RequestHeader(18, version, 1, "c"), local_connection(), services)
 
 
 def request(name: str, version: str) -> ApiVersionsRequest:
@@ -24,11 +28,18 @@ def request(name: str, version: str) -> ApiVersionsRequest:
 
 
 def test_the_list_is_the_registry_in_rising_order() -> None:
-    answer = handle(context(0), ApiVersionsRequest())
+    answer = handle(context(0, "PLAINTEXT"), ApiVersionsRequest())
     listed = [(entry.api_key, entry.min_version, entry.max_version) for entry in answer.api_keys]
     served = registered().values()
     assert listed == [(api.key, api.versions.lowest, api.versions.highest) for api in served]
     assert (18, 0, 5) in listed
+
+
+@pytest.mark.parametrize("listeners", [(), ("INTERNAL",)])
+def test_what_brokers_say_is_listed_where_they_are_heard(listeners: tuple[str, ...]) -> None:
+    answer = handle(context(0, *listeners), ApiVersionsRequest())
+    listed = {entry.api_key for entry in answer.api_keys}
+    assert set(registered()) - listed == BETWEEN_BROKERS
 
 
 def test_the_client_software_is_noted_on_the_connection() -> None:

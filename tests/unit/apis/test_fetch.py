@@ -8,7 +8,10 @@ from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.record.legacy_record import read_any_header
+from kbroker.zk import zk_paths
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from tests.fakes.api_context import ApiCaller
+from tests.fakes.peers import peers_over
 from tests.fakes.replication_cluster import ReplicationCluster, batch, topic_id_of
 
 BATCH_SIZE = len(batch(b"v"))
@@ -168,14 +171,76 @@ def test_a_missing_topic_is_an_error_of_its_partition(call):
     assert only(call(handle, fetch("x"), 11)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def member_call(cluster):
+    """Calls at a broker in a cluster where broker 1 is registered; and the epoch of that."""
+    tree = EmbeddedTree(cluster.time).session()
+    path = zk_paths.broker_path(1)
+    cluster.loop.run_until_complete(tree.create(zk_paths.BROKER_IDS, make_parents=True))
+    cluster.loop.run_until_complete(tree.create(path, b"{}", ephemeral=True))
+    epoch = cluster.loop.run_until_complete(tree.exists(path)).czxid
+    return ApiCaller(cluster, peers=peers_over(tree, cluster.time, "PLAINTEXT")), epoch
+
+
+def from_broker(broker_id, epoch=-1, **asked):
+    state = FetchRequest.ReplicaState(replica_id=broker_id, replica_epoch=epoch)
+    return fetch(replica_id=broker_id, replica_state=state, **asked)
+
+
 @pytest.mark.parametrize("version", [11, 15])
-def test_a_broker_without_replica_gets_nothing(cluster, call, version):
+@pytest.mark.parametrize(
+    ("leader_epoch", "code"),
+    [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (0, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_a_broker_without_replica_gets_nothing(cluster, version, leader_epoch, code):
     cluster.lead("t")
-    state = FetchRequest.ReplicaState(replica_id=55)
+    call, _ = member_call(cluster)
 
-    data = only(call(handle, fetch(replica_id=55, replica_state=state), version))
+    data = only(call(handle, from_broker(1, current_leader_epoch=leader_epoch), version))
 
-    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert data.error_code == code
+
+
+def test_a_follower_is_answered_under_its_own_registration(cluster):
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    call, epoch = member_call(cluster)
+    cluster.append(partition, b"v")
+
+    codes = [only(call(handle, from_broker(1, e), 17)).error_code for e in (epoch, -1)]
+    others = [only(call(handle, from_broker(1, e), 17)).error_code for e in (epoch - 1, epoch + 1)]
+
+    assert codes == [ErrorCode.NONE] * 2
+    assert others == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    assert partition.log.high_watermark == 0
+
+
+@pytest.mark.parametrize("version", [11, 15])
+def test_a_broker_that_nobody_knows_moves_no_high_watermark(cluster, version):
+    partition = cluster.lead("t", isr=(0, 7), replicas=(0, 7))
+    call, _ = member_call(cluster)
+    cluster.append(partition, b"v")
+
+    data = only(call(handle, from_broker(7, offset=1), version))
+
+    assert data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert partition.log.high_watermark == 0
+
+
+@pytest.mark.parametrize("version", [11, 15])
+def test_a_broker_that_is_alone_knows_no_follower(cluster, call, version):
+    partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
+    cluster.append(partition, b"v")
+
+    data = only(call(handle, from_broker(1, offset=1), version))
+
+    assert data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (data.high_watermark, data.records) == (-1, b"")
+    assert partition.log.high_watermark == 0
+
+
+def test_a_debugging_reader_needs_to_be_no_broker(cluster, call):
+    cluster.append(cluster.lead("t", isr=(0, 1), replicas=(0, 1)), b"v")
+
+    assert only(call(handle, fetch(replica_id=-2), 11)).error_code == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(("version", "hints"), [(15, 0), (16, 1), (18, 1)])

@@ -25,6 +25,7 @@ from kbroker.zk.tree import (
     TreeStorageError,
     TreeUnavailableError,
 )
+from tests.fakes.peers import no_peers
 from tests.fakes.recording_replier import request_of
 from tests.fakes.virtual_time import VirtualTime
 
@@ -44,6 +45,7 @@ def apis_with(handler: Callable[[RequestContext, Any], Any]) -> KafkaApis:
         producer_ids=nothing,
         controller=nothing,
         control=None,
+        peers=no_peers(),
         forwarding=None,
         config=KafkaConfig(),
         clock=CLOCK,

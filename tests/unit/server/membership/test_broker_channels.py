@@ -28,7 +28,7 @@ def end_point(name: str, port: int, host: str = "h") -> EndPoint:
 def test_a_broker_calls_itself_and_connects_to_the_others() -> None:
     async def main() -> None:
         local = Local()
-        channels = BrokerChannels(1, local, "INTERNAL", 1_000)
+        channels = BrokerChannels(1, local, ("INTERNAL", None), 1_000)
         points = (end_point("CLIENTS", 1), end_point("INTERNAL", 2))
 
         other = channels.connect(Broker(broker_id=2, end_points=points))
@@ -36,6 +36,20 @@ def test_a_broker_calls_itself_and_connects_to_the_others() -> None:
         assert channels.connect(Broker(broker_id=1, end_points=points)) is local
         assert isinstance(other, BrokerClient)
         assert other.end_point == end_point("INTERNAL", 2)
+
+    asyncio.run(main())
+
+
+def test_the_controllers_orders_have_a_way_of_their_own_where_it_is_named() -> None:
+    async def main() -> None:
+        channels = BrokerChannels(1, Local(), ("INTERNAL", "ORDERS"), 1_000)
+        points = (end_point("ORDERS", 1), end_point("INTERNAL", 2))
+        other = Broker(broker_id=2, end_points=points)
+
+        orders, requests = channels.connect(other), channels.client(other)
+
+        assert isinstance(orders, BrokerClient)
+        assert (orders.end_point.port, requests.end_point.port) == (1, 2)
 
     asyncio.run(main())
 

@@ -1,0 +1,86 @@
+"""Who may speak as a broker or as the controller: decided from where a request came in, what it
+says of its sender, and what the tree says of brokers and controller.
+
+Law: pure, and the only place of this decision. Nobody proves on a plaintext listener who he is, so
+what can be held against the tree is: the listener on which brokers speak to each other, ids, and
+epochs. A broker that has no peer believes nobody. Once requests are authorized, Kafka's
+CLUSTER_ACTION on the cluster takes the place of `is_open_to` and the rest stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from kbroker.errors import ErrorCode
+from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
+
+
+class Speaker(Enum):
+    """Whom a request may come from."""
+
+    ANYBODY = "anybody"
+    BROKER = "a broker"
+    CONTROLLER = "the controller"
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerClaim:
+    """The controller a request says it comes from, or the one the tree names (None: nobody)."""
+
+    controller_id: int | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerClaim:
+    """The broker a request says it comes from; its epoch is unknown (-1) where none is said."""
+
+    broker_id: int
+    epoch: int = UNKNOWN_BROKER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class PeerListeners:
+    """The listeners on which brokers speak to each other; none where there is no other broker.
+
+    >>> PeerListeners(frozenset({"INSIDE"})).is_open_to("OUTSIDE")
+    False
+    """
+
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, end_points: Sequence[EndPoint], *wanted: str | None) -> PeerListeners:
+        """Those of `end_points` that are `wanted`, else the first: where others will come."""
+        names = [end_point.listener_name for end_point in end_points]
+        return cls(frozenset(names).intersection(wanted) or frozenset(names[:1]))
+
+    def is_open_to(self, listener_name: str) -> bool:
+        """Whether what comes in by a listener may come from a broker."""
+        return listener_name in self.names
+
+
+def controller_refusal(claim: ControllerClaim, known: ControllerClaim) -> ErrorCode:
+    """Why the controller's orders are not those of the controller in the tree; NONE if they are.
+
+    A former controller is told so, and a broker that believes to be controller under an epoch which
+    the tree does not have (its node was edited by hand) too: it competes for the seat anew.
+    """
+    if claim == known:
+        return ErrorCode.NONE
+    was_controller = known.controller_id in (None, claim.controller_id)
+    if claim.epoch < known.epoch or was_controller:
+        return ErrorCode.STALE_CONTROLLER_EPOCH
+    return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def broker_refusal(claim: BrokerClaim, registered_epoch: int | None) -> ErrorCode:
+    """Why a request is not from the broker that the tree has under its id (None: there is none);
+    NONE if it may be. Where no epoch is said, as in old versions, the id is believed.
+    """
+    if registered_epoch is None:
+        return ErrorCode.BROKER_ID_NOT_REGISTERED
+    is_right = claim.epoch in (UNKNOWN_BROKER_EPOCH, registered_epoch)
+    return ErrorCode.NONE if is_right else ErrorCode.STALE_BROKER_EPOCH
