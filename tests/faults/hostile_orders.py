@@ -1,5 +1,6 @@
 """What brokers say to each other, said by anybody: random requests of every version, half of them
-with numbers and names that matter to the broker, sent to a running one.
+with numbers and names that matter to the broker, sent to a running one. A member of a cluster takes
+them for those of its controller, whose id and epoch most of them have; alone it takes none.
 
     python -m tests.faults.hostile_orders --rounds 20000 --seed 1
 """
@@ -49,7 +50,8 @@ INSIDE: list[type[Message]] = [
 ]
 NAMES = ["orders", "a", "..", "../../escaped", "/tmp/escaped", "x" * 249, "__consumer_offsets", ""]
 NUMBERS = [0, 0, 0, 1, 2, -1, -2, 7, 2**31 - 1, -(2**31)]
-EPOCHS = [1] * 9 + [0]  # the broker's own controller has 1
+EPOCHS = [1] * 9 + [0]  # the cluster's own controller has 1
+IN_A_CLUSTER = ("--brokers", "2")
 FUTURE_EPOCHS = [1, 2, 3, 2**31 - 1]
 CHOICES: dict[str, list[Any]] = {
     "topic_name": NAMES,
@@ -77,6 +79,7 @@ def order(random: Random, epochs: list[int]) -> bytes:
     request = _random_request(cls, version, random)
     if hasattr(request, "controller_epoch"):
         request.controller_epoch = random.choice(epochs)
+        request.controller_id = random.choice([0] * 9 + [1])
     if hasattr(request, "broker_epoch"):
         request.broker_epoch = random.choice([-1, -1, -1, 0, 2**62, -(2**63)])
     if isinstance(request, EnvelopeRequest) and random.random() < 0.8:
@@ -117,14 +120,14 @@ def _body(request: Message, version: int) -> bytes:
     return encode(request, version, encode_request_header(RequestHeader(key, version, 1, "x")))
 
 
-def run(directory: Path, seed: int, rounds: int) -> int:
+def run(directory: Path, seed: int, rounds: int, *options: str) -> int:
     """Send so many orders; returns how many were answered.
 
     Raises AssertionError when the broker ended, answered one with a bug, or wrote outside its
     directory.
     """
     random = Random(seed)
-    broker = RunningBroker(directory / "data").start()
+    broker = RunningBroker(directory / "data", *options).start()
     outside = {path.name for path in directory.iterdir()}
     answered = 0
     connection: socket | None = None
@@ -132,7 +135,7 @@ def run(directory: Path, seed: int, rounds: int) -> int:
         for number in range(rounds):
             if connection is None:
                 connection = broker.connect()
-            # At the end somebody says to be a later controller: the real one is refused then.
+            # At the end somebody says to be a later controller.
             epochs = EPOCHS if number < rounds - rounds // 10 else FUTURE_EPOCHS
             connection.sendall(order(random, epochs))
             if read_answer(connection):
@@ -141,6 +144,7 @@ def run(directory: Path, seed: int, rounds: int) -> int:
                 connection.close()
                 connection = None
         broker.assert_serves()
+        assert "no longer controller" not in broker.said(), f"seed {seed}: {broker.said()[-4000:]}"
         assert "UNKNOWN_SERVER_ERROR" not in broker.said(), f"seed {seed}: {broker.said()[-4000:]}"
         assert {path.name for path in directory.iterdir()} == outside, f"seed {seed}"
     finally:
@@ -156,8 +160,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        answered = run(Path(directory), options.seed, options.rounds)
-    print(f"{answered} of {options.rounds} orders were answered, the others closed on")
+        for name, of_cluster in (("alone", ()), ("member", IN_A_CLUSTER)):
+            (Path(directory) / name).mkdir()
+            answered = run(Path(directory) / name, options.seed, options.rounds, *of_cluster)
+            print(f"{name}: {answered} of {options.rounds} orders were answered, others closed on")
 
 
 if __name__ == "__main__":

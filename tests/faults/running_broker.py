@@ -92,11 +92,7 @@ class RunningBroker:
 
     def connect(self, timeout_s: float = 10.0) -> socket:
         """A bare connection."""
-        return self.connect_to(self.port, timeout_s)
-
-    def connect_to(self, port: int, timeout_s: float = 10.0) -> socket:
-        """A bare connection to any of its listeners."""
-        return create_connection(("127.0.0.1", port), timeout=timeout_s)
+        return create_connection(("127.0.0.1", self.port), timeout=timeout_s)
 
     def assert_serves(self) -> None:
         """A new client gets its answer."""

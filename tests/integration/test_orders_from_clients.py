@@ -4,16 +4,18 @@ cluster wherever brokers do not speak, or by whom the tree does not know; what m
 
 from __future__ import annotations
 
+import asyncio
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from socket import create_connection
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import (
@@ -31,7 +33,11 @@ from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.schema import Message, response_class
+from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.local_cluster import LocalCluster
+from kbroker.server.local_configs import configs_of_brokers
 from tests.faults.running_broker import RunningBroker, read_answer
+from tests.integration.local_cluster_client import until
 
 TOPIC = "orders"
 LATEST_EPOCH = 2**31 - 1
@@ -39,35 +45,28 @@ BROKERS_ONLY = {4, 5, 6, 7, 58, 67}
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-@dataclass
-class Sender:
-    """Says things to a broker on one of its listeners."""
+def ask(port: int, request: Message, version: int) -> Any:
+    """The answer; None where the connection was closed instead."""
+    key = request.spec.key
+    assert key is not None
+    frame = encode(request, version, encode_request_header(RequestHeader(key, version, 1, "1")))
+    with create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        data = read_answer(connection)
+    if not data:
+        return None
+    _, offset = decode_response_header(data, key, version)
+    return decode(response_class(type(request)), version, data, offset)[0]
 
-    broker: RunningBroker
 
-    def ask(self, request: Message, version: int, port: int = 0) -> Any:
-        """The answer; None where the connection was closed instead."""
-        key = request.spec.key
-        assert key is not None
-        frame = encode(request, version, encode_request_header(RequestHeader(key, version, 1, "1")))
-        with self.broker.connect_to(port or self.broker.port) as connection:
-            connection.sendall(struct.pack(">i", len(frame)) + frame)
-            data = read_answer(connection)
-        if not data:
-            return None
-        _, offset = decode_response_header(data, key, version)
-        return decode(response_class(type(request)), version, data, offset)[0]
+def listed_keys(port: int) -> set[int]:
+    return {entry.api_key for entry in ask(port, ApiVersionsRequest(), 2).api_keys}
 
-    def keys(self, port: int = 0) -> set[int]:
-        return {entry.api_key for entry in self.ask(ApiVersionsRequest(), 2, port).api_keys}
 
-    def leader(self, port: int = 0) -> int:
-        topics = [MetadataRequest.MetadataRequestTopic(name=TOPIC)]
-        answer = self.ask(MetadataRequest(topics=topics), 9, port)
-        return int(answer.topics[0].partitions[0].leader_id)
-
-    def controller(self, port: int = 0) -> int:
-        return int(self.ask(MetadataRequest(topics=[]), 9, port).controller_id)
+def leader_of(port: int, topic: str = TOPIC) -> int:
+    topics = [MetadataRequest.MetadataRequestTopic(name=topic)]
+    answer = ask(port, MetadataRequest(topics=topics), 9)
+    return int(answer.topics[0].partitions[0].leader_id)
 
 
 def leader_and_isr(controller: int, epoch: int, leader: int, broker_epoch: int = -1) -> Any:
@@ -105,23 +104,23 @@ def follower_fetch(replica_id: int) -> Any:
     return FetchRequest(replica_id=replica_id, max_bytes=1024, topics=[topic])
 
 
-def make_topic(broker: RunningBroker, name: str = TOPIC) -> None:
-    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{broker.port}"})
+def make_topic(port: int, name: str = TOPIC) -> None:
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
 
 
-def write(broker: RunningBroker, topic: str = TOPIC) -> None:
-    producer = Producer({"bootstrap.servers": f"127.0.0.1:{broker.port}", "acks": "all"})
+def write(port: int, topic: str = TOPIC) -> None:
+    producer = Producer({"bootstrap.servers": f"127.0.0.1:{port}", "acks": "all"})
     producer.produce(topic, b"x")
     assert producer.flush(20) == 0
 
 
 @pytest.fixture
-def alone(tmp_path: Path) -> Iterator[Sender]:
+def alone(tmp_path: Path) -> Iterator[int]:
     broker = RunningBroker(tmp_path / "data").start()
     try:
-        make_topic(broker)
-        yield Sender(broker)
+        make_topic(broker.port)
+        yield broker.port
     finally:
         broker.end()
 
@@ -141,30 +140,227 @@ def alone(tmp_path: Path) -> Iterator[Sender]:
     ],
 )
 def test_a_broker_without_peers_takes_no_orders(
-    alone: Sender, request_: Message, version: int
+    alone: int, request_: Message, version: int
 ) -> None:
-    answer = alone.ask(request_, version)
+    answer = ask(alone, request_, version)
 
     assert answer.error_code == REFUSED
-    assert alone.leader() == 0
-    make_topic(alone.broker, "later")  # its own controller is still heard
-    write(alone.broker, "later")
-    write(alone.broker)
+    assert leader_of(alone) == 0
+    make_topic(alone, "later")  # its own controller is still heard
+    write(alone, "later")
+    write(alone)
 
 
-def test_a_broker_without_peers_closes_on_an_envelope(alone: Sender) -> None:
-    assert alone.ask(EnvelopeRequest(request_data=b"", client_host_address=bytes(4)), 0) is None
+def test_a_broker_without_peers_closes_on_an_envelope(alone: int) -> None:
+    assert ask(alone, EnvelopeRequest(request_data=b"", client_host_address=bytes(4)), 0) is None
 
 
-def test_a_broker_without_peers_has_no_followers_to_answer(alone: Sender) -> None:
-    write(alone.broker)
+def test_a_broker_without_peers_has_no_followers_to_answer(alone: int) -> None:
+    write(alone)
 
-    answer = alone.ask(follower_fetch(1), 11)
+    answer = ask(alone, follower_fetch(1), 11)
 
     (partition,) = answer.responses[0].partitions
     assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert (partition.high_watermark, bytes(partition.records or b"")) == (-1, b"")
 
 
-def test_a_broker_without_peers_lists_nothing_that_brokers_say(alone: Sender) -> None:
-    assert not alone.keys() & BROKERS_ONLY
+def test_a_broker_without_peers_lists_nothing_that_brokers_say(alone: int) -> None:
+    assert not listed_keys(alone) & BROKERS_ONLY
+
+
+# A cluster: broker 0 is controller, INSIDE is where brokers speak to each other.
+
+LISTENERS = {
+    "listeners": "OUTSIDE://127.0.0.1:0,INSIDE://127.0.0.1:0",
+    "listener.security.protocol.map": "OUTSIDE:PLAINTEXT,INSIDE:PLAINTEXT",
+    "inter.broker.listener.name": "INSIDE",
+}
+
+
+class Members:
+    """Two brokers of one process, seen from outside."""
+
+    def __init__(self, local: LocalCluster) -> None:
+        self.local = local
+
+    def server(self, number: int) -> KafkaServer:
+        server = self.local.servers[number]
+        assert server is not None
+        return server
+
+    def port(self, number: int, listener: str = "INSIDE") -> int:
+        points = self.server(number).end_points
+        return next((e.port for e in points if e.listener_name == listener), points[0].port)
+
+    async def say(
+        self, number: int, request: Message, version: int, listener: str = "INSIDE"
+    ) -> Any:
+        return await asyncio.to_thread(ask, self.port(number, listener), request, version)
+
+    async def assert_unharmed(self, topic: str) -> None:
+        """Topics are made, spread and written: controller and brokers still hear each other."""
+        port = self.port(0, "OUTSIDE")
+        await asyncio.to_thread(make_topic, port, topic)
+        await asyncio.to_thread(write, port, topic)
+        await asyncio.to_thread(write, port, TOPIC)
+        assert [server.is_controller for server in map(self.server, (0, 1))] == [True, False]
+
+
+def run(
+    directory: Path, scenario: Callable[[Members], Awaitable[None]], settings: dict[str, str]
+) -> None:
+    async def main() -> None:
+        config = KafkaConfig.for_profile("dev", {"log.dirs": str(directory), **settings})
+        local = LocalCluster(configs_of_brokers(config, 2), str(directory))
+        await local.startup()
+        try:
+            members = Members(local)
+            await asyncio.to_thread(make_topic, members.port(0, "OUTSIDE"))
+            await scenario(members)
+        finally:
+            await local.shutdown()
+
+    asyncio.run(main())
+
+
+ONE_LISTENER = {"listeners": "PLAINTEXT://127.0.0.1:0"}
+
+
+def true_orders(members: Members, number: int) -> list[tuple[Message, int]]:
+    """What the controller could say to a broker, and the other broker to the controller."""
+    epoch, sender = members.server(number).broker_epoch, members.server(1)
+    return [
+        (update_metadata(0, 1, epoch), 8),
+        (update_metadata(0, 1), 4),
+        (AllocateProducerIdsRequest(broker_id=1, broker_epoch=sender.broker_epoch), 0),
+        (ControlledShutdownRequest(broker_id=1, broker_epoch=sender.broker_epoch), 3),
+    ]
+
+
+@pytest.mark.parametrize("settings", [LISTENERS, ONE_LISTENER], ids=["two", "one"])
+def test_members_are_heard_where_brokers_speak(tmp_path: Path, settings: dict[str, str]) -> None:
+    async def scenario(members: Members) -> None:
+        answers = [await members.say(0, *order) for order in true_orders(members, 0)]
+
+        assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 4
+        assert (await asyncio.to_thread(listed_keys, members.port(0))) >= BROKERS_ONLY
+
+    run(tmp_path, scenario, settings)
+
+
+def test_nobody_is_heard_as_a_broker_where_clients_speak(tmp_path: Path) -> None:
+    async def scenario(members: Members) -> None:
+        for number in (0, 1):
+            for order in true_orders(members, number):
+                answer = await members.say(number, *order, "OUTSIDE")
+                assert answer.error_code == REFUSED
+            port = members.port(number, "OUTSIDE")
+            assert not await asyncio.to_thread(listed_keys, port) & BROKERS_ONLY
+            answer = await members.say(number, follower_fetch(1), 11, "OUTSIDE")
+            (partition,) = answer.responses[0].partitions
+            assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        envelope = EnvelopeRequest(request_data=b"", client_host_address=bytes(4))
+        assert await members.say(0, envelope, 0, "OUTSIDE") is None
+        await members.assert_unharmed("later")
+
+    run(tmp_path, scenario, LISTENERS)
+
+
+@pytest.mark.parametrize("settings", [LISTENERS, ONE_LISTENER], ids=["two", "one"])
+def test_orders_of_a_controller_that_the_tree_does_not_know_are_refused(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    async def scenario(members: Members) -> None:
+        for number in (0, 1):
+            own = members.server(number).broker_epoch
+            wrong = [(0, 0), (0, 2), (0, LATEST_EPOCH), (1, 1), (1, 2), (7, LATEST_EPOCH), (-1, 1)]
+            codes = [
+                (await members.say(number, order, version)).error_code
+                for controller, epoch in wrong
+                for order, version in (
+                    (leader_and_isr(controller, epoch, 7, own), 7),
+                    (stop_replica(controller, epoch, own), 4),
+                    (update_metadata(controller, epoch, own), 8),
+                )
+            ]
+            stale = [ErrorCode.STALE_CONTROLLER_EPOCH] * 3
+            assert codes == [*stale, *stale, *stale, *[REFUSED] * 12]
+            early = (await members.say(number, update_metadata(0, 1, own - 1), 8)).error_code
+            assert early == ErrorCode.STALE_BROKER_EPOCH
+        await members.assert_unharmed("later")
+
+    run(tmp_path, scenario, settings)
+
+
+def test_a_broker_of_another_epoch_is_not_the_one_in_the_tree(tmp_path: Path) -> None:
+    async def scenario(members: Members) -> None:
+        epoch = members.server(1).broker_epoch
+        codes = {
+            number: (await members.say(0, request, version)).error_code
+            for number, (request, version) in enumerate(
+                [
+                    (ControlledShutdownRequest(broker_id=1, broker_epoch=epoch - 1), 3),
+                    (ControlledShutdownRequest(broker_id=1, broker_epoch=epoch + 1), 3),
+                    (ControlledShutdownRequest(broker_id=77, broker_epoch=epoch), 3),
+                    (AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1), 0),
+                    (AllocateProducerIdsRequest(broker_id=77, broker_epoch=epoch), 0),
+                ]
+            )
+        }
+
+        assert list(codes.values()) == [
+            ErrorCode.STALE_BROKER_EPOCH,
+            ErrorCode.STALE_BROKER_EPOCH,
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            ErrorCode.STALE_BROKER_EPOCH,
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+        ]
+
+    run(tmp_path, scenario, ONE_LISTENER)
+
+
+def test_the_next_controller_is_heard_and_the_one_before_not_any_more(tmp_path: Path) -> None:
+    async def scenario(members: Members) -> None:
+        await members.local.stop_broker(0)
+        successor = members.server(1)
+
+        async def seat() -> bool | None:
+            return successor.is_controller or None
+
+        assert await until(seat)
+        await members.local.start_broker(0)
+        own = members.server(0).broker_epoch
+
+        codes = [
+            (await members.say(0, update_metadata(controller, epoch, own), 8)).error_code
+            for controller, epoch in [(1, 2), (0, 1), (0, 2), (1, 1), (1, 3)]
+        ]
+
+        assert codes == [
+            ErrorCode.NONE,
+            ErrorCode.STALE_CONTROLLER_EPOCH,
+            REFUSED,
+            ErrorCode.STALE_CONTROLLER_EPOCH,
+            ErrorCode.STALE_CONTROLLER_EPOCH,
+        ]
+
+    run(tmp_path, scenario, ONE_LISTENER)
+
+
+def test_the_control_plane_has_a_listener_of_its_own(tmp_path: Path) -> None:
+    async def scenario(members: Members) -> None:
+        for listener, code in (("INSIDE", 0), ("ORDERS", 0), ("OUTSIDE", REFUSED)):
+            epoch = members.server(1).broker_epoch
+            answer = await members.say(1, update_metadata(0, 1, epoch), 8, listener)
+            assert answer.error_code == code
+        await members.assert_unharmed("later")
+
+    plane = {
+        "listeners": f"{LISTENERS['listeners']},ORDERS://127.0.0.1:0",
+        "listener.security.protocol.map": (
+            f"{LISTENERS['listener.security.protocol.map']},ORDERS:PLAINTEXT"
+        ),
+        "control.plane.listener.name": "orders",
+    }
+    run(tmp_path, scenario, LISTENERS | plane)
