@@ -298,8 +298,11 @@ class KafkaServer:
     def _peers(self) -> Peers:
         config, listeners = self._config, PeerListeners()
         if self._tree.own_directory is None:
-            wanted = (config.inter_broker_listener_name(), config.control_plane_listener_name())
-            listeners = PeerListeners.of(config.advertised_end_points(), *wanted)
+            listeners = PeerListeners.of(
+                config.advertised_end_points(),
+                config.inter_broker_listener_name(),
+                config.control_plane_listener_name(),
+            )
         return Peers(listeners, ClusterMembers(self._zk.tree), self._clock)
 
     async def _load_logs(self) -> None:

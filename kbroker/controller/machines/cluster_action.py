@@ -52,10 +52,13 @@ class PeerListeners:
     names: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, end_points: Sequence[EndPoint], *wanted: str | None) -> PeerListeners:
-        """Those of `end_points` that are `wanted`, else the first: where others will come."""
+    def of(
+        cls, end_points: Sequence[EndPoint], inter_broker: str, control_plane: str | None
+    ) -> PeerListeners:
+        """Where others will come: by the first of `end_points` where none has a name that is set."""
         names = [end_point.listener_name for end_point in end_points]
-        return cls(frozenset(names).intersection(wanted) or frozenset(names[:1]))
+        wanted = (inter_broker, control_plane or inter_broker)
+        return cls(frozenset(name if name in names else names[0] for name in wanted))
 
     def is_open_to(self, listener_name: str) -> bool:
         """Whether what comes in by a listener may come from a broker."""
