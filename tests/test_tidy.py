@@ -126,6 +126,7 @@ def test_all_file_access_of_the_log_goes_through_the_file_system(path: Path) -> 
             "forwarding.py",
             "speakers.py",
             "kafka_apis.py",
+            "large_requests.py",
             "node_address.py",
             "registry.py",
         )

@@ -7,6 +7,7 @@ twice is refused; Apache Kafka never answers that.
 from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.controller.admin.config_admin import AlterConfigsResource
 from kbroker.controller.admin.config_changes import AlterableConfig
@@ -14,7 +15,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
-@api(AlterConfigsRequest, serves="0-2")
+@api(AlterConfigsRequest, serves="0-2", parts=Parts("resources", "responses", key="resource_name"))
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Alter every resource by itself."""
     resources = [_as_changes(resource) for resource in request.resources]

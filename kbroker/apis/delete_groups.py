@@ -6,6 +6,7 @@ v1: same bytes as v0. v3: error message.
 from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -16,7 +17,7 @@ _MESSAGES = {
 }
 
 
-@api(DeleteGroupsRequest, serves="0-3")
+@api(DeleteGroupsRequest, serves="0-3", parts=Parts("groups_names", "results", key=""))
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group named, once."""
     return DeleteGroupsResponse(

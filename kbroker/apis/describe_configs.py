@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Iterable
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.config.config_view import (
     ConfigEntry,
@@ -47,7 +48,7 @@ _MALFORMED = (
 )
 
 
-@api(DescribeConfigsRequest, serves="0-4")
+@api(DescribeConfigsRequest, serves="0-4", parts=Parts("resources", "results"))
 async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer every resource by itself."""
     if any(resource.resource_type not in _KNOWN_TYPES for resource in request.resources):

@@ -7,6 +7,7 @@ that is not there (KIP-1043); before, such a group was Dead and nothing more.
 from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_groups import (
@@ -18,7 +19,7 @@ _READ, _DELETE, _DESCRIBE = 3, 6, 8  # ids of ACL operations, bits of the answer
 ALL_GROUP_OPERATIONS = 1 << _READ | 1 << _DELETE | 1 << _DESCRIBE
 
 
-@api(DescribeGroupsRequest, serves="0-6")
+@api(DescribeGroupsRequest, serves="0-6", parts=Parts("groups", "groups"))
 def handle(ctx: RequestContext, request: DescribeGroupsRequest) -> DescribeGroupsResponse:
     """Describe each group."""
     groups = []

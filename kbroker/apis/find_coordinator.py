@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.node_address import node_address
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -49,7 +50,7 @@ class _Pending:
     broker_id: Awaitable[int]
 
 
-@api(FindCoordinatorRequest, serves="0-6")
+@api(FindCoordinatorRequest, serves="0-6", parts=Parts("coordinator_keys", "coordinators"))
 def handle(
     ctx: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:

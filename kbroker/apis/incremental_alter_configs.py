@@ -7,6 +7,7 @@ v1: flexible. Topics, this broker or the cluster's default, and the levels of th
 from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.incremental_alter_configs import (
@@ -15,7 +16,11 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 )
 
 
-@api(IncrementalAlterConfigsRequest, serves="0-1")
+@api(
+    IncrementalAlterConfigsRequest,
+    serves="0-1",
+    parts=Parts("resources", "responses", key="resource_name"),
+)
 async def handle(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:

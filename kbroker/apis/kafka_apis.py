@@ -8,6 +8,7 @@ and logged, once per place and minute.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from struct import Struct
@@ -16,6 +17,7 @@ from typing import Any
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.context import RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
+from kbroker.apis.large_requests import LARGE_BYTES, answered_in_parts, decoded, encoded
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.speakers import heard_only_from
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
@@ -27,6 +29,7 @@ from kbroker.zk.tree import TreeStorageError, TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
+PRODUCE_KEY = 0
 _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 _LOG_INTERVAL_MS = 60_000.0
@@ -35,12 +38,24 @@ _LOG_INTERVAL_MS = 60_000.0
 class _Served:
     """What is known beforehand about one version of one API."""
 
-    __slots__ = ("handler", "header", "name", "request_class", "response_class", "version")
+    __slots__ = (
+        "handler",
+        "header",
+        "large_bytes",
+        "name",
+        "parts",
+        "request_class",
+        "response_class",
+        "version",
+    )
 
     def __init__(self, api: Api, version: int) -> None:
         self.handler: Handler = heard_only_from(api.speaker, handler_of(api))
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
+        # Records are not read: a request with them is large without being long to read.
+        self.large_bytes = sys.maxsize if api.key == PRODUCE_KEY else LARGE_BYTES
         self.name = api.name
+        self.parts = api.parts
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.version = version
@@ -81,6 +96,8 @@ class KafkaApis:
                 return self._unsupported_api_versions(header.correlation_id)
             served = self._serve(header.api_key, header.api_version)
         frame = request.frame
+        if len(frame) > served.large_bytes:
+            return self._handle_large(served, request)
         message, end = decode(served.request_class, served.version, frame, request.body_offset)
         if end != len(frame):
             self.trailing_bytes += 1
@@ -98,6 +115,26 @@ class KafkaApis:
         except Exception as error:  # the one place where bugs are caught
             return self._refuse(served, header.correlation_id, message, error)
         return self._finish(served, header.correlation_id, message, answer)
+
+    async def _handle_large(self, served: _Served, request: Request) -> Result:
+        """As `handle`, with other requests in between. Raises ProtocolError."""
+        header, frame = request.header, request.frame
+        message, end = await decoded(
+            served.request_class, served.version, frame, request.body_offset
+        )
+        if end != len(frame):
+            self.trailing_bytes += 1
+        ctx = RequestContext(header, request.connection, self._services)
+        answer = answered_in_parts(served.handler, ctx, message, served.parts)
+        if served.parts is None:
+            return await self._finish(served, header.correlation_id, message, answer)
+        try:
+            head = served.header.pack(header.correlation_id)
+            return Response(await encoded(await answer, served.version, head))
+        except ProtocolError:
+            raise
+        except Exception as error:  # as in `handle`
+            return self._refuse(served, header.correlation_id, message, error)
 
     async def _finish(
         self, served: _Served, correlation_id: int, message: Message, answer: Awaitable[Any]

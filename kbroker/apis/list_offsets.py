@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
@@ -29,7 +30,7 @@ _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-@api(ListOffsetsRequest, serves="0-11")
+@api(ListOffsetsRequest, serves="0-11", parts=Parts("topics", "topics", key="name"))
 def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
     """Look up one offset per partition; one that is named twice is refused in both places, but for
     version 0.

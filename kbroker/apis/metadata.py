@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -32,7 +33,7 @@ Topic = MetadataResponse.MetadataResponseTopic
 _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
 
 
-@api(MetadataRequest, serves="0-13")
+@api(MetadataRequest, serves="0-13", parts=Parts("topics", "topics", key="name"))
 def handle(
     ctx: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:

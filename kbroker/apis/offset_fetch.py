@@ -16,6 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import NOTHING_COMMITTED, FetchedOffset
 from kbroker.errors import ErrorCode, KafkaError
@@ -33,7 +34,7 @@ GroupTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 Fetched = list[tuple[TopicPartition, FetchedOffset]]
 
 
-@api(OffsetFetchRequest, serves="0-10")
+@api(OffsetFetchRequest, serves="0-10", parts=Parts("groups", "groups"))
 def handle(
     ctx: RequestContext, request: OffsetFetchRequest
 ) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:

@@ -8,6 +8,7 @@ checked. v3: who asks.
 from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_for_leader_epoch import (
@@ -19,7 +20,7 @@ Asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-@api(OffsetForLeaderEpochRequest, serves="0-4")
+@api(OffsetForLeaderEpochRequest, serves="0-4", parts=Parts("topics", "topics"))
 def handle(
     ctx: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:

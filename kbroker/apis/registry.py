@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kbroker.apis.large_requests import Parts
 from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.protocol.schema import Message, Versions, message_spec
 
@@ -32,6 +33,7 @@ class Api:
     handler: Handler
     forwarded: Shown | None = None  # given where only the controller can answer
     speaker: Speaker = Speaker.ANYBODY
+    parts: Parts | None = None
 
 
 _apis: dict[int, Api] = {}
@@ -43,13 +45,15 @@ def api(
     serves: str,
     forwarded: Shown | None = None,
     speaker: Speaker = Speaker.ANYBODY,
+    parts: Parts | None = None,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> response` for a request class; it may be async where it
     waits.
 
     With `forwarded`, a broker that is not controller passes the request on to it, and answers once
     `forwarded` says that clients which ask this broker next will see what was done. With a
-    `speaker`, nobody else is heard, and the API is not listed where none can be.
+    `speaker`, nobody else is heard, and the API is not listed where none can be. With `parts`, a
+    large request is answered part by part.
 
     Raises ValueError for a key that is registered twice, or a version that the message does not
     declare.
@@ -74,6 +78,7 @@ def api(
             handler,
             forwarded,
             speaker,
+            parts,
         )
         return handler
 

@@ -55,7 +55,7 @@ class PeerListeners:
     def of(
         cls, end_points: Sequence[EndPoint], inter_broker: str, control_plane: str | None
     ) -> PeerListeners:
-        """Where others will come: by the first of `end_points` where none has a name that is set."""
+        """Where others will come: by the first of `end_points` where none has the name set."""
         names = [end_point.listener_name for end_point in end_points]
         wanted = (inter_broker, control_plane or inter_broker)
         return cls(frozenset(name if name in names else names[0] for name in wanted))

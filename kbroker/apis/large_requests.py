@@ -1,0 +1,83 @@
+"""Requests of many entries: read behind the loop and answered in parts, so that other clients are
+answered in between.
+
+Law: what a client sends costs memory in proportion to what it may honestly need. An entry of a few
+bytes becomes an object of some hundred, so a request that carries no records is bounded; one that
+may carry records is not read here. Parts are answered in their order, and only where the answer of
+an entry does not hang on the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.errors import ProtocolError
+from kbroker.protocol.codec import decode, encode_pieces
+from kbroker.protocol.request import Piece
+from kbroker.protocol.schema import Message
+
+LARGE_BYTES = 64 * 1024  # about 5 ms to read
+LARGEST_BYTES = 16 * 1024 * 1024  # half a million topics; read, it takes up to 40 times as much
+PART_ENTRIES = 256  # a few milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The array of a request whose entries are answered apart, and the array of their answers."""
+
+    asked: str
+    answered: str
+    key: str | None = None  # of entries that must not be named twice; "" where they are the name
+
+
+async def decoded(
+    cls: type[Message], version: int, frame: memoryview, offset: int
+) -> tuple[Message, int]:
+    """Read a large request. Raises ProtocolError."""
+    if len(frame) > LARGEST_BYTES:
+        name = cls.__name__
+        raise ProtocolError(f"{name} of {len(frame)} bytes, {LARGEST_BYTES} are the most")
+    return await asyncio.to_thread(decode, cls, version, frame, offset)
+
+
+async def encoded(answer: Message, version: int, head: bytes) -> list[Piece]:
+    """The pieces of what was answered in parts: what the answer is made of changes no more."""
+    return await asyncio.to_thread(encode_pieces, answer, version, head)
+
+
+async def answered_in_parts(handler: Any, ctx: Any, request: Message, parts: Parts | None) -> Any:
+    """What the handler answers to a large request."""
+    whole: Any = None
+    for part in _split(request, parts):
+        answer = handler(ctx, part)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if whole is None:
+            whole = answer
+        elif parts is not None:
+            getattr(whole, parts.answered).extend(getattr(answer, parts.answered))
+        await asyncio.sleep(0)
+    return whole
+
+
+def _split(request: Any, parts: Parts | None) -> Iterator[Any]:
+    entries = None if parts is None else getattr(request, parts.asked)
+    if parts is None or not entries or not _are_apart(entries, parts.key):
+        yield request
+        return
+    for start in range(0, len(entries), PART_ENTRIES):
+        part = copy.copy(request)
+        setattr(part, parts.asked, entries[start : start + PART_ENTRIES])
+        yield part
+
+
+def _are_apart(entries: list[Any], key: str | None) -> bool:
+    if key is None:
+        return True
+    names = entries if not key else [getattr(entry, key) for entry in entries]
+    return len(set(names)) == len(names)

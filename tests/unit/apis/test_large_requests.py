@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.apis.large_requests import LARGE_BYTES, LARGEST_BYTES, PART_ENTRIES, Parts
+from kbroker.apis.registry import Api
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.protocol.request import Response
+from kbroker.protocol.schema import Versions
+from tests.fakes.recording_replier import request_of
+
+KEY, VERSION, HEADER_BYTES = 15, 4, 4
+MANY = [f"group-{number}" for number in range(20_000)]
+IN_PARTS = Parts("groups", "groups", key="")
+
+
+class Describer:
+    """Describes groups, and notes how many it was asked for at once."""
+
+    def __init__(self, services: Any, parts: Parts | None = IN_PARTS) -> None:
+        self.asked: list[int] = []
+        versions = Versions.parse("0-6")
+        api = Api(KEY, "DescribeGroups", DescribeGroupsRequest, versions, self.handle, parts=parts)
+        self.apis = KafkaApis({KEY: api}, services)
+
+    async def handle(self, _ctx: RequestContext, request: DescribeGroupsRequest) -> Any:
+        self.asked.append(len(request.groups))
+        if "bad" in request.groups:
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        return DescribeGroupsResponse(
+            groups=[DescribeGroupsResponse.DescribedGroup(group_id=name) for name in request.groups]
+        )
+
+    async def describe(self, groups: list[str]) -> list[tuple[str, int]]:
+        body = encode(DescribeGroupsRequest(groups=groups), VERSION)
+        answer = self.apis.handle(request_of(KEY, VERSION, body))
+        result = answer if isinstance(answer, Response) else await answer
+        assert isinstance(result, Response)
+        data = b"".join(bytes(piece) for piece in result.pieces)  # type: ignore[arg-type]
+        response, end = decode(DescribeGroupsResponse, VERSION, data, HEADER_BYTES)
+        assert end == len(data)
+        return [(group.group_id, group.error_code) for group in response.groups]
+
+
+def test_a_large_request_is_answered_in_parts_and_in_order(call: Any) -> None:
+    describer = Describer(call.services)
+
+    answers = asyncio.run(describer.describe(MANY))
+
+    assert answers == [(name, 0) for name in MANY]
+    assert max(describer.asked) == PART_ENTRIES
+    assert sum(describer.asked) == len(MANY)
+
+
+def test_others_are_answered_between_the_parts(call: Any) -> None:
+    describer = Describer(call.services)
+
+    async def main() -> int:
+        large = asyncio.ensure_future(describer.describe(MANY))
+        others = 0
+        while not large.done():
+            await asyncio.sleep(0)
+            await describer.describe(["other"])
+            others += 1
+        return others
+
+    assert asyncio.run(main()) > len(MANY) // PART_ENTRIES
+
+
+@pytest.mark.parametrize(
+    ("groups", "parts"),
+    [
+        ([*MANY, MANY[0]], IN_PARTS),  # named twice: the answers may hang on each other
+        (MANY, None),
+        (MANY[:100], IN_PARTS),
+        ([], IN_PARTS),
+    ],
+)
+def test_what_is_not_apart_or_not_large_is_answered_at_once(
+    call: Any, groups: list[str], parts: Parts | None
+) -> None:
+    describer = Describer(call.services, parts)
+
+    answers = asyncio.run(describer.describe(groups))
+
+    assert [name for name, _ in answers] == groups
+    assert describer.asked == [len(groups)]
+
+
+def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
+    groups = [*MANY[:5_000], "bad", *MANY[5_000:]]
+
+    answers = asyncio.run(Describer(call.services).describe(groups))
+
+    assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
+
+
+def test_a_large_request_that_is_none_closes_the_connection(call: Any) -> None:
+    apis = Describer(call.services).apis
+
+    async def main() -> None:
+        answer = apis.handle(request_of(KEY, VERSION, b"\x7f" * (LARGE_BYTES + 1)))
+        assert not isinstance(answer, Response)
+        await answer
+
+    with pytest.raises(ProtocolError):
+        asyncio.run(main())
+
+
+def test_a_request_that_is_too_large_is_not_even_read(call: Any) -> None:
+    describer = Describer(call.services)
+    name = "x" * 30_000
+
+    with pytest.raises(ProtocolError, match=f"{LARGEST_BYTES} are the most"):
+        asyncio.run(describer.describe([name] * (LARGEST_BYTES // len(name) + 1)))
+    assert describer.asked == []
+
+
+def test_a_request_with_records_is_read_at_once_whatever_its_size(call: Any) -> None:
+    data = ProduceRequest.PartitionProduceData(records=bytes(LARGEST_BYTES))
+    topic = ProduceRequest.TopicProduceData(name="t", partition_data=[data])
+    body = encode(ProduceRequest(acks=1, topic_data=[topic]), 9)
+    api = Api(
+        0, "Produce", ProduceRequest, Versions.parse("3-13"), lambda _ctx, _r: ProduceResponse()
+    )
+
+    assert isinstance(KafkaApis({0: api}, call.services).handle(request_of(0, 9, body)), Response)
