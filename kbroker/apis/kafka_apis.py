@@ -17,9 +17,16 @@ from typing import Any
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.context import RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
-from kbroker.apis.large_requests import LARGE_BYTES, answered_in_parts, decoded, encoded
+from kbroker.apis.large_requests import (
+    LARGE_BYTES,
+    answered_in_parts,
+    check_size,
+    decoded,
+    encoded,
+)
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.speakers import heard_only_from
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode, encode_pieces
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
@@ -46,6 +53,7 @@ class _Served:
         "parts",
         "request_class",
         "response_class",
+        "speaker",
         "version",
     )
 
@@ -56,6 +64,7 @@ class _Served:
         self.large_bytes = sys.maxsize if api.key == PRODUCE_KEY else LARGE_BYTES
         self.name = api.name
         self.parts = api.parts
+        self.speaker = api.speaker
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.version = version
@@ -119,6 +128,11 @@ class KafkaApis:
     async def _handle_large(self, served: _Served, request: Request) -> Result:
         """As `handle`, with other requests in between. Raises ProtocolError."""
         header, frame = request.header, request.frame
+        listener_name = request.connection.listener_name
+        if served.speaker is Speaker.ANYBODY or not self._services.peers.are_heard_on(
+            listener_name
+        ):
+            check_size(served.name, len(frame))
         message, end = await decoded(
             served.request_class, served.version, frame, request.body_offset
         )

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +11,16 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import LARGE_BYTES, LARGEST_BYTES, PART_ENTRIES, Parts
 from kbroker.apis.registry import Api
+from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from tests.fakes.peers import peers_over
 from tests.fakes.recording_replier import request_of
 
 KEY, VERSION, HEADER_BYTES = 15, 4, 4
@@ -133,3 +139,36 @@ def test_a_request_with_records_is_read_at_once_whatever_its_size(call: Any) -> 
     )
 
     assert isinstance(KafkaApis({0: api}, call.services).handle(request_of(0, 9, body)), Response)
+
+
+@pytest.mark.parametrize(("listeners", "is_read"), [(["PLAINTEXT"], True), (["INSIDE"], False)])
+def test_what_brokers_say_grows_with_their_cluster(
+    call: Any, listeners: list[str], is_read: bool
+) -> None:
+    asked = []
+
+    async def handle(_ctx: RequestContext, request: UpdateMetadataRequest) -> Any:
+        asked.append(len(request.live_brokers))
+        return UpdateMetadataResponse()
+
+    peers = peers_over(EmbeddedTree(call.cluster.time).session(), call.cluster.time, *listeners)
+    api = Api(
+        6, "UpdateMetadata", UpdateMetadataRequest, Versions.parse("0-8"), handle,
+        speaker=Speaker.BROKER,
+    )  # fmt: skip
+    apis = KafkaApis({6: api}, replace(call.services, peers=peers))
+    rack = "r" * 30_000
+    brokers = [
+        UpdateMetadataRequest.UpdateMetadataBroker(id=number, rack=rack)
+        for number in range(LARGEST_BYTES // len(rack) + 1)
+    ]
+    body = encode(UpdateMetadataRequest(live_brokers=brokers), 5)
+
+    async def main() -> None:
+        answer = apis.handle(request_of(6, 5, body))
+        assert not isinstance(answer, Response)
+        await answer
+
+    with nullcontext() if is_read else pytest.raises(ProtocolError):
+        asyncio.run(main())
+    assert asked == [len(brokers)] * is_read
