@@ -19,6 +19,7 @@ from typing import NamedTuple
 from kbroker.clock import Clock, Timer
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_state import PendingFlush
+from kbroker.log.write_runner import outcome
 from kbroker.model import TopicPartition
 from kbroker.replication.partition import Partition
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
@@ -57,12 +58,7 @@ class _Share:
 
     def sync(self) -> None:
         for flush in self.flushes:
-            error = None
-            try:
-                flush.pending.sync()
-            except StorageError as failure:
-                error = failure
-            self.errors.append(error)
+            self.errors.append(outcome(flush.pending.sync))
 
 
 class GroupCommit:
@@ -149,7 +145,10 @@ class GroupCommit:
         missing = len(share.flushes) - len(share.errors)
         unknown = StorageError("", "fsync", 0, "the flush ended unexpectedly")
         for flush, error in zip(share.flushes, [*share.errors, *[unknown] * missing], strict=True):
-            self._settle(flush, unknown if fault is not None and error is None else error)
+            try:
+                self._settle(flush, unknown if fault is not None and error is None else error)
+            except Exception:  # the others of this share wait as well
+                _log.exception("%s was flushed, and who waits not told", flush.partition)
         if self._wanted:
             self._start_waiting()
 
@@ -168,8 +167,10 @@ class GroupCommit:
                 self._on_failure([topic_partition])
             return
         # Those who are woken and still wait ask again, all of them before the next flush begins.
-        self._on_flushed(topic_partition)
-        self._flushing.discard(topic_partition)
+        try:
+            self._on_flushed(topic_partition)
+        finally:
+            self._flushing.discard(topic_partition)
         wanted = self._wanted.get(topic_partition)
         if wanted is not None and wanted[1] <= partition.log.recovery_point:
             del self._wanted[topic_partition]

@@ -47,6 +47,7 @@ _MAX_MAP_BYTES = 2**31 - 1  # as in Kafka, per thread
 _MIN_READ_BYTES = 4096
 _MIB = 1024 * 1024
 _HELD_BYTES = 256 * _MIB
+_SYNC_AGAIN_MS = 100.0
 
 _log = logging.getLogger(__name__)
 
@@ -133,9 +134,8 @@ class LogCleaner:
         self._uncleanable &= set(self._logs.all_logs())
         while len(self._running) < settings.log_cleaner_threads:
             target = self._dirtiest()
-            if target is None:
+            if target is None or not self._begin(target, settings):
                 break
-            self._begin(target, settings)
         if not self._running:
             self._runner.rest()
 
@@ -170,16 +170,19 @@ class LogCleaner:
             self._mark_uncleanable(log, str(error))
         return None
 
-    def _begin(self, target: LogToClean, settings: LogConfig) -> None:
+    def _begin(self, target: LogToClean, settings: LogConfig) -> bool:
+        """False where it could not begin, and could at another time."""
         try:
             job = cleaning_job(target, self._file_system, _limits(settings), self._clock.now_ms())
         except StorageError as error:
             self._disk_failed(target.log, error)
+            if error.is_passing:
+                return False
             self._uncleanable.add(target.log)
-            return
+            return True
         except CorruptIndexError as error:
             self._mark_uncleanable(target.log, str(error))
-            return
+            return True
         _log.info(
             "Beginning cleaning of log %s, offsets %d to %d are dirty",
             target.log.topic_partition,
@@ -193,6 +196,24 @@ class LogCleaner:
             lambda end: self._ended(cleaning, end),
         )
         self._running.append(cleaning)
+        return True
+
+    def _guarded(self, cleaning: _Cleaning, step: Callable[[], None]) -> bool:
+        """Take a step; False where this log's cleaning is over, for its disk or for a fault of the
+        program: others are cleaned, and this one is not left half way.
+        """
+        try:
+            step()
+        except StorageError as error:
+            self._overtake(cleaning)
+            self._disk_failed(cleaning.log, error)
+            return False
+        except Exception as error:
+            _log.exception("Cleaning of log %s failed", cleaning.log.topic_partition)
+            self._overtake(cleaning)
+            self._mark_uncleanable(cleaning.log, repr(error))
+            return False
+        return True
 
     # What comes out
 
@@ -200,6 +221,9 @@ class LogCleaner:
         """Hold small segments back, to swap several with the same syncs of the directory: each
         lets a producer wait whose append meets it.
         """
+        self._guarded(cleaning, lambda: self._hold(cleaning, group))
+
+    def _hold(self, cleaning: _Cleaning, group: CleanedGroup) -> None:
         sizes = {segment.base_offset: segment.size_bytes for segment in cleaning.job.segments}
         cleaning.held.append(group)
         cleaning.held_bytes += sum(sizes[offset] for offset in group.sources)
@@ -247,18 +271,17 @@ class LogCleaner:
         """Bring the last step to the disk, then take the next one."""
         directory = cleaning.log.directory
 
+        def sync() -> None:
+            self._run_write(lambda: self._file_system.sync_directory(directory), synced)
+
         def synced(error: StorageError | None) -> None:
-            try:
-                if error is not None:
-                    raise error
-                following()
-            except StorageError as failure:
-                self._overtake(cleaning)
-                self._disk_failed(cleaning.log, failure)
+            if error is not None and error.is_out_of_descriptors and not self._is_stopped:
+                self._timer.call_later(_SYNC_AGAIN_MS, sync)  # nothing is lost, and it passes
+            elif not self._guarded(cleaning, lambda: _raise_or(error, following)):
                 self._give_up_swaps(cleaning.log)
                 self._swap_closed(cleaning)
 
-        self._run_write(lambda: self._file_system.sync_directory(directory), synced)
+        sync()
 
     def _give_up_swaps(self, log: Log) -> None:
         """Undo swaps that are not in force. What is in force keeps its `.swap` name until the next
@@ -299,7 +322,7 @@ class LogCleaner:
     def _ended(self, cleaning: _Cleaning, end: CleaningEnd | None) -> None:
         cleaning.end = end
         if isinstance(end, CleaningDone):
-            self._swap_in(cleaning)
+            self._guarded(cleaning, lambda: self._swap_in(cleaning))
         cleaning.has_ended = True
         self._close_if_done(cleaning)
 
@@ -350,6 +373,12 @@ class LogCleaner:
                     self._file_system.unlink(f"{directory}/{name}")
         except StorageError as error:
             _log.debug("the next start removes what is left of a cleaning: %s", error)
+
+
+def _raise_or(error: StorageError | None, following: Callable[[], None]) -> None:
+    if error is not None:
+        raise error
+    following()
 
 
 def _limits(settings: LogConfig) -> CleanerLimits:

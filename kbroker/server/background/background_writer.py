@@ -1,5 +1,5 @@
-"""Writes checkpoints and syncs segments on a thread, so that the event loop never waits for the
-disk.
+"""Writes checkpoints, syncs segments and removes files on a thread, so that the event loop never
+waits for the disk.
 
 Law: one thread, so that what was gathered later is written later. Owned by the event loop.
 """
@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from kbroker.log.file_system import StorageError
-from kbroker.log.write_runner import run_now
+from kbroker.log.write_runner import Done, outcome, run_now, unexpected
+from kbroker.server.background.worker_threads import WorkerThreads
 
 _log = logging.getLogger(__name__)
 
@@ -21,41 +22,32 @@ class BackgroundWriter:
     """A WriteRunner over one worker thread."""
 
     def __init__(self) -> None:
-        self._thread: ThreadPoolExecutor | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = WorkerThreads(1, "background-writer")
+        self._under_way: set[asyncio.Future[StorageError | None]] = set()
         self._stopped = False
 
-    def run(self, work: Callable[[], None], done: Callable[[StorageError | None], None]) -> None:
+    def run(self, work: Callable[[], None], done: Done) -> None:
         """Do `work` on the thread, then tell `done` on the loop; once stopped, both before this
         returns.
         """
         if self._stopped:
             run_now(work, done)
             return
-        task = asyncio.create_task(self._carry_out(work, done), name="background write")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        future = self._thread.run(partial(outcome, work))
+        self._under_way.add(future)
+        future.add_done_callback(partial(self._tell, done))
 
     async def stop(self) -> None:
         """Return when everything asked for is written."""
         self._stopped = True
-        while self._tasks:
-            await asyncio.wait(list(self._tasks))
-        if self._thread is not None:
-            self._thread.shutdown()
-            self._thread = None
+        while self._under_way:
+            await asyncio.wait(list(self._under_way))
+        self._thread.stop()
 
-    async def _carry_out(
-        self, work: Callable[[], None], done: Callable[[StorageError | None], None]
-    ) -> None:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="background-writer")
-        error: StorageError | None = None
+    def _tell(self, done: Done, future: asyncio.Future[StorageError | None]) -> None:
+        self._under_way.discard(future)
+        fault = asyncio.CancelledError() if future.cancelled() else future.exception()
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        except StorageError as failure:
-            error = failure
-        except Exception:
-            _log.exception("a background write failed")
-            return
-        done(error)
+            done(unexpected(fault) if fault is not None else future.result())
+        except Exception:  # what else is under way has owners of its own
+            _log.exception("The owner of a background write could not go on")

@@ -14,6 +14,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from kbroker.log.cleaner.cleaning_job import (
@@ -65,26 +66,34 @@ class CleanerThreads:
             end: CleaningEnd | None = None
             try:
                 end = worker.clean(job, lambda group: post(lambda: on_group(group)))
-            except Exception as error:
-                _log.exception("cleaning of %s-%d failed", job.topic, job.partition)
+            except BaseException as error:
+                _log.error("cleaning of %s-%d failed", job.topic, job.partition, exc_info=error)
                 end = CleaningFailed(reason=f"the cleaner failed: {error!r}")
-            if not isinstance(end, CleaningDone):
-                worker.abort()
-                worker.close()
-            post(lambda: finish(end))
+            try:
+                if not isinstance(end, CleaningDone):
+                    worker.abort()
+                    worker.close()
+            finally:
+                post(lambda: finish(end))
 
         def finish(end: CleaningEnd | None) -> None:
-            del self._running[thread]
+            self._running.pop(thread, None)
             if isinstance(end, CleaningDone):
                 self._resting.append(worker)
             on_end(end)
 
         def post(callback: Callable[[], None]) -> None:
-            loop.call_soon_threadsafe(callback)
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                loop.call_soon_threadsafe(callback)
 
         thread = threading.Thread(target=work, name="log-cleaner", daemon=True)
-        self._running[thread] = worker
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system gives no thread: later, perhaps
+            _log.warning("No thread to clean %s-%d: %s", job.topic, job.partition, error)
+            post(lambda: finish(None))
+        else:
+            self._running[thread] = worker
         return worker.abort
 
     def rest(self) -> None:

@@ -12,6 +12,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.segment_swap import SegmentSwap
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,
@@ -455,6 +456,8 @@ def test_a_lack_of_descriptors_in_the_middle_of_a_swap_hides_no_record(sync: int
     disk.fail("fsync", "*/t-0", number=errno.EMFILE, at=sync)
     broker.clean()
     first = [offset for offset in offsets(log) if offset]
+    broker.time.advance(1_000)
+    assert not names(broker, ".swap", ".cleaned")
     fill(broker, b"c", b"d")
     broker.cleaner.look()
     while broker.runner.waiting:
@@ -463,6 +466,35 @@ def test_a_lack_of_descriptors_in_the_middle_of_a_swap_hides_no_record(sync: int
     assert first == [1, 2]
     assert len(log.files.swaps) == 0
     assert restarted_offsets(broker)[-4:] == [1, 2, 3, 4]
+
+
+def test_a_fault_of_the_program_in_the_middle_of_a_swap_ends_that_cleaning_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    broker, writes, log = held_broker()
+    monkeypatch.setattr(SegmentSwap, "take_over", lambda *_: 1 // 0)
+    writes.step()
+    monkeypatch.undo()
+    writes.holds = False
+
+    assert offsets(log) == [0, 1, 2]
+    assert not names(broker, ".swap", ".cleaned")
+    broker.write(broker.log("other"), (b"a", b"1"))
+    broker.write(broker.log("other"), (b"a", b"2"))
+    broker.roll(broker.log("other"))
+    broker.clean()
+    assert offsets(broker.log("other")) == [1]
+
+
+def test_a_lack_of_descriptors_at_the_start_of_a_cleaning_does_not_end_it_for_good() -> None:
+    disk = FailingFileSystem(MemoryFileSystem())
+    broker = new_broker(disk)
+    log = fill(broker, b"a", b"a")
+    disk.fail("*", "*", number=errno.EMFILE, times=None)
+    broker.clean()
+    disk.heal()
+    broker.clean()
+    assert offsets(log) == [1]
 
 
 def test_a_fault_of_one_look_is_not_the_end_of_cleaning(monkeypatch: pytest.MonkeyPatch) -> None:

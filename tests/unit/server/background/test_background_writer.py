@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from kbroker.log.file_system import StorageError
 from kbroker.server.background.background_writer import BackgroundWriter
 
@@ -54,5 +56,64 @@ def test_once_stopped_it_writes_at_once() -> None:
     asyncio.run(run())
 
 
-def refuse(error: StorageError) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("a bug"), MemoryError(), SystemExit(3)])
+def test_an_error_of_the_program_is_handed_over_as_a_failed_sync(error: BaseException) -> None:
+    """Who waits for a write must hear of every end of it: the swap of a cleaned log waited for
+    good.
+    """
+    errors: list[StorageError | None] = []
+
+    async def run() -> None:
+        writer = BackgroundWriter()
+        writer.run(lambda: refuse(error), errors.append)
+        writer.run(lambda: None, errors.append)
+        await writer.stop()
+        writer.run(lambda: refuse(RuntimeError("after the stop")), errors.append)
+
+    asyncio.run(run())
+
+    first, second, after = errors
+    assert first is not None
+    assert not first.is_passing
+    assert second is None
+    assert after is not None
+
+
+def test_an_owner_that_cannot_go_on_keeps_nobody_else_from_hearing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[StorageError | None] = []
+
+    async def run() -> None:
+        writer = BackgroundWriter()
+        writer.run(lambda: None, lambda _: refuse(RuntimeError("a bug of the owner")))
+        writer.run(lambda: None, told.append)
+        await writer.stop()
+
+    asyncio.run(run())
+
+    assert told == [None]
+    assert "a bug of the owner" in caplog.text
+
+
+def test_without_a_thread_the_work_is_done_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[StorageError | None] = []
+
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> None:
+        monkeypatch.setattr(threading.Thread, "start", no_thread)
+        writer = BackgroundWriter()
+        writer.run(lambda: None, told.append)
+        writer.run(lambda: refuse(StorageError("/x", "write", 28)), told.append)
+        await writer.stop()
+
+    asyncio.run(run())
+
+    assert told[0] is None
+    assert told[1] is not None
+
+
+def refuse(error: BaseException) -> None:
     raise error

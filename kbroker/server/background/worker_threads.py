@@ -1,0 +1,92 @@
+"""Threads that do work for the event loop.
+
+Law: everything that is handed over has an outcome. Its future is settled with the result or with
+the exception, of whatever kind; where the system gives no thread, the work is done by those there
+are, or at once. Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+class WorkerThreads:
+    """At most `limit` threads, each started when those before it are busy; first come, first
+    served.
+    """
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit = limit
+        self._name = name
+        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._unsettled = 0
+
+    def run(self, work: Callable[[], _T]) -> asyncio.Future[_T]:
+        """Do `work` on a thread; the future belongs to the running loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[_T] = loop.create_future()
+
+        def settle(result: _T | None, error: BaseException | None) -> None:
+            self._unsettled -= 1
+            if future.done():  # nobody waits any more
+                return
+            if error is None:
+                future.set_result(result)  # type: ignore[arg-type]
+            else:
+                future.set_exception(error)
+
+        def carry_out() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as failure:
+                error = failure
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits
+                loop.call_soon_threadsafe(settle, result, error)
+
+        self._unsettled += 1
+        if self._unsettled > len(self._threads) < self._limit:
+            self._start_one()
+        if self._threads:
+            self._queue.put(carry_out)
+        else:
+            carry_out()
+        return future
+
+    def stop(self) -> None:
+        """Return when what was handed over is done; then `run` may begin anew."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _start_one(self) -> None:
+        thread = threading.Thread(
+            target=_work,
+            args=(self._queue,),
+            name=f"{self._name}-{len(self._threads)}",
+            daemon=True,
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system's limit
+            _log.warning("No thread for %s: %s", self._name, error)
+        else:
+            self._threads.append(thread)
+
+
+def _work(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (carry_out := queue.get()) is not None:
+        carry_out()
