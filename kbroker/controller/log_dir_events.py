@@ -1,10 +1,11 @@
 """LogDirEvents: how a broker makes the controller ask which of its replicas it can use (KIP-112).
 
 Law: a node under /log_dir_event_notification is written for a data directory that failed, and for
-logs that could not be made and perhaps can be by now (a disk was full): the controller then sends
-LeaderAndIsr for all replicas of this broker and learns from the answers. What cannot be written is
-written later. Kafka writes such a node for failures only: there, a topic that was created on a full
-disk has no leader until the broker starts again.
+logs that could not be made, or deleted, and perhaps can be by now (a disk was full): the controller
+then sends LeaderAndIsr for all replicas of this broker and learns from the answers, and goes on
+with deletions that wait. What cannot be written is written later. Kafka writes such a node for
+failures only: there, a topic that was created on a full disk has no leader until the broker starts
+again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kbroker.zk.zk_utils import ZkUtils
 log = logging.getLogger(__name__)
 
 WRITE_BACKOFF_S = 1.0
-UNMADE_RETRY_S = 5.0  # between two attempts to make logs that could not be made
+UNMADE_RETRY_S = 5.0  # between two attempts to make, or delete, logs for which that failed
 
 
 class UnmadeLogs(Protocol):
@@ -52,7 +53,7 @@ class LogDirEvents:
             self._writer = asyncio.create_task(self._write(), name="log directory event")
 
     def log_unmade(self) -> None:
-        """A log could not be made; it is tried again until it can be."""
+        """A log could not be made, or deleted; it is tried again until it can be."""
         if self._retry is None and not self._is_stopped:
             loop = asyncio.get_running_loop()
             self._retry = loop.call_later(UNMADE_RETRY_S, self._try_again)

@@ -25,16 +25,18 @@ class DoomedSegments:
         segment.mark_deleted()
         self._waiting = (*self._waiting, (segment, remove_at_ms))
 
-    def remove_due(self, now_ms: int, delay_ms: int) -> int:
-        """Remove the files whose time has come; how many segments went. Raises StorageError."""
+    def take_due(self, now_ms: int, delay_ms: int) -> list[str]:
+        """The files whose time has come, for the caller to remove; nobody reads them any more."""
+        if not self._waiting:
+            return []
         waiting = [
             (segment, now_ms + delay_ms if at is None else at) for segment, at in self._waiting
         ]
         self._waiting = tuple((segment, at) for segment, at in waiting if at > now_ms)
-        for segment, at in waiting:
-            if at <= now_ms:
-                segment.delete()
-        return len(waiting) - len(self._waiting)
+        due = [segment for segment, at in waiting if at <= now_ms]
+        for segment in due:
+            segment.records.withdraw()
+        return [part.path for segment in due for part in segment.parts]
 
     def close(self) -> None:
         """Give all descriptors back."""

@@ -201,10 +201,14 @@ class FileRecords(SegmentPart):
         self._file = None
 
     def delete(self) -> None:
-        """Close and remove the file; slices of it fail, also when another one gets its name."""
+        """Close and remove the file."""
+        self.withdraw()
+        self._file_system.unlink(self.path)
+
+    def withdraw(self) -> None:
+        """It is about to be removed: slices of it fail, also when another one gets its name."""
         self.close()
         self._is_deleted = True
-        self._file_system.unlink(self.path)
 
     def _open(self, *, create: bool = False) -> File:
         if self._is_deleted:

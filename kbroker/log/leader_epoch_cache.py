@@ -169,8 +169,8 @@ class LeaderEpochCache:
         try:
             self._store(self._entries)
         except StorageError as error:
-            # Cutting goes on when the disk is full: loading cuts an older file the same way.
-            if not error.is_out_of_space:
+            # Cutting goes on without room or descriptors: loading cuts an older file the same way.
+            if not error.is_passing:
                 raise
         self.changes += 1
 

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log import log_flush, log_read
+from kbroker.log import log_flush, log_read, log_retention
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
@@ -28,7 +28,6 @@ from kbroker.log.log_append import (
     open_batch,
 )
 from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
-from kbroker.log.log_retention import RetentionBounds, deletable_segments
 from kbroker.log.log_segment import LogSegment, RollParams
 from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
 from kbroker.log.message_set_append import Place, holds_batch, placed_batches, whole_messages
@@ -280,31 +279,25 @@ class Log:
                 raise self._failed(error) from error
             self.complete_flush(pending)
 
-    def delete_old_segments(self, now_ms: int) -> int:
-        """Take out segments beyond retention or below the log start; how many went."""
-        bounds = RetentionBounds(self.log_start_offset, self.high_watermark, self.log_end_offset)
-
-        def age_ms(segment: LogSegment) -> int:
-            newest = segment.largest_timestamp
-            path = segment.records.path
-            return now_ms - (newest if newest >= 0 else self._file_system.modified_ms(path))
-
+    def expire_segments(self, now_ms: int) -> bool:
+        """Move the log start behind segments beyond retention; True where segments lie before it,
+        for `take_out_expired`.
+        """
         try:
-            count = deletable_segments(list(self.segments), self.config, bounds, age_ms)
-            if not count:
-                return 0
-            if count == len(self.segments) and not self._rolled_for_retention(now_ms):
-                count -= 1
-            doomed = list(self.segments)[:count]
-            self.maybe_increment_log_start_offset(self.segments[count].base_offset)
-            self.files.take_out(doomed, now_ms + self.config.file_delete_delay_ms)
+            return log_retention.expire(self, now_ms, self._rolled_for_retention)
         except StorageError as error:
             raise self._failed(error) from error
-        return count
 
-    def remove_deleted_files(self, now_ms: int) -> int:
-        """Remove files of segments taken out over file.delete.delay.ms ago; how many went."""
-        return self.files.remove_deleted_files(now_ms, self.config.file_delete_delay_ms)
+    def take_out_expired(self, limit: int, now_ms: int) -> bool:
+        """Take out segments before the log start, the oldest first; True where there are more than
+        `limit`. Nothing is synced.
+        """
+        doomed = log_retention.before_start(self)
+        try:
+            self.files.rename_away(doomed[:limit], now_ms + self.config.file_delete_delay_ms)
+        except StorageError as error:
+            raise self._failed(error) from error
+        return len(doomed) > limit
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut the log so that it ends at `offset`; False when it already ends there or earlier."""

@@ -145,12 +145,21 @@ class LogDirectories:
                 _log.warning("Data directory %s has space again", directory.path)
 
     def write_offsets(
-        self, file: str, offsets_of: Callable[[LogDirectory], Mapping[TopicPartition, int]]
+        self,
+        directory: LogDirectory,
+        file: str,
+        offsets: Mapping[TopicPartition, int],
+        written: Callable[[LogDirectory, StorageError | None], None],
     ) -> None:
-        """Replace a checkpoint file in each directory, keeping what it says of unopened logs."""
-        for directory in self.online:
-            write = partial(directory.write_offsets, file, offsets_of(directory))
-            self.run_write(write, partial(self._written, directory.path))
+        """Replace a checkpoint file, keeping what it says of unopened logs; `written` hears what
+        came of it.
+        """
+
+        def done(error: StorageError | None) -> None:
+            self._written(directory.path, error)
+            written(directory, error)
+
+        self.run_write(partial(directory.write_offsets, file, offsets), done)
 
     def write_clean_shutdown(self) -> None:
         """All logs are whole on the disk: say so where nothing speaks against it."""

@@ -13,36 +13,33 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from errno import EACCES, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from functools import partial
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from kbroker.clock import Clock
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.checkpoint import CheckpointError, MetaProperties
-from kbroker.log.doomed_directories import DoomedDirectories
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import (
-    LOG_START_OFFSET_CHECKPOINT_FILE,
-    RECOVERY_POINT_CHECKPOINT_FILE,
-    REPLICATION_OFFSET_CHECKPOINT_FILE,
-    delete_directory_name,
-    log_directory_name,
-)
+from kbroker.log.format import log_directory_name
 from kbroker.log.log import Log
+from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
+from kbroker.log.log_deletions import LogDeletions, OnSettled
 from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_directory import LogDirectory
-from kbroker.log.log_flush import recovery_point_to_note
 from kbroker.log.log_state import LogEnvironment, PendingFlush
+from kbroker.log.open_logs import OpenLogs
 from kbroker.log.recovery.directory_scan import scan
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from kbroker.log.recovery.log_opening import open_logs
 from kbroker.log.recovery.stray_directories import StrayDirectories
-from kbroker.log.write_runner import WriteRunner
+from kbroker.log.segment_deletion import SegmentDeletion
+from kbroker.log.write_runner import InTurn, WriteRunner
 from kbroker.model import TopicPartition
 
 # What is wrong with one file, not with the disk under it.
@@ -76,10 +73,17 @@ class LogManager:
         self._topic_config = topic_config
         self._file_system = file_system
         self._clock = clock
-        self._logs: dict[TopicPartition, Log] = {}
-        self._homes: dict[TopicPartition, LogDirectory] = {}
-        self._unopened: dict[TopicPartition, str] = {}  # why each of them stays closed
-        self._doomed_directories = DoomedDirectories(file_system)
+        self._open = OpenLogs()
+        upkeep = InTurn(lambda: self._directories.run_write)
+        self._deletions = LogDeletions(file_system, self._directories, upkeep)
+        self._checkpoints = LogCheckpoints(self._directories, self._open, self._flush_up_to)
+        self._segment_deletion = SegmentDeletion(
+            file_system,
+            self._checkpoints,
+            upkeep,
+            self._directories.fail,
+            config.producer_id_expiration_ms,
+        )
         self._strays = StrayDirectories(file_system)
         self._was_clean = True
         self._required: str | None = None
@@ -132,13 +136,15 @@ class LogManager:
         requests = [(directory, request) for directory, requests in found for request in requests]
         for (directory, request), outcome in zip(requests, outcomes, strict=True):
             if isinstance(outcome, Log):
-                self._adopt_loaded(outcome, directory)
+                self._open.adopt_found(outcome, directory, now_ms)
             else:
                 self._leave_closed(request, directory, outcome)
         self._directories.check(self._required)
-        self._fail_logs_of_failed_directories()
-        for directory in self._directories.online:
-            directory.loaded()
+        for directory in self._directories:
+            if directory.failure is None:
+                directory.loaded()
+            else:
+                self._open.fail(directory, directory.failure)
         self._directories.on_offline = self._directory_offline
         return [request.topic_partition for _, request in requests if not request.was_clean]
 
@@ -166,16 +172,17 @@ class LogManager:
 
     def get_log(self, topic_partition: TopicPartition) -> Log | None:
         """The log of a partition, None where this broker has none."""
-        return self._logs.get(topic_partition)
+        return self._open.logs.get(topic_partition)
 
     def all_logs(self) -> list[Log]:
         """Every open log."""
-        return list(self._logs.values())
+        return list(self._open.logs.values())
 
     def highest_producer_id(self) -> int:
         """The highest producer id that a log remembers, -1 for none."""
         return max(
-            (id_ for log in self._logs.values() for id_ in log.producer_state.producers), default=-1
+            (id_ for log in self._open.logs.values() for id_ in log.producer_state.producers),
+            default=-1,
         )
 
     def get_or_create_log(
@@ -186,7 +193,7 @@ class LogManager:
         One that is not `is_new` to the cluster may lie in an offline directory: it is not made
         anew. Raises KafkaError: KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID.
         """
-        log = self._logs.get(topic_partition)
+        log = self._open.logs.get(topic_partition)
         if log is None:
             self._check_may_create(topic_partition, is_new=is_new)
             log = self._create(topic_partition)
@@ -200,61 +207,54 @@ class LogManager:
         return log
 
     def delete_log(self, topic_partition: TopicPartition) -> bool:
-        """Rename a partition away, durably, for `cleanup` to remove; False where there is none."""
-        log = self._logs.get(topic_partition)
-        home = self._homes.get(topic_partition)
-        if log is None or home is None:
-            if topic_partition in self._unopened:  # its files would come back with the next start
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._unopened[topic_partition])
+        """Rename a partition away, for `finish_deletions` to bring to the disk and `cleanup` to
+        remove; False where there is none.
+
+        Raises KafkaError(KAFKA_STORAGE_ERROR): it is still what it was.
+        """
+        log = self._open.logs.get(topic_partition)
+        if log is None:
+            if (
+                topic_partition in self._open.closed
+            ):  # its files would come back with the next start
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._open.closed[topic_partition])
+            with _refused():
+                self._deletions.remove_unmade(topic_partition)
+            self._deletions.check(topic_partition)
             return False
-        target = f"{home.path}/{delete_directory_name(topic_partition, uuid4())}"
-        delay_ms = log.config.file_delete_delay_ms
-        try:
-            self._file_system.rename(log.directory, target)
-            # Else a topic of this name made later could find these records after a power loss.
-            self._file_system.sync_directory(home.path)
-        except StorageError as error:
-            log.close_files()
-            self._directories.fail(log.directory, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        del self._logs[topic_partition], self._homes[topic_partition]  # it stays where that failed
-        log.is_deleted = True
-        home.gone.add(topic_partition)
-        log.move_to(target)
-        self._doomed_directories.add(target, self._clock.now_ms() + delay_ms)
+        with _refused():
+            home = self._open.homes[topic_partition]
+            self._deletions.rename_away(log, home, self._clock.now_ms())
+        self._open.remove(topic_partition)
         return True
+
+    def finish_deletions(self, on_finished: OnSettled = lambda _: None) -> None:
+        """Bring deletions to the disk; `on_finished` hears of those for which that failed."""
+        self._deletions.settle(
+            lambda failed: self._checkpoints.forget_gone(lambda: on_finished(failed))
+        )
 
     def update_topic_config(self, topic: str, config: TopicConfig) -> None:
         """Use new settings for all logs of a topic."""
-        for topic_partition, log in self._logs.items():
+        for topic_partition, log in self._open.logs.items():
             if topic_partition.topic == topic:
                 log.update_config(config)
 
-    def cleanup(self, now_ms: int) -> int:
-        """Retention, expired producers, files whose delay is over; how many segments went."""
-        removed = 0
-        expiration_ms = self._config.producer_id_expiration_ms
-        for log in self._online_logs():
-            try:
-                removed += log.delete_old_segments(now_ms)
-                log.remove_deleted_files(now_ms)
-            except KafkaError:
-                continue  # said by the log; its directory is offline now
-            except StorageError as error:
-                self._directories.fail(log.directory, error)
-            if log.producer_state.producers:
-                log.producer_state.remove_expired(now_ms, expiration_ms)
-        self._doomed_directories.remove_due(
-            now_ms, self._config.log_segment_delete_delay_ms, self._directories.fail
-        )
-        return removed
+    def cleanup(self, now_ms: int) -> None:
+        """Begin with retention, expired producers, files whose delay is over."""
+        self._segment_deletion.look(self._open.online(), now_ms)
+        self._deletions.remove_due(now_ms, self._config.log_segment_delete_delay_ms)
+
+    def stop_cleanup(self) -> None:
+        """Leave what `cleanup` began to the next start."""
+        self._segment_deletion.stop()
 
     def flush_dirty_logs(self, now_ms: int) -> int:
         """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are
         full; how many it begins.
         """
         flushed = 0
-        for log in self._online_logs():
+        for log in self._open.online():
             waiting = log.log_end_offset - log.recovery_point
             if waiting <= 0 and not log.files.unsynced.is_due:
                 continue
@@ -268,25 +268,17 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write down up to where each log is on disk."""
-        self._checkpoint(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note)
+        self._checkpoints.write_recovery_points()
 
-    def checkpoint_log_start_offsets(self, on_written: Callable[[], None] | None = None) -> None:
-        """Write down the log starts inside a segment; file names tell the others. `on_written` is
-        called when that is done.
-        """
+    def checkpoint_log_start_offsets(self) -> None:
+        """Write down where logs start."""
+        self._checkpoints.write_log_starts()
 
-        def start(log: Log) -> int | None:
-            inside = log.log_start_offset > log.segments[0].base_offset
-            if not inside and not log.files.unsynced.has_removed:
-                return None
-            # A log that ends before its start after a power loss would show its records again.
-            if log.log_start_offset > log.recovery_point:
-                self._flush(log, log.log_start_offset, self._clock.now_ms())
-            return log.log_start_offset
-
-        self._checkpoint(LOG_START_OFFSET_CHECKPOINT_FILE, start)
-        if on_written is not None:
-            self._directories.run_write(lambda: None, lambda _: on_written())
+    def write_log_starts(
+        self, wanted: Mapping[TopicPartition, int], on_written: OnStartsWritten
+    ) -> None:
+        """See `LogCheckpoints`."""
+        self._checkpoints.write_log_starts(wanted, on_written)
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks written last, of all directories."""
@@ -296,28 +288,30 @@ class LogManager:
         return found
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write high watermarks, each in the directory of its log; those without a log stay out."""
-        self._checkpoint(
-            REPLICATION_OFFSET_CHECKPOINT_FILE, lambda log: high_watermarks.get(log.topic_partition)
-        )
+        """Write high watermarks, each in the directory of its log."""
+        self._checkpoints.write_high_watermarks(high_watermarks)
 
     def fail_directory(self, path: str, error: StorageError) -> None:
         """Something else than a log found out that the disk of a data directory fails."""
         self._directories.fail(path, error)
 
     def look_after_directories(self) -> None:
-        """Notice directories that were removed, and room in those that were full."""
+        """Notice directories that were removed, and room in those that were full; try again what
+        could not be deleted.
+        """
         self._directories.look_after()
+        if not self._deletions.are_settled:
+            self.finish_deletions()
 
     def shutdown(self) -> None:
         """Stop cleanly: close and flush the logs, write checkpoints and markers, release all."""
-        for log in self._online_logs():
+        for log in self._open.online():
             try:
                 log.close()
                 log.flush(and_closed=True)
             except (KafkaError, StorageError) as error:
                 failure = _as_storage_error(error, log)
-                self._homes[log.topic_partition].may_be_clean = False
+                self._open.homes[log.topic_partition].may_be_clean = False
                 self._directories.full(log.directory, failure, 0)
                 self._directories.fail(log.directory, failure)
         self.checkpoint_recovery_points()
@@ -334,15 +328,10 @@ class LogManager:
             self._directories.fail(directory.path, error)
             return []
         for path in content.doomed:
-            self._doomed_directories.add(path)
+            self._deletions.doom(path)
         for topic, path in content.strays:
             self._strays.add(topic, path)
         return content.requests
-
-    def _fail_logs_of_failed_directories(self) -> None:
-        for topic_partition, home in self._homes.items():
-            log = self._logs[topic_partition]
-            log.failure = log.failure or home.failure
 
     def _leave_closed(
         self,
@@ -351,43 +340,14 @@ class LogManager:
         error: StorageError | CheckpointError | KafkaError,
     ) -> None:
         """One broken file costs its partition; a disk that refuses costs the directory, as in
-        Kafka. Nothing in it is changed.
+        Kafka.
         """
-        topic_partition = request.topic_partition
-        directory.could_not_open(topic_partition)
-        reason = f"The log in {request.directory} could not be opened: {error}"
-        self._unopened[topic_partition] = reason
-        _log.error("%s. Partition %s stays closed and its files stay", reason, topic_partition)
+        self._open.leave_closed(request.topic_partition, request.directory, directory, error)
         if isinstance(error, StorageError) and error.errno not in _ONE_FILE:
             self._directories.fail(request.directory, error)
 
-    def _adopt_loaded(self, log: Log, directory: LogDirectory) -> None:
-        topic_partition = log.topic_partition
-        other = self._homes.get(topic_partition)
-        if other is None and topic_partition not in self._unopened:
-            self._adopt(log, directory)
-            return
-        paths = f"{other.path if other else self._unopened[topic_partition]} and {directory.path}"
-        reason = (
-            f"Partition {topic_partition} lies in {paths}: remove the older one and start again"
-        )
-        _log.error("%s. It stays closed and its files stay", reason)
-        log.close_files()
-        for home in (other, directory):
-            if home is not None:
-                home.could_not_open(topic_partition)
-        if other is not None:
-            self._logs.pop(topic_partition).close_files()
-            del self._homes[topic_partition]
-        self._unopened[topic_partition] = reason
-
-    def _adopt(self, log: Log, directory: LogDirectory) -> None:
-        log.last_flush_ms = self._clock.now_ms()
-        self._logs[log.topic_partition] = log
-        self._homes[log.topic_partition] = directory
-
     def _check_may_create(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
-        reason = self._unopened.get(topic_partition)
+        reason = self._open.closed.get(topic_partition)
         offline = self._directories.offline_paths
         if reason is None and offline and not is_new:
             reason = (
@@ -409,6 +369,8 @@ class LogManager:
             was_clean=True,
         )
         try:
+            self._deletions.settle_before(topic_partition)
+            self._forget_earlier(topic_partition, directory)
             self._strays.set_aside(topic_partition.topic)
             self._file_system.make_directory(path)
             log = load_log(request, self._environment)
@@ -418,21 +380,27 @@ class LogManager:
         except CheckpointError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except StorageError as error:
-            self._give_up(path, error)
+            self._give_up(topic_partition, path, error)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._adopt(log, directory)
-        if topic_partition in directory.gone:  # the checkpoints speak of an earlier log
-            directory.gone.discard(topic_partition)
-            self.checkpoint_recovery_points()
-            self.checkpoint_log_start_offsets()
+        self._open.adopt(log, directory, now_ms)
         return log
 
-    def _give_up(self, path: str, error: StorageError) -> None:
-        """A log could not be made: a full disk gets back what it took of it."""
-        if error.is_out_of_space:
-            self._directories.full(path, error, 0)
+    def _forget_earlier(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Checkpoints that speak of an earlier log of this name would hide records of the next."""
+        if topic_partition in directory.gone:
+            self._checkpoints.forget_gone()
+        if topic_partition in directory.gone:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Checkpoints in {directory.path} still speak of an earlier log {topic_partition}",
+            )
+
+    def _give_up(self, topic_partition: TopicPartition, path: str, error: StorageError) -> None:
+        """A log could not be made: where that passes, what was made of it goes."""
+        self._directories.full(path, error, 0)
+        if error.is_passing:
             try:
-                self._file_system.remove_tree(path)
+                self._deletions.could_not_make(topic_partition, path)
             except StorageError as second:
                 error = second
         self._directories.fail(path, error)
@@ -441,25 +409,10 @@ class LogManager:
         online = self._directories.online
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is online")
-        online = [directory for directory in online if not directory.is_full] or online
-        if len(online) == 1:
-            return online[0]
-        counts = dict.fromkeys((d.path for d in online), 0)
-        for home in self._homes.values():
-            if home.path in counts:
-                counts[home.path] += 1
-        return min(online, key=lambda directory: counts[directory.path])
+        return self._open.emptiest([d for d in online if not d.is_full] or online)
 
-    def _checkpoint(self, file: str, offset_of_log: Callable[[Log], int | None]) -> None:
-        def offsets_of(directory: LogDirectory) -> dict[TopicPartition, int]:
-            return {
-                topic_partition: offset
-                for topic_partition, log in self._logs.items()
-                if self._homes[topic_partition] is directory
-                and (offset := offset_of_log(log)) is not None
-            }
-
-        self._directories.write_offsets(file, offsets_of)
+    def _flush_up_to(self, log: Log, offset: int) -> None:
+        self._flush(log, offset, self._clock.now_ms())
 
     def _flush(self, log: Log, up_to_offset: int, now_ms: int) -> int:
         pending = log.begin_flush(up_to_offset, and_closed=True)
@@ -477,21 +430,21 @@ class LogManager:
         else:
             log.flush_failed(pending, error)
 
-    def _online_logs(self) -> Iterable[Log]:
-        for topic_partition, log in list(self._logs.items()):
-            if self._homes[topic_partition].failure is None:
-                yield log
-
     def _directory_offline(self, directory: LogDirectory, error: StorageError) -> None:
-        lost = [tp for tp, home in self._homes.items() if home is directory]
-        for topic_partition in lost:
-            log = self._logs[topic_partition]
-            log.failure = log.failure or error
-        self._on_offline(directory.path, lost, error)
+        self._on_offline(directory.path, self._open.fail(directory, error), error)
 
     def release(self) -> None:
         """Let the directories go, writing nothing; after `shutdown` nothing is left to do."""
         self._directories.release()
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Kafka's word for what the disk refuses."""
+    try:
+        yield
+    except StorageError as error:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
 
 def _as_storage_error(error: KafkaError | StorageError, log: Log) -> StorageError:

@@ -1,16 +1,18 @@
-"""Which of a log's oldest segments may go: by age, by size, by the log start offset. Values in, a
-count out.
+"""Which of a log's oldest segments may go: by age, by size, by the log start offset.
 
 Law: segments go from the oldest on without a gap, only below the high watermark, and never an empty
-active one.
+active one. The log start passes them before they go.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segments import LogSegments
 
 Breaches = Callable[[LogSegment, int], bool]  # (segment, its end offset) -> it may go
 
@@ -24,6 +26,40 @@ class RetentionBounds:
         self.log_start_offset = log_start_offset
         self.high_watermark = high_watermark
         self.log_end_offset = log_end_offset
+
+
+class RetainedLog(Protocol):
+    """What retention needs of a log."""
+
+    config: TopicConfig
+    segments: LogSegments
+    log_start_offset: int
+    high_watermark: int
+    log_end_offset: int
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Hide what is below `offset`."""
+        ...
+
+
+def expire(log: RetainedLog, now_ms: int, roll: Callable[[int], bool]) -> bool:
+    """See `Log.expire_segments`; `roll` starts an empty segment where there is room."""
+    bounds = RetentionBounds(log.log_start_offset, log.high_watermark, log.log_end_offset)
+    count = deletable_segments(
+        list(log.segments), log.config, bounds, lambda segment: now_ms - segment.newest_ms
+    )
+    if count == len(log.segments) and not roll(now_ms):
+        count -= 1
+    if count:
+        log.maybe_increment_log_start_offset(log.segments[count].base_offset)
+    return count > 0
+
+
+def before_start(log: RetainedLog) -> list[LogSegment]:
+    """The segments that lie before the log start as a whole, the oldest first."""
+    ends = log.segments.base_offsets[1:]
+    count = bisect_right(ends, log.log_start_offset)
+    return list(log.segments)[:count]
 
 
 def deletable_segments(

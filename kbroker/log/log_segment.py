@@ -139,6 +139,12 @@ class LogSegment:
         return self._largest_entry()[0]
 
     @property
+    def newest_ms(self) -> int:
+        """When its newest record was written: as records say, else the file."""
+        largest = self.largest_timestamp
+        return largest if largest >= 0 else self._file_system.modified_ms(self.records.path)
+
+    @property
     def offset_of_largest_timestamp(self) -> int:
         """Last offset of the batch with the largest timestamp; the base offset without batches."""
         return self._largest_entry()[1]
@@ -386,14 +392,6 @@ class LogSegment:
         self._config = config
         self._index_interval_bytes = config.index_interval_bytes
 
-    def change_suffix(self, old: str, new: str) -> None:
-        """Rename all files, such as `.log` to `.log.deleted`; open descriptors stay good."""
-        for part in self.parts:
-            target = part.path.removesuffix(old) + new
-            if self._file_system.exists(part.path):
-                self._file_system.rename(part.path, target)
-            part.path = target
-
     def move(self, old_directory: str, new_directory: str) -> None:
         """Follow a rename of the directory; descriptors must have been given back."""
         self.path_stem = new_directory + self.path_stem.removeprefix(old_directory)
@@ -402,7 +400,11 @@ class LogSegment:
 
     def mark_deleted(self) -> None:
         """Rename the files to `.deleted`: gone for the log, still there for slices."""
-        self.change_suffix("", DELETED_SUFFIX)
+        for part in self.parts:  # an earlier attempt may have renamed some of them
+            target = part.path.removesuffix(DELETED_SUFFIX) + DELETED_SUFFIX
+            if target != part.path and self._file_system.exists(part.path):
+                self._file_system.rename(part.path, target)
+            part.path = target
 
     def delete(self) -> None:
         """Remove all files of the segment."""

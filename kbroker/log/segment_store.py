@@ -99,15 +99,21 @@ class SegmentStore:
         """Rename the files of segments away, in this order also after a power loss: loading must
         not find a gap between those that are back. `remove_at_ms` as in `DoomedSegments.add`.
         """
-        for swap in list(self.swaps):
-            swap.cancel()
-        self.unsynced.segments_removed()
+        for segment in doomed:
+            self.rename_away([segment], remove_at_ms)
+            self._file_system.sync_directory(self.directory)
+
+    def rename_away(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
+        """As `take_out`, where some of them may be back in any order."""
+        if doomed:
+            for swap in list(self.swaps):
+                swap.cancel()
+            self.unsynced.segments_removed()
         for segment in doomed:
             self.snapshots.delete(segment.base_offset)
             self._doomed.add(segment, remove_at_ms)
             self.segments.remove(segment)
             self.unsynced.gone(segment)
-            self._file_system.sync_directory(self.directory)
 
     def begin_swap(self, base_offset: int, source_offsets: Sequence[int]) -> SegmentSwap | None:
         """The swap of the `.cleaned` segment at `base_offset` for the segments at these offsets;
@@ -146,9 +152,9 @@ class SegmentStore:
         """A cleaned segment is in use under the name that says it is about to be."""
         return any(s.records.path.endswith(SWAP_SUFFIX) for s in self.segments)
 
-    def remove_deleted_files(self, now_ms: int, delay_ms: int) -> int:
-        """Remove files of segments taken out over `delay_ms` ago; how many segments went."""
-        return self._doomed.remove_due(now_ms, delay_ms)
+    def take_due(self, now_ms: int, delay_ms: int) -> list[str]:
+        """The files of segments taken out over `delay_ms` ago, for the caller to remove."""
+        return self._doomed.take_due(now_ms, delay_ms)
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset`, which no first segment may lie behind, and all after

@@ -11,7 +11,9 @@ error of the program counts as a failed sync: nobody knows what of it is on the 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from kbroker.log.file_system import SYNC, StorageError
 
@@ -43,3 +45,55 @@ def unexpected(error: BaseException | None) -> StorageError:
     """What to tell of work that ended in an error of the program."""
     _log.error("A write ended unexpectedly", exc_info=error)
     return StorageError("", SYNC, 0, f"it ended unexpectedly: {error!r}")
+
+
+Step = Callable[[], tuple[Callable[[], None], Done] | None]
+"""Prepares, in the owner's thread, a piece of work and who is told of it; None: there is none."""
+
+
+class InTurn:
+    """Much work in small pieces: each is prepared and handed to a WriteRunner when the one before
+    it is done, so that what others hand over, and the owner's own work, comes in between.
+    """
+
+    def __init__(self, runner: Callable[[], WriteRunner]) -> None:
+        """`runner` gives the one of now."""
+        self._runner = runner
+        self._steps: deque[Step] = deque()
+        self._is_under_way = False
+        self._is_going_on = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is under way, and nothing waits."""
+        return not self._steps and not self._is_under_way
+
+    def add(self, step: Step) -> None:
+        """Take this step after all others."""
+        self._steps.append(step)
+        self._go_on()
+
+    def stop(self) -> None:
+        """Leave what waits undone."""
+        self._steps.clear()
+
+    def _go_on(self) -> None:
+        if self._is_going_on:  # a runner that is done at once calls from within the loop below
+            return
+        self._is_going_on = True
+        try:
+            while self._steps and not self._is_under_way:
+                prepared = self._steps.popleft()()
+                if prepared is not None:
+                    work, done = prepared
+                    self._is_under_way = True
+                    self._runner()(work, partial(self._told, done))
+        finally:
+            self._is_going_on = False
+
+    def _told(self, done: Done, error: StorageError | None) -> None:
+        self._is_under_way = False
+        try:
+            done(error)
+        finally:
+            self._go_on()

@@ -2,8 +2,9 @@
 same when they fetch (KIP-107).
 
 Law: owned by the event loop. What was answered survives a kill: the new starts are on the disk
-before the answer leaves. (Apache Kafka writes them down once a minute, and a broker that is killed
-before that shows the records again.) Files go with the next look at retention.
+before anybody sees them, and where they cannot be written the answer is KAFKA_STORAGE_ERROR and the
+records stay. (Apache Kafka writes them down once a minute, and a broker that is killed before that
+shows the records again.) Files go with the next look at retention.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from kbroker.replication.purgatory import DelayedOperationPurgatory
 
 HIGH_WATERMARK = -1  # "all that is committed", as the offset of a request
 
-# Writes the log starts down and calls back when that is done.
-WriteLogStarts = Callable[[Callable[[], None]], None]
+# Writes log starts down and calls back with the partitions for which that failed.
+WriteLogStarts = Callable[
+    [Mapping[TopicPartition, int], Callable[[frozenset[TopicPartition]], None]], None
+]
 
 
 class RecordDeletions:
@@ -60,10 +63,11 @@ class RecordDeletions:
 
         It waits until the new starts are written down, and up to `timeout_ms` for the replicas.
         """
-        results = [self._delete_locally(tp, offset) for tp, offset in offsets.items()]
+        results = [self._check(tp, offset) for tp, offset in offsets.items()]
         accepted = [result for result in results if result.error_code is ErrorCode.NONE]
         if accepted:
-            await self._written()
+            await self._delete_locally(accepted)
+            accepted = [result for result in accepted if result.error_code is ErrorCode.NONE]
         pending = [result for result in accepted if not self._is_settled(result)]
         if not pending:
             return results
@@ -74,14 +78,14 @@ class RecordDeletions:
         future.add_done_callback(lambda _done: self._purgatory.drop(operation))
         return await future
 
-    def _delete_locally(self, topic_partition: TopicPartition, offset: int) -> DeleteRecordsResult:
+    def _check(self, topic_partition: TopicPartition, offset: int) -> DeleteRecordsResult:
         try:
-            required_offset = self._move_log_start(topic_partition, offset)
+            required_offset = self._required_offset(topic_partition, offset)
         except KafkaError as error:
             return DeleteRecordsResult(topic_partition, error.code)
         return DeleteRecordsResult(topic_partition, required_offset=required_offset)
 
-    def _move_log_start(self, topic_partition: TopicPartition, offset: int) -> int:
+    def _required_offset(self, topic_partition: TopicPartition, offset: int) -> int:
         """The offset that all replicas have to start at, at least."""
         if topic_partition.topic in INTERNAL_TOPICS:
             raise KafkaError(
@@ -101,12 +105,11 @@ class RecordDeletions:
                 "policy (cleanup.policy=compact)",
             )
         required_offset = log.high_watermark if offset == HIGH_WATERMARK else offset
-        if required_offset < 0:
+        if not 0 <= required_offset <= log.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"The offset {offset} for partition {topic_partition} is not valid",
             )
-        log.maybe_increment_log_start_offset(required_offset)
         return required_offset
 
     def _is_settled(self, result: DeleteRecordsResult) -> bool:
@@ -133,16 +136,32 @@ class RecordDeletions:
         ]
         return min([partition.log_start_offset, *starts])
 
-    async def _written(self) -> None:
-        """Also asked for when no start moved: the write for an earlier answer may have failed."""
+    async def _delete_locally(self, results: list[DeleteRecordsResult]) -> None:
+        """Write the new starts down, then move them.
+
+        Written also where a start is there already: what moved it may not have been written yet.
+        """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def done() -> None:
+        def written(refused: frozenset[TopicPartition]) -> None:
+            for result in results:
+                if result.topic_partition in refused:
+                    result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+                else:
+                    self._move_log_start(result)
             if not future.done():
                 future.set_result(None)
 
-        self._write_log_starts(done)
+        wanted = {result.topic_partition: result.required_offset for result in results}
+        self._write_log_starts(wanted, written)
         await future
+
+    def _move_log_start(self, result: DeleteRecordsResult) -> None:
+        try:
+            log = self._hosted.get(result.topic_partition).log
+            log.maybe_increment_log_start_offset(result.required_offset)
+        except KafkaError as error:
+            result.error_code = error.code
 
 
 def record_deletions(

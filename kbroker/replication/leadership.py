@@ -16,6 +16,7 @@ from uuid import UUID
 
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.log_deletions import OnSettled
 from kbroker.log.log_manager import LogManager
 from kbroker.model import (
     LEADER_DURING_DELETE,
@@ -71,8 +72,10 @@ class Leadership:
         self._lag_time_max_ms = lag_time_max_ms
         # High watermarks of the last run; read from disk when first needed.
         self._checkpointed: dict[TopicPartition, int] | None = None
-        # Logs that could not be made, though nothing but room or a file handle was missing.
+        # Logs that could not be made, though nothing but room or a file handle was missing; and
+        # those that could not be deleted.
         self._unmade: set[TopicPartition] = set()
+        self._undeleted: set[TopicPartition] = set()
         # Those whose log here belongs to another topic of the name.
         self._refused: set[TopicPartition] = set()
         self.on_unmade: Callable[[], None] = _nobody
@@ -190,11 +193,13 @@ class Leadership:
             )
 
     def retry_unmade(self) -> bool:
-        """Let logs that could not be made be made with the next order; True if there are any."""
+        """Let logs that could not be made, or deleted, be tried again with the next order; True if
+        there are any.
+        """
         for topic_partition in self._unmade:
             if self._hosted.is_offline(topic_partition):
                 self._hosted.remove(topic_partition)
-        return bool(self._unmade)
+        return bool(self._unmade or self._undeleted)
 
     def _make(self, topic_partition: TopicPartition, topic_id: UUID, *, is_new: bool) -> Partition:
         was_unmade = topic_partition in self._unmade  # so its log lies nowhere
@@ -202,8 +207,8 @@ class Leadership:
             partition = self._create(topic_partition, topic_id, is_new=is_new or was_unmade)
         except KafkaError as error:
             # A log that is not new may lie in a directory that has failed.
-            all_work = all(d.failure is None for d in self._log_manager.directories())
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and (is_new or all_work):
+            may_pass = is_new or self._all_directories_work()
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and may_pass:
                 self._unmade.add(topic_partition)
                 self.on_unmade()
             raise
@@ -274,8 +279,29 @@ class Leadership:
             self._log_manager.delete_log(topic_partition)
         except KafkaError as error:
             _log.warning("Log of %s not deleted: %s", topic_partition, error)
+            self._not_deleted(topic_partition)
             return error.code
+        self._undeleted.discard(topic_partition)
         return ErrorCode.NONE
+
+    def finish_deletions(self, on_finished: OnSettled) -> None:
+        """Bring the deletions of logs to the disk; `on_finished` hears which of them failed."""
+
+        def finished(failed: frozenset[TopicPartition]) -> None:
+            for topic_partition in failed:
+                self._not_deleted(topic_partition)
+            on_finished(failed)
+
+        self._log_manager.finish_deletions(finished)
+
+    def _not_deleted(self, topic_partition: TopicPartition) -> None:
+        """Have it ordered again, unless a disk failed: then its next start is asked."""
+        if self._all_directories_work():
+            self._undeleted.add(topic_partition)
+            self.on_unmade()
+
+    def _all_directories_work(self) -> bool:
+        return all(d.failure is None for d in self._log_manager.directories())
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> LeadershipChange:
         """Their data directory has failed: refuse them until a restart."""

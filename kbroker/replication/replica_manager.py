@@ -94,7 +94,7 @@ class ReplicaManager:
         self._deletions = record_deletions(
             self._hosted,
             metadata,
-            log_manager.checkpoint_log_start_offsets,
+            log_manager.write_log_starts,
             clock,
             timer,
             purge_interval=config.delete_records_purgatory_purge_interval_requests,
@@ -159,11 +159,11 @@ class ReplicaManager:
         return self._leadership.was_refused(topic_partition)
 
     def on_unmade(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when a log could not be made that can be made later."""
+        """Call `listener` when a log could not be made, or deleted, that can be later."""
         self._leadership.on_unmade = listener
 
     def retry_unmade(self) -> bool:
-        """Let logs that could not be made be made with the controller's next order.
+        """Let logs that could not be made, or deleted, be tried with the controller's next order.
 
         True if there are any.
         """
@@ -182,10 +182,24 @@ class ReplicaManager:
         return response
 
     def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        """Stop replicas, and delete their logs where ordered."""
+        """Stop replicas, and delete their logs where ordered: see `finish_deletions`."""
         response, change = self._leadership.stop_replicas(request)
         self._announce(change)
         return response
+
+    async def finish_deletions(self) -> frozenset[TopicPartition]:
+        """Return when the logs that were to be deleted are so on the disk; those for which that
+        failed.
+        """
+        future: asyncio.Future[frozenset[TopicPartition]]
+        future = asyncio.get_running_loop().create_future()
+
+        def finished(failed: frozenset[TopicPartition]) -> None:
+            if not future.done():
+                future.set_result(failed)
+
+        self._leadership.finish_deletions(finished)
+        return await future
 
     def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """Take over what the controller says about the cluster, unless it was replaced since."""

@@ -18,7 +18,7 @@ from kbroker.record.record_batch import (
     ControlRecord,
     build_marker,
 )
-from tests.fakes.log_maker import NOW_MS, batch, manager
+from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, manager, remove_deleted_files
 
 
 class DataDirectory:
@@ -112,8 +112,8 @@ class DataDirectory:
         """Delete what lies before, whole segments at once, as retention does."""
         log = self.log(topic, partition)
         log.maybe_increment_log_start_offset(log_start_offset)
-        log.delete_old_segments(NOW_MS)
-        log.remove_deleted_files(NOW_MS + 3_600_000)
+        delete_old_segments(log, NOW_MS)
+        remove_deleted_files(log, NOW_MS + 3_600_000)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
+from kbroker.log.log_retention import before_start
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from kbroker.model import TopicPartition
@@ -65,6 +66,23 @@ def manager(*directories: Path, **settings: Any) -> LogManager:
         RealFileSystem(),
         FixedClock(),
     )
+
+
+def delete_old_segments(log: Log, now_ms: int) -> int:
+    """Let go what retention lets go; how many segments."""
+    if not log.expire_segments(now_ms):
+        return 0
+    count = len(before_start(log))
+    log.take_out_expired(count, now_ms)
+    return count
+
+
+def remove_deleted_files(log: Log, now_ms: int) -> int:
+    """Remove the files whose delay is over; of how many segments."""
+    paths = log.files.take_due(now_ms, log.config.file_delete_delay_ms)
+    for path in paths:
+        log.files._file_system.unlink(path)
+    return sum(path.endswith(".log.deleted") for path in paths)
 
 
 def batch(

@@ -165,6 +165,9 @@ class MemoryLogManager:
         self.data_directories: list = []
         self.checkpointed_starts: dict[TopicPartition, int] = {}
         self.waiting_writes: list | None = None  # a list: writes wait in it for the test
+        self.refused_starts = False  # the disk takes no log start
+        self.deleted: frozenset[TopicPartition] = frozenset()
+        self.refused_deletions = False  # the disk takes no rename
 
     def all_logs(self):
         return list(self.logs.values())
@@ -172,10 +175,14 @@ class MemoryLogManager:
     def directories(self):
         return list(self.data_directories)
 
-    def checkpoint_log_start_offsets(self, on_written=lambda: None):
+    def write_log_starts(self, wanted, on_written):
         def write():
-            self.checkpointed_starts = {p: log.log_start_offset for p, log in self.logs.items()}
-            on_written()
+            if self.refused_starts:
+                on_written(frozenset(wanted))
+                return
+            starts = {p: log.log_start_offset for p, log in self.logs.items()}
+            self.checkpointed_starts = {p: max(at, wanted.get(p, 0)) for p, at in starts.items()}
+            on_written(frozenset())
 
         if self.waiting_writes is None:
             write()
@@ -193,7 +200,11 @@ class MemoryLogManager:
         return self.logs[topic_partition]
 
     def delete_log(self, topic_partition):
+        self.deleted |= {topic_partition}
         return self.logs.pop(topic_partition, None) is not None
+
+    def finish_deletions(self, on_finished):
+        on_finished(self.deleted if self.refused_deletions else frozenset())
 
     def read_high_watermarks(self):
         return dict(self.high_watermarks)

@@ -25,7 +25,7 @@ from kbroker.errors import KafkaError
 from kbroker.log.log import Log
 from kbroker.log.log_directory import LogDirectoryError
 from kbroker.record.legacy_record import any_records
-from tests.fakes.log_maker import NOW_MS, batch
+from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments
 from tests.faults.flip_examination import Examination
 from tests.faults.flip_templates import (
     CLUSTER_ID,
@@ -159,7 +159,7 @@ def _live_through(template: Template, flip: Flip, case: Path, outcome: Outcome) 
                 _examine(examination, template, lost, outcome)
                 first_end = log.log_end_offset
                 _append(log, outcome)
-                log.delete_old_segments(NOW_MS + 1000)
+                delete_old_segments(log, NOW_MS + 1000)
             else:
                 _examine_again(log, template, (lost, first_end), outcome)
         finally:

@@ -381,6 +381,8 @@ class CrashLoad:
             self.replicas.stop_replicas(stop_replica(name, index))
             self.promises.partitions.pop(TopicPartition(name, index), None)
         self._spin()
+        self.storage.logs.finish_deletions()
+        self._write_all()  # the controller waits for the answer
         self.storage.remove_topic(name)
         self.promises.deleting.discard(name)
 

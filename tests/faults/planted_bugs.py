@@ -14,6 +14,8 @@ from kbroker.log import checkpoint, log_directory
 from kbroker.log.index.index_file import IndexFile
 from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
+from kbroker.log.log_deletions import OnSettled
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import PendingFlush
@@ -22,7 +24,6 @@ from kbroker.log.recovery.log_loader import LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles
 from kbroker.replication.group_commit import GroupCommit
 from kbroker.zk.embedded.tree_journal import TreeJournal
-from tests.fakes.recording_file_system import RecordingFileSystem
 
 Mistake = Callable[[], AbstractContextManager[Any]]
 
@@ -91,7 +92,8 @@ def recovery_point_ahead_of_fsync() -> AbstractContextManager[Any]:
     """The log end is checkpointed as the recovery point."""
 
     def checkpoint_all(logs: LogManager) -> None:
-        logs._checkpoint("recovery-point-offset-checkpoint", lambda log: log.log_end_offset)
+        file = "recovery-point-offset-checkpoint"
+        logs._checkpoints._write(file, lambda log: log.log_end_offset)
 
     return patch.object(LogManager, "checkpoint_recovery_points", checkpoint_all)
 
@@ -136,11 +138,12 @@ def epochs_not_cut() -> AbstractContextManager[Any]:
 def log_start_forgotten() -> AbstractContextManager[Any]:
     """DeleteRecords is answered and not written down."""
 
-    def checkpoint_starts(_: LogManager, on_written: Callable[[], None] | None = None) -> None:
-        if on_written is not None:
-            on_written()
+    def write_starts(
+        _: LogCheckpoints, wanted: object = None, on_written: OnStartsWritten = lambda _: None
+    ) -> None:
+        on_written(frozenset())
 
-    return patch.object(LogManager, "checkpoint_log_start_offsets", checkpoint_starts)
+    return patch.object(LogCheckpoints, "write_log_starts", write_starts)
 
 
 def aborted_transactions_not_indexed() -> AbstractContextManager[Any]:
@@ -171,13 +174,12 @@ def topics_not_synced() -> AbstractContextManager[Any]:
 
 def deleted_partition_comes_back() -> AbstractContextManager[Any]:
     """The rename of a deleted partition is not synced."""
-    original = LogManager.delete_log
 
-    def delete(logs: LogManager, *arguments: Any) -> bool:
-        with patch.object(RecordingFileSystem, "sync_directory", lambda *_: None):
-            return original(logs, *arguments)
+    def finish(logs: LogManager, on_finished: OnSettled = lambda _: None) -> None:
+        logs._deletions._settled(list(logs._deletions._renamed))
+        on_finished(frozenset())
 
-    return patch.object(LogManager, "delete_log", delete)
+    return patch.object(LogManager, "finish_deletions", finish)
 
 
 def ack_before_append() -> AbstractContextManager[Any]:

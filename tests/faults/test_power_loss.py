@@ -63,6 +63,7 @@ def test_a_deleted_partition_stays_deleted(disk: RecordingFileSystem) -> None:
     log.flush()
 
     logs.delete_log(PARTITION)
+    logs.finish_deletions()
 
     assert not any(image.exists("/d/t-0") for image in images(disk))
 

@@ -29,6 +29,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from tests.fakes.log_cleaning import clean
+from tests.fakes.log_maker import remove_deleted_files
 
 CLUSTER_ID = "kbrokerCompareRun00000"
 BROKER_ID = 1
@@ -169,7 +170,7 @@ class DirectoryWriter:
         place = log.topic_partition
         log.flush()
         end_offset = clean(log, self.clock.ms).end_offset
-        log.remove_deleted_files(self.clock.ms + log.config.file_delete_delay_ms)
+        remove_deleted_files(log, self.clock.ms + log.config.file_delete_delay_ms)
         hidden = self.hidden[place]
         cleaned = [r for r in self.rows[place] if r.offset < end_offset and r.offset not in hidden]
         last = {row.key: row.offset for row in cleaned}

@@ -27,7 +27,7 @@ from kbroker.record.record_batch import (
     build_marker,
 )
 from tests.fakes.log_cleaning import clean
-from tests.fakes.log_maker import NOW_MS, batch, open_log
+from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log
 
 SMALL = {"segment_bytes": 1_500, "index_interval_bytes": 200, "segment_index_bytes": 4_096}
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0"}
@@ -153,7 +153,7 @@ def test_a_log_without_its_beginning(leave: Callable[[Log], None], tmp_path: Pat
     log = open_log(tmp_path, **SMALL)
     append(log, 60)
     log.maybe_increment_log_start_offset(55)
-    log.delete_old_segments(NOW_MS)
+    delete_old_segments(log, NOW_MS)
     leave(log)
 
     assert log.segments[0].base_offset > 0

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
-from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, read_values
 
 SETTINGS = {"segment_bytes": 600, "index_interval_bytes": 100, "segment_index_bytes": 4096}
 
@@ -58,7 +58,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def delete_records(self, share: float) -> None:
         self.log.maybe_increment_log_start_offset(int(self.log.high_watermark * share))
-        self.log.delete_old_segments(NOW_MS)
+        delete_old_segments(self.log, NOW_MS)
 
     @precondition(lambda self: self.starts)
     @rule(data=st.data())

@@ -171,11 +171,14 @@ class BrokerChanges:
         paths, broker_ids = await self._notifications.log_dir_events(watch)
         if broker_ids:
             log.info("news of the log directories of brokers %s", sorted(broker_ids))
+            replicas = self._context.replicas_on(broker_ids)
+            topics = {replica.topic_partition.topic for replica in replicas}
+            deleting = {topic for topic in topics if self._context.is_queued_for_deletion(topic)}
             self._states.replicas_online(
-                replica
-                for replica in self._context.replicas_on(broker_ids)
-                if not self._context.is_queued_for_deletion(replica.topic_partition.topic)
+                r for r in replicas if r.topic_partition.topic not in deleting
             )
+            if deleting:
+                await self._deletions.retry(deleting)
         await self._notifications.delete(paths, self._context.epoch_version)
 
     async def on_leader_and_isr_response(self, event: events.LeaderAndIsrResponseReceived) -> None:

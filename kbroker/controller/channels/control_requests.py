@@ -210,7 +210,21 @@ class ControlRequests:
                 response = self._replicas.stop_replicas(_stop_part_of(request, [part]))
                 whole.partition_errors.extend(response.partition_errors)
                 await asyncio.sleep(0)
+        await self._finish_deletions(request, whole)
         return whole
+
+    async def _finish_deletions(
+        self, request: StopReplicaRequest, response: StopReplicaResponse
+    ) -> None:
+        """Answer for no deletion that is not on the disk."""
+        states = [state for topic in request.topic_states for state in topic.partition_states]
+        if not any(state.delete_partition for state in states):
+            return
+        failed = await self._replicas.finish_deletions()
+        for answer in response.partition_errors:
+            topic_partition = TopicPartition(answer.topic_name, answer.partition_index)
+            if topic_partition in failed and not answer.error_code:
+                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def _part_of(

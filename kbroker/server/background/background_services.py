@@ -39,6 +39,7 @@ def start_background_services(parts: BackgroundParts, undo: AsyncExitStack) -> N
     writer = BackgroundWriter()
     parts.logs.write_with(writer.run)
     undo.push_async_callback(writer.stop)
+    undo.callback(parts.logs.stop_cleanup)
     if parts.config().log.log_cleaner_enable:
         _start_cleaner(parts, writer, undo)
     work = BackgroundWork(broker_duties(parts.config(), parts.logs, parts.replicas, parts.clock))

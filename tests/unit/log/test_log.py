@@ -23,7 +23,14 @@ from kbroker.record.record_batch import (
     read_header,
     records,
 )
-from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
+from tests.fakes.log_maker import (
+    NOW_MS,
+    batch,
+    delete_old_segments,
+    open_log,
+    read_values,
+    remove_deleted_files,
+)
 
 LOG_END = FetchIsolation.LOG_END
 COMMITTED = FetchIsolation.TXN_COMMITTED
@@ -475,7 +482,7 @@ def test_retention_takes_the_oldest_segments(
 ) -> None:
     log = filled(tmp_path, **settings)
 
-    removed = log.delete_old_segments(NOW_MS + 4)
+    removed = delete_old_segments(log, NOW_MS + 4)
 
     assert log.segments.base_offsets == kept
     assert removed == 5 - len(kept)
@@ -485,7 +492,7 @@ def test_retention_takes_the_oldest_segments(
 def test_retention_of_everything_leaves_an_empty_segment_at_the_end(tmp_path: Path) -> None:
     log = filled(tmp_path, retention_ms=0)
 
-    log.delete_old_segments(NOW_MS + 1000)
+    delete_old_segments(log, NOW_MS + 1000)
 
     assert log.segments.base_offsets == [5]
     assert (log.log_start_offset, log.log_end_offset) == (5, 5)
@@ -498,7 +505,7 @@ def test_retention_stops_at_the_high_watermark(tmp_path: Path) -> None:
         append(log, b"x" * 100)
     log.update_high_watermark(1)
 
-    log.delete_old_segments(NOW_MS + 1000)
+    delete_old_segments(log, NOW_MS + 1000)
 
     assert log.segments.base_offsets == [1, 2]
 
@@ -507,7 +514,7 @@ def test_deleted_records_take_their_segments_with_them(tmp_path: Path) -> None:
     log = filled(tmp_path, cleanup_policy=("compact",))
     log.maybe_increment_log_start_offset(3)
 
-    log.delete_old_segments(NOW_MS)
+    delete_old_segments(log, NOW_MS)
 
     assert log.segments.base_offsets == [3, 4]
 
@@ -515,12 +522,12 @@ def test_deleted_records_take_their_segments_with_them(tmp_path: Path) -> None:
 def test_files_go_after_the_delay(tmp_path: Path) -> None:
     log = filled(tmp_path, retention_ms=2, file_delete_delay_ms=100)
     slice_held = log.read(0, 1000).records
-    log.delete_old_segments(NOW_MS + 4)
+    delete_old_segments(log, NOW_MS + 4)
 
     assert (tmp_path / "00000000000000000000.log.deleted").exists()
     assert read_values(slice_held.read()) == [b"x" * 100]
-    assert log.remove_deleted_files(NOW_MS + 103) == 0
-    assert log.remove_deleted_files(NOW_MS + 104) == 2
+    assert remove_deleted_files(log, NOW_MS + 103) == 0
+    assert remove_deleted_files(log, NOW_MS + 104) == 2
     assert not list(tmp_path.glob("*.deleted"))
 
 

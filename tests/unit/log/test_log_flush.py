@@ -14,7 +14,14 @@ from kbroker.log.log import Log
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, PARTITION, batch, manager
+from tests.fakes.log_maker import (
+    NOW_MS,
+    PARTITION,
+    batch,
+    delete_old_segments,
+    manager,
+    remove_deleted_files,
+)
 from tests.fakes.memory_file_system import MemoryFileSystem
 
 HERE = "/data/t-0"
@@ -132,7 +139,7 @@ def test_a_segment_taken_out_during_its_flush_is_no_failure(disk: FailingFileSys
     log.update_high_watermark(2)
     pending = log.begin_flush()
     assert pending is not None
-    log.delete_old_segments(NOW_MS + 10)
+    delete_old_segments(log, NOW_MS + 10)
 
     with pytest.raises(StorageError) as raised:
         pending.sync()
@@ -153,7 +160,7 @@ def test_the_start_of_a_log_stays_written_down_until_its_removed_segments_are_su
     append(log, 2, size=100)
     log.flush()
     log.update_high_watermark(2)
-    log.delete_old_segments(NOW_MS + 10)
+    delete_old_segments(log, NOW_MS + 10)
     written = tmp_path / "log-start-offset-checkpoint"
 
     logs.checkpoint_log_start_offsets()
@@ -290,8 +297,8 @@ def test_retention_needs_no_room(disk: FailingFileSystem) -> None:
         disk.fail("open", pattern, number=errno.ENOSPC, times=None)
     fill(disk)
 
-    assert log.delete_old_segments(NOW_MS + 5_000) == 3
-    assert log.remove_deleted_files(NOW_MS + 5_000) == 3
+    assert delete_old_segments(log, NOW_MS + 5_000) == 3
+    assert remove_deleted_files(log, NOW_MS + 5_000) == 3
 
     assert (log.log_start_offset, log.failure) == (3, None)
     assert len([name for name in disk.list(HERE) if name.endswith(".log")]) == 1

@@ -165,6 +165,7 @@ def test_a_deleted_log_is_renamed_and_removed_after_the_delay(tmp_path: Path) ->
 
     assert logs.delete_log(PARTITION)
     assert not logs.delete_log(PARTITION)
+    logs.finish_deletions()
 
     renamed = list(tmp_path.glob("t-0.*-delete"))
     assert len(renamed) == 1

@@ -15,7 +15,7 @@ from kbroker.record.compression import GZIP, NONE
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
-from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.log_maker import NOW_MS, delete_old_segments, open_log
 
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0", 2: "3.0-IV1"}
 FORMATS = pytest.mark.parametrize("magic", [0, 1])
@@ -91,7 +91,7 @@ def test_segments_without_time_are_as_old_as_their_files(tmp_path: Path) -> None
     for file in files[2:]:
         os.utime(file, (NOW_MS / 1000, NOW_MS / 1000))
 
-    deleted = log.delete_old_segments(NOW_MS + 1)
+    deleted = delete_old_segments(log, NOW_MS + 1)
 
     assert deleted == 2
     assert offsets(log) == list(range(log.log_start_offset, 16))

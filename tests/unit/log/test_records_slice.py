@@ -16,7 +16,7 @@ from kbroker.log.file_records import RecordsSlice
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_append_info import LogAppendInfo
-from tests.fakes.log_maker import NOW_MS, batch, open_log
+from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, remove_deleted_files
 
 OPEN_FILES = Path("/proc/self/fd")
 has_proc = pytest.mark.skipif(not OPEN_FILES.exists(), reason="counts descriptors in /proc")
@@ -80,7 +80,7 @@ def roll(log: Log) -> None:
 
 def rename_first_segment(log: Log) -> None:
     log.maybe_increment_log_start_offset(2)
-    assert log.delete_old_segments(NOW_MS) == 1
+    assert delete_old_segments(log, NOW_MS) == 1
 
 
 def rename_directory(log: Log) -> None:
@@ -111,7 +111,7 @@ def test_a_slice_outlives_what_does_not_remove_its_file(
 
 def remove_files(log: Log) -> None:
     rename_first_segment(log)
-    assert log.remove_deleted_files(NOW_MS + 100_000) == 1
+    assert remove_deleted_files(log, NOW_MS + 100_000) == 1
 
 
 def start_again_at_the_same_offset(log: Log) -> None:
@@ -164,7 +164,7 @@ def test_two_hundred_logs_leave_no_descriptor_behind(tmp_path: Path) -> None:
         append(log, b"b")
         log.read(0, 10_000).records.read()
         log.maybe_increment_log_start_offset(1)
-        log.delete_old_segments(NOW_MS)
+        delete_old_segments(log, NOW_MS)
     late = [log.read(1, 10_000).records for log in logs]
     for log in logs[:100]:
         log.close()

@@ -35,6 +35,7 @@ class CountingReplicas:
         self.epochs: list[int] = []
         self.led: list[tuple[str, int]] = []
         self.stopped: list[tuple[str, int, int, bool]] = []
+        self.undeleted: frozenset[TopicPartition] = frozenset()
         self.metadata: list[UpdateMetadataRequest] = []
 
     def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
@@ -54,6 +55,9 @@ class CountingReplicas:
                 LeaderAndIsrResponse.LeaderAndIsrTopicError(partition_errors=errors)
             )
         return whole
+
+    async def finish_deletions(self) -> frozenset[TopicPartition]:
+        return self.undeleted
 
     def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
         self._note(request)

@@ -23,6 +23,7 @@ from kbroker.record.record_batch import (
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_cleaning import stored_batches, stored_records
+from tests.fakes.log_maker import delete_old_segments
 from tests.fakes.memory_file_system import MemoryFileSystem
 
 HOUR_MS = 3_600_000
@@ -319,7 +320,7 @@ def test_the_log_is_as_it_was_until_the_swap_is_safe() -> None:
 def test_retention_overtakes_a_swap() -> None:
     broker, writes, log = held_broker()
     log.maybe_increment_log_start_offset(3)
-    log.delete_old_segments(broker.time.now_ms())
+    delete_old_segments(log, broker.time.now_ms())
     assert not names(broker, ".swap", ".cleaned")
     writes.holds = False
     writes.step_all()
@@ -363,7 +364,7 @@ def test_segments_that_went_before_the_swap_leave_no_cleaned_files() -> None:
     fill(broker, b"b")
     broker.cleaner.look()
     log.maybe_increment_log_start_offset(2)
-    log.delete_old_segments(broker.time.now_ms())
+    delete_old_segments(log, broker.time.now_ms())
     broker.runner.work()
     assert offsets(log) == [2]
     assert not names(broker, ".swap", ".cleaned")

@@ -1,0 +1,89 @@
+"""Which logs are open, in which data directory each of them lies, and why others stay closed.
+
+Law: a partition lies in one directory. Found in two, it is served from neither; one that could not
+be opened is not taken for one that is not there. Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from kbroker.log.file_system import StorageError
+from kbroker.log.log import Log
+from kbroker.log.log_directory import LogDirectory
+from kbroker.model import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class OpenLogs:
+    """`logs` and `homes` name the same partitions; `closed` says why those in it stay closed."""
+
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, Log] = {}
+        self.homes: dict[TopicPartition, LogDirectory] = {}
+        self.closed: dict[TopicPartition, str] = {}
+
+    def adopt(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
+        """Serve a log that lies there."""
+        log.last_flush_ms = now_ms
+        self.logs[log.topic_partition] = log
+        self.homes[log.topic_partition] = directory
+
+    def adopt_found(self, log: Log, directory: LogDirectory, now_ms: int) -> None:
+        """As `adopt`, for one that was found at the start; another one may lie elsewhere."""
+        topic_partition = log.topic_partition
+        other = self.homes.get(topic_partition)
+        if other is None and topic_partition not in self.closed:
+            self.adopt(log, directory, now_ms)
+            return
+        paths = f"{other.path if other else self.closed[topic_partition]} and {directory.path}"
+        reason = (
+            f"Partition {topic_partition} lies in {paths}: remove the older one and start again"
+        )
+        _log.error("%s. It stays closed and its files stay", reason)
+        log.close_files()
+        directory.could_not_open(topic_partition)
+        if other is not None:
+            other.could_not_open(topic_partition)
+            self.remove(topic_partition).close_files()
+        self.closed[topic_partition] = reason
+
+    def leave_closed(
+        self, topic_partition: TopicPartition, path: str, home: LogDirectory, error: Exception
+    ) -> None:
+        """It cannot be opened: nothing in it is changed."""
+        home.could_not_open(topic_partition)
+        reason = f"The log in {path} could not be opened: {error}"
+        self.closed[topic_partition] = reason
+        _log.error("%s. Partition %s stays closed and its files stay", reason, topic_partition)
+
+    def remove(self, topic_partition: TopicPartition) -> Log:
+        """It is served no more."""
+        del self.homes[topic_partition]
+        return self.logs.pop(topic_partition)
+
+    def online(self) -> Iterator[Log]:
+        """The logs in directories that work."""
+        for topic_partition, log in list(self.logs.items()):
+            if self.homes[topic_partition].failure is None:
+                yield log
+
+    def fail(self, directory: LogDirectory, error: StorageError) -> list[TopicPartition]:
+        """The logs in a directory are lost with it: which they are."""
+        lost = [tp for tp, home in self.homes.items() if home is directory]
+        for topic_partition in lost:
+            log = self.logs[topic_partition]
+            log.failure = log.failure or error
+        return lost
+
+    def emptiest(self, directories: Sequence[LogDirectory]) -> LogDirectory:
+        """The one of these with the fewest logs."""
+        if len(directories) == 1:
+            return directories[0]
+        counts = dict.fromkeys((directory.path for directory in directories), 0)
+        for home in self.homes.values():
+            if home.path in counts:
+                counts[home.path] += 1
+        return min(directories, key=lambda directory: counts[directory.path])
