@@ -20,9 +20,13 @@ class DoomedSegments:
 
     def add(self, segment: LogSegment, remove_at_ms: int | None) -> None:
         """Rename the segment's files now, for removal at that time; None: a delay from the next
-        `remove_due` on.
+        `take_due` on.
         """
         segment.mark_deleted()
+        self.add_unnamed(segment, remove_at_ms)
+
+    def add_unnamed(self, segment: LogSegment, remove_at_ms: int | None) -> None:
+        """As `add`, for one whose files are renamed by the caller."""
         self._waiting = (*self._waiting, (segment, remove_at_ms))
 
     def take_due(self, now_ms: int, delay_ms: int) -> list[str]:

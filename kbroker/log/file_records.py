@@ -13,6 +13,7 @@ from errno import ENOENT, ESTALE
 from typing import Final
 
 from kbroker.log.file_system import Bytes, File, FileSystem, StorageError
+from kbroker.log.format import DELETED_SUFFIX
 from kbroker.log.open_files import open_files_of
 from kbroker.log.segment_part import SegmentPart
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
@@ -217,9 +218,12 @@ class FileRecords(SegmentPart):
         try:
             file = self._file_system.open(self.path, create=create)
         except StorageError as error:
-            if not error.is_out_of_descriptors or not open_files.make_room():
+            if error.errno == ENOENT:  # its name is just being changed, on another thread
+                file = self._file_system.open(self.path + DELETED_SUFFIX)
+            elif error.is_out_of_descriptors and open_files.make_room():
+                file = self._file_system.open(self.path, create=create)
+            else:
                 raise
-            file = self._file_system.open(self.path, create=create)
         self._file = file
         open_files.opened(self)
         return file

@@ -33,6 +33,7 @@ from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
 from kbroker.log.message_set_append import Place, holds_batch, placed_batches, whole_messages
 from kbroker.log.producer_replay import load_snapshot, replay_segments
 from kbroker.log.producer_state import duplicate_append_info
+from kbroker.log.segment_farewell import SegmentFarewell
 from kbroker.log.segment_store import SegmentStore
 from kbroker.log.trusted_append import TrustedBatches, apply_trusted, read_trusted
 from kbroker.model import TopicPartition
@@ -281,23 +282,22 @@ class Log:
 
     def expire_segments(self, now_ms: int) -> bool:
         """Move the log start behind segments beyond retention; True where segments lie before it,
-        for `take_out_expired`.
+        for `let_go_of_expired`.
         """
         try:
             return log_retention.expire(self, now_ms, self._rolled_for_retention)
         except StorageError as error:
             raise self._failed(error) from error
 
-    def take_out_expired(self, limit: int, now_ms: int) -> bool:
-        """Take out segments before the log start, the oldest first; True where there are more than
-        `limit`. Nothing is synced.
+    def let_go_of_expired(self, limit: int, now_ms: int) -> SegmentFarewell:
+        """Take out segments before the log start, the oldest first; their files are renamed by the
+        caller.
         """
-        doomed = log_retention.before_start(self)
+        doomed = log_retention.before_start(self)[:limit]
         try:
-            self.files.rename_away(doomed[:limit], now_ms + self.config.file_delete_delay_ms)
+            return self.files.let_go(doomed, now_ms + self.config.file_delete_delay_ms)
         except StorageError as error:
             raise self._failed(error) from error
-        return len(doomed) > limit
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut the log so that it ends at `offset`; False when it already ends there or earlier."""

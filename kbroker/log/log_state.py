@@ -11,6 +11,7 @@ from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import LOG_SUFFIX
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_segment import LogSegment, SegmentConfig
 from kbroker.log.log_segments import LogSegments
@@ -72,10 +73,15 @@ class PendingFlush:
 
     def sync(self) -> None:
         """Files first: a name is worth nothing before its content. Raises StorageError."""
-        for path in self.files:
-            self.file_system.sync(path)
+        self.sync_files()
         for path in self.directories:
             self.file_system.sync_directory(path)
+
+    def sync_files(self) -> None:
+        """All but the names. Not every segment has each kind of index; all have records."""
+        for path in self.files:
+            if path.endswith(LOG_SUFFIX) or self.file_system.exists(path):
+                self.file_system.sync(path)
 
 
 def segment_config(config: TopicConfig) -> SegmentConfig:

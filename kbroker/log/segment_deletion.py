@@ -4,8 +4,8 @@ has come.
 Law: the log starts move first and are written down; what lies before a start may then go in any
 order, as a start does not look there for missing records. Where that could not be written, as on a
 full disk, segments go one by one, the oldest first, each on the disk before the next: loading must
-not find a gap between those that are back. Segments go a few at a time, files behind the event
-loop, which owns this: retention may meet hundreds of them at once.
+not find a gap between those that are back. Files are renamed and removed behind the event loop,
+which owns this: retention may meet hundreds of segments at once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from kbroker.errors import KafkaError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_checkpoints import LogCheckpoints
+from kbroker.log.log_retention import before_start
 from kbroker.log.write_runner import Done, InTurn
 from kbroker.model import TopicPartition
 
 _LOGS_AT_ONCE = 50
-_SEGMENTS_AT_ONCE = 8  # about 1 ms
+_SEGMENTS_AT_ONCE = 100  # less than 1 ms
 _FILES_AT_ONCE = 64
 
 _log = logging.getLogger(__name__)
@@ -94,22 +95,27 @@ class SegmentDeletion:
             self._is_looking = False
 
     def _take_out(self, log: Log, count: int, now_ms: int) -> Prepared | None:
-        if log.failure is not None or log.is_deleted:
+        if log.failure is not None or log.is_deleted or not before_start(log):
             return None
         try:
-            has_more = log.take_out_expired(count, now_ms)
+            farewell = log.let_go_of_expired(count, now_ms)
         except KafkaError:
             return None
+        directory = log.directory
 
-        def synced(error: StorageError | None) -> None:
-            if error is not None and not log.is_deleted:
-                self._on_failure(log.directory, error)
-            if error is None and has_more:
+        def rename() -> None:
+            farewell.rename()
+            if count == 1:  # else the next flush of the log syncs its directory, once
+                self._file_system.sync_directory(directory)
+
+        def renamed(error: StorageError | None) -> None:
+            farewell.finish()
+            if error is None or error.is_passing:
                 self._upkeep.add(partial(self._take_out, log, count, now_ms))
+            elif not log.is_deleted:
+                self._on_failure(directory, error)
 
-        if count > 1:  # the next flush of the log syncs its directory once for all of them
-            return _give_way(synced)
-        return partial(self._file_system.sync_directory, log.directory), synced
+        return rename, renamed
 
     def _remove_files(self, log: Log, now_ms: int) -> None:
         paths = log.files.take_due(now_ms, log.config.file_delete_delay_ms)
@@ -128,6 +134,6 @@ class SegmentDeletion:
         return remove, removed
 
 
-def _give_way(done: Done = lambda _: None) -> Prepared:
+def _give_way() -> Prepared:
     """Nothing for the thread: the event loop has its turn before the next step."""
-    return lambda: None, done
+    return lambda: None, lambda _: None

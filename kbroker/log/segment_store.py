@@ -17,6 +17,7 @@ from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import PendingFlush, segment_config
 from kbroker.log.producer_snapshot import ProducerSnapshots
+from kbroker.log.segment_farewell import SegmentFarewell
 from kbroker.log.segment_swap import SegmentSwap
 from kbroker.log.unsynced_files import UnsyncedFiles
 
@@ -49,7 +50,7 @@ class SegmentStore:
         self.segments = segments
         self.snapshots = ProducerSnapshots(file_system, directory)
         self.is_active_open = False  # idle logs hold no descriptor
-        self.unsynced = UnsyncedFiles(file_system)
+        self.unsynced = UnsyncedFiles()
         self.swaps: list[SegmentSwap] = []  # staged, and not in force yet
         self._file_system = file_system
         self._draw_jitter = draw_jitter
@@ -99,21 +100,29 @@ class SegmentStore:
         """Rename the files of segments away, in this order also after a power loss: loading must
         not find a gap between those that are back. `remove_at_ms` as in `DoomedSegments.add`.
         """
-        for segment in doomed:
-            self.rename_away([segment], remove_at_ms)
-            self._file_system.sync_directory(self.directory)
-
-    def rename_away(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
-        """As `take_out`, where some of them may be back in any order."""
-        if doomed:
-            for swap in list(self.swaps):
-                swap.cancel()
-            self.unsynced.segments_removed()
+        self._cancel_swaps()
+        self.unsynced.segments_removed()
         for segment in doomed:
             self.snapshots.delete(segment.base_offset)
             self._doomed.add(segment, remove_at_ms)
             self.segments.remove(segment)
             self.unsynced.gone(segment)
+            self._file_system.sync_directory(self.directory)
+
+    def let_go(self, doomed: list[LogSegment], remove_at_ms: int) -> SegmentFarewell:
+        """Take segments out, the oldest of all, before their files are renamed away."""
+        self._cancel_swaps()
+        self.unsynced.segments_removed()
+        for segment in doomed:
+            self.segments.remove(segment)
+            self.unsynced.gone(segment)
+            self._doomed.add_unnamed(segment, remove_at_ms)
+        return SegmentFarewell(self._file_system, self.snapshots, doomed)
+
+    def _cancel_swaps(self) -> None:
+        """What is taken out may be a part of any."""
+        for swap in list(self.swaps):
+            swap.cancel()
 
     def begin_swap(self, base_offset: int, source_offsets: Sequence[int]) -> SegmentSwap | None:
         """The swap of the `.cleaned` segment at `base_offset` for the segments at these offsets;

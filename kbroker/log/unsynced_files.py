@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kbroker.log.file_system import FileSystem
 from kbroker.log.format import LEADER_EPOCH_CHECKPOINT_FILE, PARTITION_METADATA_FILE
 from kbroker.log.log_segment import LogSegment
 
@@ -34,10 +33,9 @@ _NOTHING = FlushMarks(0, 0, -1, ())  # is on the disk; shared by all logs nobody
 class UnsyncedFiles:
     """The files and directories of one log that a flush has to sync. Owned by its log."""
 
-    __slots__ = ("_closed", "_file_system", "_names", "_place", "_removed", "_synced", "snapshot")
+    __slots__ = ("_closed", "_names", "_place", "_removed", "_synced", "snapshot")
 
-    def __init__(self, file_system: FileSystem) -> None:
-        self._file_system = file_system
+    def __init__(self) -> None:
         self._closed: tuple[LogSegment, ...] = ()
         self._names = 1
         self._place = 1
@@ -85,23 +83,24 @@ class UnsyncedFiles:
     def gather(
         self, directory: str, segments: Iterable[LogSegment], epochs: int
     ) -> tuple[list[str], list[str], FlushMarks]:
-        """(files, directories) to sync for the records of `segments`, and what that achieves.
+        """(files, directories) to sync for the records of `segments`, those that there are, and
+        what that achieves.
 
         `epochs` counts the changes of the leader epochs.
         """
         synced, closed = self._synced, self._closed
         files = [s.records.path for s in segments if s not in closed]
         for segment in closed:
-            files += self._existing(*(part.path for part in segment.parts))
+            files += [part.path for part in segment.parts]
         if closed and self.snapshot is not None:
-            files += self._existing(self.snapshot)
+            files.append(self.snapshot)
         directories = []
         if epochs != synced.epochs:
-            files += self._existing(f"{directory}/{LEADER_EPOCH_CHECKPOINT_FILE}")
+            files.append(f"{directory}/{LEADER_EPOCH_CHECKPOINT_FILE}")
         if epochs != synced.epochs or self._names != synced.names:
             directories.append(directory)
         if self._place != synced.place:
-            files += self._existing(f"{directory}/{PARTITION_METADATA_FILE}")
+            files.append(f"{directory}/{PARTITION_METADATA_FILE}")
             directories.append(directory.rpartition("/")[0] or "/")
         return files, directories, FlushMarks(self._names, self._place, epochs, closed)
 
@@ -116,6 +115,3 @@ class UnsyncedFiles:
         )
         if marks.closed:
             self._closed = tuple(s for s in self._closed if s not in marks.closed)
-
-    def _existing(self, *paths: str) -> list[str]:
-        return [path for path in paths if self._file_system.exists(path)]

@@ -15,7 +15,7 @@ from kbroker.log.index.index_file import IndexFile
 from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
-from kbroker.log.log_deletions import OnSettled
+from kbroker.log.log_deletions import LogDeletions, OnSettled
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import PendingFlush
@@ -41,11 +41,7 @@ def no_fsync_at_all() -> AbstractContextManager[Any]:
 def no_directory_fsync() -> AbstractContextManager[Any]:
     """Files are synced, their names are not (KAFKA-3968)."""
 
-    def sync(flush: PendingFlush) -> None:
-        for path in flush.files:
-            flush.file_system.sync(path)
-
-    return patch.object(PendingFlush, "sync", sync)
+    return patch.object(PendingFlush, "sync", PendingFlush.sync_files)
 
 
 def no_fsync_of_the_partitions_name() -> AbstractContextManager[Any]:
@@ -175,11 +171,11 @@ def topics_not_synced() -> AbstractContextManager[Any]:
 def deleted_partition_comes_back() -> AbstractContextManager[Any]:
     """The rename of a deleted partition is not synced."""
 
-    def finish(logs: LogManager, on_finished: OnSettled = lambda _: None) -> None:
-        logs._deletions._settled(list(logs._deletions._renamed))
-        on_finished(frozenset())
+    def settle(deletions: LogDeletions, on_settled: OnSettled = lambda _: None) -> None:
+        deletions._settled(list(deletions._renamed))
+        on_settled(frozenset())
 
-    return patch.object(LogManager, "finish_deletions", finish)
+    return patch.object(LogDeletions, "settle", settle)
 
 
 def ack_before_append() -> AbstractContextManager[Any]:
