@@ -74,11 +74,12 @@ class LogCheckpoints:
                 settle()
 
         def settle() -> None:
+            refused = {tp for tp, at in wanted.items() if not self._is_safe(tp, at, failed)}
             # Who is told moves the starts in memory: until then the files have them from here.
-            on_written(
-                frozenset(tp for tp, at in wanted.items() if not self._is_safe(tp, at, failed))
-            )
+            on_written(frozenset(refused))
             self._wanted_starts.remove(wanted)
+            if refused:  # the files may name them, and nobody moved them
+                self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note)
 
         if not waiting:
             settle()

@@ -205,7 +205,7 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     stale_clean_marker: frozenset({"wrong bytes", "wrong read", "lost record", "hole"}),
     forgotten_producers: frozenset({"wrong producer state", "wrong transactions"}),
     recovery_point_ahead_of_fsync: frozenset({"wrong bytes", "wrong read", "hole", "lost record"}),
-    torn_tail_not_cut: frozenset({"wrong bytes", "wrong read", "hole"}),
+    torn_tail_not_cut: frozenset({"wrong bytes", "wrong read", "hole", "refused append"}),
     later_segments_kept: frozenset({"hole", "wrong read"}),
     index_not_trimmed: frozenset({"wrong read", "start failure", "wrong transactions", "hole"}),
     epochs_not_cut: frozenset({"wrong epoch"}),
@@ -213,5 +213,7 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     aborted_transactions_not_indexed: frozenset({"wrong transactions"}),
     truncate_to_the_high_watermark: frozenset({"lost record"}),
     topics_not_synced: frozenset({"lost topic", "topic is back", "lost log"}),
-    deleted_partition_comes_back: frozenset({"wrong topic id", "lost log", "topic is back"}),
+    deleted_partition_comes_back: frozenset(
+        {"wrong topic id", "lost log", "lost record", "topic is back"}
+    ),
 }

@@ -4,6 +4,8 @@ broker still knows.
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,14 @@ import pytest
 from kbroker.apis import delete_records, describe_log_dirs
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.errors import ErrorCode
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from tests.fakes.api_context import ApiCaller
+from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.replication_cluster import ReplicationCluster, batch
 from tests.fakes.virtual_time import VirtualTime
 
@@ -26,6 +31,7 @@ class Broker:
     """Segments of two batches of one topic, in a directory that stays."""
 
     def __init__(self, directory: Path) -> None:
+        self.disk = FailingFileSystem(RealFileSystem())
         config = KafkaConfig.for_profile("dev")
         self.time = VirtualTime()
         size = len(batch(b"v"))
@@ -34,7 +40,7 @@ class Broker:
             [str(directory)],
             config.log,
             lambda topic: TopicConfig.from_overrides(config, settings),
-            RealFileSystem(),
+            self.disk,
             self.time,
         )
         self.logs.open_directories()
@@ -78,6 +84,69 @@ def test_a_killed_broker_still_knows_where_its_log_starts(tmp_path: Path, offset
     assert told == (0, offset)
     assert (again.partition.log_start_offset, again.partition.log_end_offset) == (offset, 10)
     again.kill()
+
+
+@pytest.mark.parametrize(
+    ("operation", "pattern", "number"),
+    [
+        ("write", "*/log-start-offset-checkpoint*", errno.ENOSPC),
+        ("open", "*/log-start-offset-checkpoint*", errno.EMFILE),
+        ("open", "*/t-0/*", errno.EMFILE),  # the records up to the new start cannot be synced
+    ],
+)
+def test_records_whose_deletion_cannot_be_written_down_stay_and_the_answer_says_so(
+    tmp_path: Path, operation: str, pattern: str, number: int
+) -> None:
+    """What Apache Kafka answers where a log directory does not take what has to be kept."""
+    broker = Broker(tmp_path)
+    broker.append(10)
+    broker.disk.fail(operation, pattern, number=number, times=None)
+
+    told = broker.delete(5)
+    shown = broker.partition.log_start_offset
+    broker.kill()
+    again = Broker(tmp_path)
+
+    assert told == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert shown == again.partition.log_start_offset == 0
+    assert again.delete(5) == (0, 5)
+    again.kill()
+
+
+def test_a_deletion_that_was_refused_is_accepted_when_there_is_room(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.append(10)
+    broker.disk.fail("write", "*/log-start-*", number=errno.ENOSPC, times=None)
+    refused = broker.delete(5)
+    broker.disk.heal()
+
+    told = broker.delete(5)
+    broker.logs.checkpoint_log_start_offsets()
+    broker.kill()
+    again = Broker(tmp_path)
+
+    assert (refused[0], told) == (ErrorCode.KAFKA_STORAGE_ERROR, (0, 5))
+    assert again.partition.log_start_offset == 5
+    again.kill()
+
+
+def test_a_start_that_is_being_written_is_in_every_later_checkpoint(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    broker.append(10)
+    waiting: list[tuple[Callable[[], None], object]] = []
+    written: list[frozenset[TopicPartition]] = []
+    broker.logs.write_with(lambda work, done: waiting.append((work, done)))
+    topic_partition = broker.partition.topic_partition
+
+    broker.logs.write_log_starts({topic_partition: 5}, written.append)
+    broker.logs.checkpoint_log_start_offsets()
+    for work, _ in waiting:
+        work()
+
+    assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 0 5\n"
+    assert broker.partition.log_start_offset == 0
+    assert not written
+    broker.kill()
 
 
 def test_segments_before_the_new_start_go_with_the_next_cleanup(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from kbroker.errors import ErrorCode
 from kbroker.log.file_system import RealFileSystem
 from kbroker.network.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
@@ -84,6 +85,15 @@ class Broker:
         request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=topics)
         answer = await self.ask(request, 9)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    async def delete(self, topic: str, timeout_ms: int = 20_000) -> ErrorCode:
+        request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=timeout_ms)
+        return ErrorCode((await self.ask(request, 3)).responses[0].error_code)
+
+    def named(self, topic: str) -> list[str]:
+        """What there is of a topic's partitions on the disk, the doomed left out."""
+        found = [p.name for d in self.directories for p in Path(d).glob(f"{topic}-*")]
+        return [name for name in found if not name.endswith("-delete")]
 
     def directory_of(self, topic: str, partition: int) -> str:
         return next(d for d in self.directories if (Path(d) / f"{topic}-{partition}").is_dir())
@@ -151,5 +161,47 @@ def test_a_topic_made_on_a_full_disk_is_led_once_there_is_room(
 
         await until(is_led)
         assert await broker.produce("t", 0) is ErrorCode.NONE
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("operation", ["rename", "open"])
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOSPC])
+def test_a_topic_is_deleted_once_there_are_descriptors_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, number: int
+) -> None:
+    """The names are changed, and the directory could not be opened for its sync; or not even that.
+    Neither is a fault of the disk.
+    """
+    monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.05)
+
+    async def scenario(broker: Broker) -> None:
+        await broker.create("t")
+        assert await broker.produce("t", 0) is ErrorCode.NONE
+        pattern = "/t-?" if operation == "rename" else ""
+        faults = [
+            broker.disk.fail(operation, f"{directory}{pattern}", number=number, times=None)
+            for directory in broker.directories
+        ]
+
+        async def is_refused() -> bool:
+            return all(fault.hits for fault in faults)
+
+        assert await broker.delete("t") is ErrorCode.NONE
+        await until(is_refused)
+        assert len(broker.named("t")) == (PARTITIONS if operation == "rename" else 0)
+        assert "t" in await broker.server._zk.topics()
+        broker.disk.heal()
+
+        async def is_deleted() -> bool:
+            return not await broker.server._zk.topics()
+
+        await until(is_deleted)
+        assert broker.named("t") == []
+        assert broker.server._logs.online_directories == broker.directories
+        await broker.create("t")
+        assert await broker.produce("t", 0) is ErrorCode.NONE
+        await broker.restart()
+        assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
 
     run(tmp_path, scenario)
