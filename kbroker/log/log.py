@@ -40,15 +40,13 @@ from kbroker.model import TopicPartition
 from kbroker.record.record_batch import MAGIC, BatchHeader
 
 _BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
+_NO_CUT = 1 << 63
 
 _log = logging.getLogger(__name__)
 
 
 class Log:
-    """One partition's log.
-
-    Offsets: `log_start_offset` inclusive; end, high watermark, stable, recovery exclusive.
-    """
+    """One partition's log; `log_start_offset` is inclusive, all other bounds are exclusive."""
 
     def __init__(
         self,
@@ -77,6 +75,7 @@ class Log:
         self.cleaned_end_offset: int | None = None  # how far the cleaner came; None: not at all
         self.is_deleted = False
         self.flush_due_offset = 0  # an end offset from which on appends wait for a flush
+        self._unfinished_cut = _NO_CUT  # where a truncation came to no end
         self.cuts = 0  # how often the end was cut off: offsets got other records then
         self._environment = environment
         self._file_system = environment.file_system
@@ -281,35 +280,34 @@ class Log:
             self.complete_flush(pending)
 
     def expire_segments(self, now_ms: int) -> bool:
-        """Move the log start behind segments beyond retention; True where segments lie before it,
-        for `let_go_of_expired`.
-        """
+        """Move the log start behind what is beyond retention; True where segments lie before it."""
         try:
             return log_retention.expire(self, now_ms, self._rolled_for_retention)
         except StorageError as error:
             raise self._failed(error) from error
 
     def let_go_of_expired(self, limit: int, now_ms: int) -> SegmentFarewell:
-        """Take out segments before the log start, the oldest first; their files are renamed by the
-        caller.
-        """
-        doomed = log_retention.before_start(self)[:limit]
+        """Take out segments before the log start, oldest first; the caller renames their files."""
+        remove_at_ms = now_ms + self.config.file_delete_delay_ms
         try:
-            return self.files.let_go(doomed, now_ms + self.config.file_delete_delay_ms)
+            return self.files.let_go(log_retention.before_start(self)[:limit], remove_at_ms)
         except StorageError as error:
             raise self._failed(error) from error
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut the log so that it ends at `offset`; False when it already ends there or earlier."""
-        if offset >= self.log_end_offset:
+        if self._unfinished_cut == _NO_CUT and offset >= self.log_end_offset:
             return False
+        offset = min(offset, self._unfinished_cut)
         if self.segments[0].base_offset > offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
+        self._unfinished_cut = offset
         try:
             self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
         except StorageError as error:
             raise self._failed(error) from error
+        self._unfinished_cut = _NO_CUT
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
@@ -321,6 +319,7 @@ class Log:
         self.log_start_offset = self.log_end_offset = offset
         self.high_watermark = offset
         self._note_cut(offset)
+        self._unfinished_cut = _NO_CUT
         self.leader_epoch_cache.clear()
         self.snapshots.delete_outside(offset, offset)
         self.producer_state.clear(offset)
@@ -365,6 +364,7 @@ class Log:
 
     def _check_producer(self, header: BatchHeader) -> LogAppendInfo | None:
         """Refuse what may not follow; the old place of a batch that was sent again."""
+        self._check_cut()
         duplicate = self.producer_state.find_duplicate(header)
         if duplicate is None:
             self.producer_state.validate(header, self.log_end_offset, AppendOrigin.CLIENT)
@@ -403,6 +403,7 @@ class Log:
         """Append batches: their (first, last) offset, their (largest timestamp, its offset)."""
         if self.failure is not None:
             raise self._failed(self.failure)
+        self._check_cut()
         first_offset, last_offset = offsets
         max_timestamp, offset_of_max_timestamp = newest
         assert last_offset >= self.log_end_offset, (last_offset, self.log_end_offset)
@@ -422,6 +423,12 @@ class Log:
                 self._environment.on_full(self.directory, error, len(data))
             raise self._failed(error) from error
         self.log_end_offset = last_offset + 1
+
+    def _check_cut(self) -> None:
+        """Finish a truncation that came to no end: what was looked up before is of no use then."""
+        if self._unfinished_cut != _NO_CUT:
+            self.truncate_to(self._unfinished_cut)
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut just now: try again")
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch writes from the log end on; where that does not fit, its first

@@ -234,16 +234,16 @@ class IndexFile(SegmentPart):
             )
 
     def _forget(self) -> None:
+        self._loaded = False
         self._count = self._written = self._tail_first = 0
         self._tail = _NO_TAIL
         self._last = ()
         self._page_starts = _NO_PAGES
 
     def _load(self) -> None:
+        if self._file_system.exists(self.path):
+            count = self._file_system.size(self.path) // self._entry.size
+            if count:  # where this is refused, nothing is known yet
+                self._last = self._entry.unpack(self._read(count - 1, 1))
+            self._count = self._written = self._tail_first = count
         self._loaded = True
-        if not self._file_system.exists(self.path):
-            return
-        count = self._file_system.size(self.path) // self._entry.size
-        self._count = self._written = self._tail_first = count
-        if count:
-            self._last = self.entry(count - 1)
