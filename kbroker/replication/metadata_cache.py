@@ -9,7 +9,8 @@ an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from uuid import UUID
 
 from kbroker.errors import ErrorCode
@@ -63,6 +64,8 @@ class MetadataCache:
         self._end_points: dict[tuple[int, str], EndPoint] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[UUID, str] = {}
+        # True for a replica of this broker that it cannot use, whatever the controller says.
+        self.is_offline_here: Callable[[TopicPartition], bool] = lambda _: False
 
     # What the controller says
 
@@ -83,6 +86,18 @@ class MetadataCache:
         for topic_partition in gone:
             self._remove(topic_partition)
         return gone
+
+    def replicas_failed(self, partitions: Iterable[TopicPartition]) -> None:
+        """Replicas of this broker have gone offline: it names itself as their leader no more.
+
+        The controller may hear of it late, or never: alone, its tree may lie in the directory that
+        failed.
+        """
+        for topic_partition in partitions:
+            state = self.partition_state(topic_partition)
+            if state is not None:
+                topic = self._topics[topic_partition.topic]
+                self._set_partition(topic_partition.topic, topic.topic_id, state)
 
     def _set_brokers(
         self, live_brokers: Iterable[UpdateMetadataRequest.UpdateMetadataBroker]
@@ -108,8 +123,17 @@ class MetadataCache:
             topic.topic_id = topic_id
         if topic.topic_id != ZERO_UUID:
             self._names[topic.topic_id] = name
+        if self.is_offline_here(TopicPartition(name, state.partition_index)):
+            state = self._without_this_broker(state)
         topic.partitions[state.partition_index] = state
         topic.described.clear()
+
+    def _without_this_broker(self, state: PartitionState) -> PartitionState:
+        known = copy(state)
+        if state.leader == self.broker_id:
+            known.leader = NO_LEADER
+        known.offline_replicas = sorted({*state.offline_replicas, self.broker_id})
+        return known
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         topic = self._topics.get(topic_partition.topic)

@@ -81,6 +81,7 @@ class ReplicaManager:
         self._timer = timer
         self.config = config
         self._hosted = HostedPartitions(metadata)
+        metadata.is_offline_here = self._hosted.is_offline
         self._leadership = Leadership(
             metadata.broker_id, self._hosted, log_manager, clock, config.replica_lag_time_max_ms
         )
@@ -219,6 +220,7 @@ class ReplicaManager:
         out.
         """
         change = self._leadership.take_offline(partitions)
+        self._metadata.replicas_failed(change.errors)
         self._timer.call_later(0, lambda: self._announce(change))
 
     def _announce(self, change: LeadershipChange) -> None:

@@ -144,6 +144,55 @@ def test_partitions_of_a_failed_directory_have_no_leader_until_the_broker_is_sta
     run(tmp_path, scenario)
 
 
+def test_a_broker_without_its_first_directory_names_itself_leader_of_what_it_serves_alone(
+    tmp_path: Path,
+) -> None:
+    """The tree lies there: nothing can be written to it any more, and the controller cannot be
+    told.
+    """
+
+    async def scenario(broker: Broker) -> None:
+        await broker.create("t")
+        lost = {p for p in range(PARTITIONS) if broker.directory_of("t", p).endswith("a")}
+        assert 0 < len(lost) < PARTITIONS
+        broker.disk.fail("*", f"{broker.directories[0]}*", times=None)
+        assert await broker.produce("t", min(lost)) is ErrorCode.KAFKA_STORAGE_ERROR
+
+        expected = {p: (-1, (0,)) if p in lost else (0, ()) for p in range(PARTITIONS)}
+        assert await broker.led("t") == expected
+        sound = min(set(range(PARTITIONS)) - lost)
+        assert await broker.produce("t", sound) is ErrorCode.NONE
+
+        await broker.restart()
+        assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("at", range(1, 16))
+def test_a_topic_that_is_made_while_the_disk_fills_up_is_led_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Full from the n-th write on, which may be one of the tree or of a log."""
+    monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.05)
+
+    async def scenario(broker: Broker) -> None:
+        for operation in ("write", "create directory"):
+            broker.disk.fail(operation, number=errno.ENOSPC, at=at, times=None)
+        await broker.create("t", timeout_ms=200)
+        broker.disk.heal()
+        await broker.create("t")
+
+        async def is_led() -> bool:
+            return await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
+
+        await until(is_led)
+        assert await broker.produce("t", 0) is ErrorCode.NONE
+        assert broker.server._logs.online_directories == broker.directories
+
+    run(tmp_path, scenario)
+
+
 def test_a_topic_made_on_a_full_disk_is_led_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
