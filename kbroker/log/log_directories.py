@@ -106,7 +106,7 @@ class LogDirectories:
         directory = self.of(path)
         if error.is_passing or directory is None or directory.failure is not None:
             return
-        directory.failure = error
+        directory.fail(error)
         _log.error(
             "Data directory %s is offline: %s. Its partitions answer KAFKA_STORAGE_ERROR until the "
             "disk is repaired and the broker started again",

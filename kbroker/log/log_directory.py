@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ENOENT
 
-from kbroker.log import checkpoint
+from kbroker.log import checkpoint, failed_sync
 from kbroker.log.checkpoint import CheckpointError, MetaProperties
-from kbroker.log.file_system import FileLock, FileSystem, StorageError
+from kbroker.log.file_system import SYNC, FileLock, FileSystem, StorageError
 from kbroker.log.format import (
     CLEANER_OFFSET_CHECKPOINT_FILE,
     LOCK_FILE,
@@ -63,6 +63,13 @@ class LogDirectory:
         """Use it no more, and let others have it."""
         self.failure = StorageError(self.path, "open", 0, reason)
         self.release()
+
+    def fail(self, error: StorageError) -> None:
+        """Its disk has refused something: it is offline until the next start."""
+        self.failure = error
+        if error.operation == SYNC:
+            with suppress(StorageError):  # then the next start cannot write there either
+                failed_sync.note(self.file_system, self.path)
 
     def release(self) -> None:
         """Let go of the lock."""
@@ -190,6 +197,7 @@ def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:
             "stop that one or choose another directory"
         )
     try:
+        failed_sync.make_good(file_system, path)
         meta = checkpoint.read_meta_properties(file_system, path)
         was_clean = checkpoint.read_clean_shutdown(file_system, path)
     except (CheckpointError, StorageError) as error:

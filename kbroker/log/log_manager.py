@@ -146,6 +146,7 @@ class LogManager:
             else:
                 self._open.fail(directory, directory.failure)
         self._directories.on_offline = self._directory_offline
+        self._checkpoints.forget_gone()
         return [request.topic_partition for _, request in requests if not request.was_clean]
 
     def write_with(self, run: WriteRunner) -> None:
