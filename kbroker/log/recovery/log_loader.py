@@ -285,12 +285,12 @@ class LogLoader:
 
     def _misses_records_before(self, segment: LogSegment) -> bool:
         """True where a power loss took the end of the segment before, which was recovered just now,
-        and left this one: where a log was never cleaned a segment starts where the other ends.
+        and left this one: where a log was never cleaned a segment starts where the other ends. What
+        lies before the log start was being removed.
         """
         end_offset = self._producers.map_end_offset
-        is_cleaned = (
-            self._request.config.is_compacted or segment.base_offset <= self._request.cleaned_offset
-        )
+        gone_offset = max(self._request.cleaned_offset, self._request.log_start_offset)
+        is_cleaned = self._request.config.is_compacted or segment.base_offset <= gone_offset
         if is_cleaned or segment.base_offset == end_offset:
             return False
         _log.warning("%s.log misses the records from %d on", segment.path_stem, end_offset)
