@@ -7,6 +7,8 @@ became of the renames: what kept its name is removed under that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import DELETED_SUFFIX
 from kbroker.log.log_segment import LogSegment
@@ -17,8 +19,14 @@ class SegmentFarewell:
     """Of segments that were taken out together."""
 
     def __init__(
-        self, file_system: FileSystem, snapshots: ProducerSnapshots, segments: list[LogSegment]
+        self,
+        file_system: FileSystem,
+        snapshots: ProducerSnapshots,
+        segments: list[LogSegment],
+        left: Callable[[], None],
     ) -> None:
+        """`left` is told when they have gone."""
+        self._left = left
         self._file_system = file_system
         self._snapshots = snapshots
         self._bases = [segment.base_offset for segment in segments]
@@ -38,3 +46,4 @@ class SegmentFarewell:
         for part, path in zip(self._parts, self._paths, strict=True):
             if part.path == path and self._file_system.exists(path + DELETED_SUFFIX):
                 part.path = path + DELETED_SUFFIX
+        self._left()

@@ -112,12 +112,13 @@ class SegmentStore:
     def let_go(self, doomed: list[LogSegment], remove_at_ms: int) -> SegmentFarewell:
         """Take segments out, the oldest of all, before their files are renamed away."""
         self._cancel_swaps()
-        self.unsynced.segments_removed()
+        self.unsynced.segments_leave()
         for segment in doomed:
             self.segments.remove(segment)
             self.unsynced.gone(segment)
             self._doomed.add_unnamed(segment, remove_at_ms)
-        return SegmentFarewell(self._file_system, self.snapshots, doomed)
+        left = self.unsynced.segments_left
+        return SegmentFarewell(self._file_system, self.snapshots, doomed, left)
 
     def _cancel_swaps(self) -> None:
         """What is taken out may be a part of any."""

@@ -33,12 +33,13 @@ _NOTHING = FlushMarks(0, 0, -1, ())  # is on the disk; shared by all logs nobody
 class UnsyncedFiles:
     """The files and directories of one log that a flush has to sync. Owned by its log."""
 
-    __slots__ = ("_closed", "_names", "_place", "_removed", "_synced", "snapshot")
+    __slots__ = ("_closed", "_leaving", "_names", "_place", "_removed", "_synced", "snapshot")
 
     def __init__(self) -> None:
         self._closed: tuple[LogSegment, ...] = ()
         self._names = 1
         self._place = 1
+        self._leaving = 0
         self._removed = 0  # the state of the names when segments were taken out last
         self._synced = _NOTHING
         self.snapshot: str | None = None  # path of the newest one; saves time after a crash
@@ -46,7 +47,7 @@ class UnsyncedFiles:
     @property
     def has_removed(self) -> bool:
         """Segments that were taken out may be there again after a loss of power."""
-        return self._removed > self._synced.names
+        return self._leaving > 0 or self._removed > self._synced.names
 
     @property
     def is_due(self) -> bool:
@@ -66,6 +67,15 @@ class UnsyncedFiles:
         """Segments were taken out of the partition's directory."""
         self._names += 1
         self._removed = self._names
+
+    def segments_leave(self) -> None:
+        """Segments are being taken out, on another thread."""
+        self._leaving += 1
+
+    def segments_left(self) -> None:
+        """They have been."""
+        self._leaving -= 1
+        self.segments_removed()
 
     def place_changed(self) -> None:
         """The topic id was written, or the partition's directory made or renamed."""

@@ -124,6 +124,28 @@ def test_files_go_when_their_delay_is_over() -> None:
     assert not [name for name in disk.list("/d/t-0") if name.endswith(".deleted")]
 
 
+def test_a_sync_before_the_names_are_changed_makes_nobody_forget_the_start() -> None:
+    disk = MemoryFileSystem()
+    logs = started(disk)
+    log = filled(logs)
+    waiting: list[Callable[[], None]] = []
+    logs.cleanup(NOW_MS)
+    logs.write_with(lambda work, done: waiting.append(lambda: run_now(work, done)))
+    logs.cleanup(LATER_MS)
+    while log.segments[0].base_offset == 0:
+        waiting.pop(0)()
+    renames, waiting[:] = list(waiting), []
+
+    log.flush(and_closed=True)  # for a producer, on another thread
+    logs.checkpoint_log_start_offsets()
+    for write in waiting:
+        write()
+
+    assert disk.read_bytes("/d/log-start-offset-checkpoint") == b"0\n1\nt 0 12\n"
+    for rename in renames:
+        rename()
+
+
 def test_a_reader_finds_the_file_while_its_name_is_being_changed() -> None:
     disk = MemoryFileSystem()
     logs = started(disk)
