@@ -381,8 +381,10 @@ class CrashLoad:
             self.replicas.stop_replicas(stop_replica(name, index))
             self.promises.partitions.pop(TopicPartition(name, index), None)
         self._spin()
-        self.storage.logs.finish_deletions()
-        self._write_all()  # the controller waits for the answer
+        finished: list[frozenset[TopicPartition]] = []
+        self.storage.logs.finish_deletions(finished.append)
+        while not finished:  # the controller waits for the answer
+            self._in_thread(self._writes.pop(0))
         self.storage.remove_topic(name)
         self.promises.deleting.discard(name)
 

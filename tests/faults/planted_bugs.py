@@ -15,7 +15,7 @@ from kbroker.log.index.index_file import IndexFile
 from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
-from kbroker.log.log_deletions import LogDeletions, OnSettled
+from kbroker.log.log_deletions import OnSettled
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import PendingFlush
@@ -171,11 +171,13 @@ def topics_not_synced() -> AbstractContextManager[Any]:
 def deleted_partition_comes_back() -> AbstractContextManager[Any]:
     """The rename of a deleted partition is not synced."""
 
-    def settle(deletions: LogDeletions, on_settled: OnSettled = lambda _: None) -> None:
-        deletions._settled(list(deletions._renamed))
-        on_settled(frozenset())
+    def finish(logs: LogManager, on_finished: OnSettled = lambda _: None) -> None:
+        logs._deletions._settled(list(logs._deletions._renamed))
+        for directory in logs.directories():
+            directory.gone.clear()  # nor are checkpoints written, which sync the same directory
+        on_finished(frozenset())
 
-    return patch.object(LogDeletions, "settle", settle)
+    return patch.object(LogManager, "finish_deletions", finish)
 
 
 def ack_before_append() -> AbstractContextManager[Any]:
