@@ -215,7 +215,5 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     aborted_transactions_not_indexed: frozenset({"wrong transactions"}),
     truncate_to_the_high_watermark: frozenset({"lost record"}),
     topics_not_synced: frozenset({"lost topic", "topic is back", "lost log"}),
-    deleted_partition_comes_back: frozenset(
-        {"wrong topic id", "lost log", "lost record", "topic is back"}
-    ),
+    deleted_partition_comes_back: frozenset({"wrong topic id", "lost log", "topic is back"}),
 }
