@@ -178,6 +178,22 @@ def test_many_partitions_are_stopped_in_slices_and_answered_as_one() -> None:
     assert turns >= len(replicas.sizes)
 
 
+def test_a_deletion_that_is_not_on_the_disk_is_not_answered_as_one() -> None:
+    replicas = CountingReplicas()
+    named = StopReplicaRequest.StopReplicaPartitionV0
+    request = StopReplicaRequest(
+        controller_epoch=1,
+        delete_partitions=True,
+        ungrouped_partitions=[named(topic_name="a"), named(topic_name="b", partition_index=2)],
+    )
+    replicas.undeleted = frozenset({TopicPartition("b", 2)})
+
+    answer, _ = send(replicas, received(request, 0))
+
+    codes = [e.error_code for e in answer.partition_errors]
+    assert codes == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
+
+
 @pytest.mark.parametrize("request_of", ALL_KINDS)
 def test_a_request_for_an_earlier_life_of_the_broker_is_refused(request_of: Any) -> None:
     replicas = CountingReplicas()
