@@ -42,13 +42,13 @@ class Damage(NamedTuple):
 
 
 def recoverable_batches(
-    records: FileRecords, base_offset: int, last_allowed_offset: int, *, may_end_in_gap: bool
+    records: FileRecords, base_offset: int, last_allowed_offset: int, *, gapless_from: int
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """(position, header, bytes) of the batches of a segment up to the first that is cut, broken or
     out of order.
 
-    A batch behind a gap of offsets is believed once the next one agrees, or at the end of the
-    segment with `may_end_in_gap`: the checksum does not cover its offset.
+    A batch behind a gap of offsets is believed once the next one agrees; at the end of the segment
+    where it begins no later than `gapless_from`: the checksum does not cover its offset.
     """
     expected = base_offset
     held: tuple[int, BatchHeader, memoryview] | None = None
@@ -70,7 +70,7 @@ def recoverable_batches(
             yield position, header, view
         else:
             held = position, header, view
-    if held is not None and may_end_in_gap:
+    if held is not None and held[1].base_offset <= gapless_from:
         yield held
 
 

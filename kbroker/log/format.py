@@ -3,6 +3,7 @@
     <log dir>/.lock  meta.properties  .kafka_cleanshutdown
               recovery-point-offset-checkpoint  replication-offset-checkpoint
               log-start-offset-checkpoint  cleaner-offset-checkpoint
+              kbroker-gapless-offset-checkpoint                 not Kafka's: see gapless_offsets
               <topic>-<partition>/                              a partition
               <topic>-<partition>.<uuid>-delete/                waiting for removal
               <topic>-<partition>.<uuid>-stray/                 not this broker's any more, kept
@@ -31,6 +32,7 @@ LOG_SUFFIX: Final = ".log"
 OFFSET_INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TRANSACTION_INDEX_SUFFIX: Final = ".txnindex"
+INDEX_SUFFIXES: Final = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 PRODUCER_SNAPSHOT_SUFFIX: Final = ".snapshot"
 DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
@@ -54,11 +56,13 @@ RECOVERY_POINT_CHECKPOINT_FILE: Final = "recovery-point-offset-checkpoint"
 REPLICATION_OFFSET_CHECKPOINT_FILE: Final = "replication-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT_FILE: Final = "log-start-offset-checkpoint"
 CLEANER_OFFSET_CHECKPOINT_FILE: Final = "cleaner-offset-checkpoint"
+GAPLESS_OFFSET_CHECKPOINT_FILE: Final = "kbroker-gapless-offset-checkpoint"
 
 OFFSET_INDEX_ENTRY: Final = Struct(">ii")
 TIME_INDEX_ENTRY: Final = Struct(">qi")
 TRANSACTION_INDEX_ENTRY: Final = Struct(">hqqqq")
 TRANSACTION_INDEX_VERSION: Final = 0
+MAX_OFFSET: Final = 2**63 - 1
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1  # a segment ends where offset - base offset leaves int32
 
 _OFFSET_DIGITS: Final = 20

@@ -31,7 +31,7 @@ from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_segment import LogSegment, RollParams
 from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
 from kbroker.log.message_set_append import Place, holds_batch, placed_batches, whole_messages
-from kbroker.log.producer_replay import load_snapshot, replay_segments
+from kbroker.log.producer_replay import rewind
 from kbroker.log.producer_state import duplicate_append_info
 from kbroker.log.segment_farewell import SegmentFarewell
 from kbroker.log.segment_store import SegmentStore
@@ -78,7 +78,6 @@ class Log:
         self._unfinished_cut = _NO_CUT  # where a truncation came to no end
         self.cuts = 0  # how often the end was cut off: offsets got other records then
         self._environment = environment
-        self._file_system = environment.file_system
         self._last_snapshot_offset = state.last_snapshot_offset
         self.files.unsynced.closed(state.unsynced_segments())
         self.update_config(config)
@@ -161,11 +160,14 @@ class Log:
         """Append what the leader sent, offsets and epochs as they are; a batch that is cut off at
         the end is left out.
 
-        Raises KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE where offsets do not rise,
-        KAFKA_STORAGE_ERROR.
+        KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (they do not rise), KAFKA_STORAGE_ERROR.
         """
         batches = read_trusted(records, self.topic_partition, self._rules, self.log_end_offset)
-        batches.check_offsets(self.log_end_offset)
+        try:
+            if batches.check_offsets(self.log_end_offset):
+                self.expect_gaps()
+        except StorageError as error:
+            raise self._failed(error) from error
         for header in batches.headers:
             if header.partition_leader_epoch > self.leader_epoch_cache.latest_epoch:
                 self._assign_epoch(header.partition_leader_epoch, header.base_offset)
@@ -316,8 +318,7 @@ class Log:
             self.files.truncate_fully(offset, now_ms)
         except StorageError as error:
             raise self._failed(error) from error
-        self.log_start_offset = self.log_end_offset = offset
-        self.high_watermark = offset
+        self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self._note_cut(offset)
         self._unfinished_cut = _NO_CUT
         self.leader_epoch_cache.clear()
@@ -325,11 +326,15 @@ class Log:
         self.producer_state.clear(offset)
         self._last_snapshot_offset = offset
 
+    def expect_gaps(self, below: int | None = None) -> None:
+        """Note durably that offsets `below` one will be missing; on any thread. StorageError."""
+        self._environment.before_gap(self.directory, self.topic_partition, below)
+
     def assign_topic_id(self, topic_id: UUID) -> None:
         """Write the topic id down, once."""
         if self.topic_id is None:
             try:
-                write_partition_metadata(self._file_system, self.directory, topic_id)
+                write_partition_metadata(self._environment.file_system, self.directory, topic_id)
             except StorageError as error:
                 raise self._failed(error) from error
             self.topic_id = topic_id
@@ -341,8 +346,7 @@ class Log:
         end_offset = self.producer_state.map_end_offset
         if end_offset > self._last_snapshot_offset:
             entries = self.producer_state.producers.values()
-            path = self.snapshots.write(end_offset, entries, sync=False)
-            self.files.unsynced.snapshot = path
+            self.files.unsynced.snapshot = self.snapshots.write(end_offset, entries, sync=False)
             self.files.unsynced.names_changed()
             self._last_snapshot_offset = end_offset
 
@@ -431,8 +435,8 @@ class Log:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut just now: try again")
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """Note that this epoch writes from the log end on; where that does not fit, its first
-        append does. KafkaError(KAFKA_STORAGE_ERROR).
+        """Note that this epoch writes from the log end on, or its first append where that does not
+        fit. KafkaError(KAFKA_STORAGE_ERROR).
         """
         try:
             self._assign_epoch(leader_epoch, self.log_end_offset)
@@ -480,12 +484,10 @@ class Log:
         self.high_watermark = min(self.high_watermark, end_offset)
         self.leader_epoch_cache.truncate_from_end(end_offset)
         self.snapshots.delete_outside(0, end_offset)
-        state = self.producer_state
         bounds = (self.log_start_offset, end_offset)
-        expiration_ms = self._environment.producer_id_expiration_ms
-        load_snapshot(state, self.snapshots, bounds, now_ms, expiration_ms)
-        self._last_snapshot_offset = state.map_end_offset
-        replay_segments(state, self.segments.from_offset(state.map_end_offset), end_offset)
+        times = (now_ms, self._environment.producer_id_expiration_ms)
+        state = self.producer_state
+        self._last_snapshot_offset = rewind(state, self.snapshots, self.segments, bounds, times)
         state.on_high_watermark(self.high_watermark)
 
     def _failed(self, error: StorageError) -> KafkaError:

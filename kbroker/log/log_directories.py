@@ -161,6 +161,29 @@ class LogDirectories:
 
         self.run_write(partial(directory.write_offsets, file, offsets), done)
 
+    def loaded(self) -> None:
+        """All logs that can be opened are open."""
+        for directory in self.online:
+            directory.loaded()
+            self._write_gapless(directory)
+
+    def opened(self, path: str, topic_partition: TopicPartition, gapless_from: int) -> None:
+        """A log in `path` was opened, and has no gap from that offset on."""
+        directory = self.of(path)
+        if directory is not None:
+            directory.gapless.claim(topic_partition, gapless_from)
+            if directory.is_loaded:
+                self._write_gapless(directory)
+
+    def before_gap(self, path: str, topic_partition: TopicPartition, below: int | None) -> None:
+        """Gaps are about to come into the log in `path`: note it, durably; on any thread. Raises
+        StorageError.
+        """
+        directory = self.of(path)
+        if directory is not None:
+            directory.gapless.withdraw(topic_partition, below)
+            directory.gapless.write()
+
     def write_clean_shutdown(self) -> None:
         """All logs are whole on the disk: say so where nothing speaks against it."""
         for directory in self.online:
@@ -182,6 +205,20 @@ class LogDirectories:
         if error is not None:
             self.full(path, error, 0)
             self.fail(path, error)
+
+    def _write_gapless(self, directory: LogDirectory) -> None:
+        """One write tells of all logs that were opened until it begins."""
+        if directory.is_noting_gapless:
+            return
+        directory.is_noting_gapless = True
+
+        def written(error: StorageError | None) -> None:
+            directory.is_noting_gapless = False
+            self._written(directory.path, error)
+            if error is None and not directory.gapless.is_written:
+                self._write_gapless(directory)
+
+        self.run_write(directory.gapless.write, written)
 
     def _has_room(self, directory: LogDirectory) -> bool:
         try:

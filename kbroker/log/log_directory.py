@@ -23,6 +23,7 @@ from kbroker.log.format import (
     RECOVERY_POINT_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
 )
+from kbroker.log.gapless_offsets import GaplessOffsets
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -50,7 +51,13 @@ class LogDirectory:
     may_be_clean: bool = True  # False: its logs are not all whole, so no stop is a clean one
     unopened: set[TopicPartition] = field(default_factory=set)
     gone: set[TopicPartition] = field(default_factory=set)  # checkpoints may still name them
+    is_loaded: bool = False
+    is_noting_gapless: bool = False
+    gapless: GaplessOffsets = field(init=False)
     _kept: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gapless = GaplessOffsets(self.file_system, self.path)
 
     @classmethod
     def unusable(cls, file_system: FileSystem, path: str, reason: str) -> LogDirectory:
@@ -94,6 +101,7 @@ class LogDirectory:
 
     def loaded(self) -> None:
         """All logs here that can be opened are open."""
+        self.is_loaded = True
         if not self.unopened:
             self._kept.clear()
 
@@ -154,12 +162,17 @@ class LogDirectory:
         """
         return self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
 
-    def cleaned_offsets(self) -> dict[TopicPartition, int]:
-        """Up to where each log was cleaned, by whatever broker and under whatever settings.
+    def gapless_from(self) -> dict[TopicPartition, int]:
+        """From where on each log has no gap; a log of which that is not known is missing.
 
-        A file that cannot be read counts as empty.
+        After a clean stop others may have cleaned it since. After a crash, too: then the cleaner's
+        checkpoint tells up to where.
         """
-        return self._read_or_reset(CLEANER_OFFSET_CHECKPOINT_FILE)
+        if self.was_clean:
+            return {}
+        cleaned = self._read_or_reset(CLEANER_OFFSET_CHECKPOINT_FILE)
+        known = self.gapless.read()
+        return {tp: max(offset, cleaned.get(tp, 0)) for tp, offset in known.items()}
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         """High watermarks at the last checkpoint. A file that cannot be read counts as empty."""
@@ -167,6 +180,7 @@ class LogDirectory:
 
     def write_clean_shutdown(self) -> None:
         """All logs here are whole on disk."""
+        self.gapless.remove()
         checkpoint.write_clean_shutdown(self.file_system, self.path)
 
     def disown_clean_shutdown(self) -> None:

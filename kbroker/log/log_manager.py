@@ -95,6 +95,8 @@ class LogManager:
             draw_jitter=random.randrange,
             on_failure=self._directories.fail,
             on_full=self._directories.full,
+            on_opened=self._directories.opened,
+            before_gap=self._directories.before_gap,
         )
 
     def open_directories(self, required: str | None = None) -> MetaProperties | None:
@@ -141,10 +143,9 @@ class LogManager:
                 self._leave_closed(request, directory, outcome)
         self._directories.check(self._required)
         for directory in self._directories:
-            if directory.failure is None:
-                directory.loaded()
-            else:
+            if directory.failure is not None:
                 self._open.fail(directory, directory.failure)
+        self._directories.loaded()
         self._directories.on_offline = self._directory_offline
         self._checkpoints.forget_gone()
         return [request.topic_partition for _, request in requests if not request.was_clean]
@@ -283,10 +284,8 @@ class LogManager:
 
     def read_high_watermarks(self) -> dict[TopicPartition, int]:
         """The high watermarks written last, of all directories."""
-        found: dict[TopicPartition, int] = {}
-        for directory in self._directories.online:
-            found.update(directory.high_watermarks())
-        return found
+        online = self._directories.online
+        return {tp: mark for home in online for tp, mark in home.high_watermarks().items()}
 
     def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Write high watermarks, each in the directory of its log."""

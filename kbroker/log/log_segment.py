@@ -20,6 +20,7 @@ from kbroker.log.file_system import Bytes, FileSystem
 from kbroker.log.format import (
     DELETED_SUFFIX,
     LOG_SUFFIX,
+    MAX_OFFSET,
     MAX_RELATIVE_OFFSET,
     OFFSET_INDEX_SUFFIX,
     TIME_INDEX_SUFFIX,
@@ -303,13 +304,13 @@ class LogSegment:
         self,
         on_batch: OnBatch | None = None,
         *,
-        may_end_in_gap: bool = True,
+        gapless_from: int = MAX_OFFSET,
         end_offset: int | None = None,
     ) -> int:
         """Walk the batches, rebuild the indexes, cut what is broken; the number of bytes that went.
 
-        Broken is also what reaches `end_offset`, where the next segment begins, and without
-        `may_end_in_gap` a last batch that does not follow the one before it.
+        Broken is also what reaches `end_offset`, where the next segment begins, and behind
+        `gapless_from` a last batch that does not follow the one before it.
 
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
         aborted transactions (which it appends to `transaction_index`) are the log's business.
@@ -324,7 +325,7 @@ class LogSegment:
             self.records,
             self.base_offset,
             self.base_offset + MAX_RELATIVE_OFFSET if end_offset is None else end_offset - 1,
-            may_end_in_gap=may_end_in_gap,
+            gapless_from=gapless_from,
         )
         valid = self._recover_batches(batches, on_batch)
         file_size = self._file_system.size(self.records.path)

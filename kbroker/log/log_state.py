@@ -17,6 +17,7 @@ from kbroker.log.log_segment import LogSegment, SegmentConfig
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.producer_state import ProducerStateManager
 from kbroker.log.unsynced_files import FlushMarks
+from kbroker.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,11 @@ class LogEnvironment:
     on_failure: Callable[[str, StorageError], None] = lambda _, __: None
     # (partition directory, error, bytes that did not fit)
     on_full: Callable[[str, StorageError, int], None] = lambda _, __, ___: None
+    # (data directory of a log, the offset from which on it has no gap): it was opened
+    on_opened: Callable[[str, TopicPartition, int], None] = lambda _, __, ___: None
+    # (as above): gaps are about to come into it, all below an offset where that is given; returns
+    # when that is written down, raises StorageError
+    before_gap: Callable[[str, TopicPartition, int | None], None] = lambda _, __, ___: None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,6 +51,7 @@ class LogState:
     leader_epoch_cache: LeaderEpochCache
     producer_state: ProducerStateManager
     last_snapshot_offset: int
+    gapless_from: int = 0  # no offset is missing between its batches from here on
     topic_id: UUID | None = None
     rebuilt: frozenset[int] = frozenset()  # base offsets of segments whose indexes were made anew
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from kbroker.log.file_system import Bytes
 from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
 from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segments import LogSegments
 from kbroker.log.producer_snapshot import ProducerSnapshots
 from kbroker.log.producer_state import CompletedTxn, ProducerStateManager, is_expired
 from kbroker.record.record_batch import BatchHeader, ControlRecord, Record, read_control, records
@@ -89,6 +90,22 @@ def replay_segments(
                 batch = segment.records.read(position, header.size_bytes)
                 replay_batch(state, header, batch, None)
     state.map_end_offset = end_offset
+
+
+def rewind(
+    state: ProducerStateManager,
+    snapshots: ProducerSnapshots,
+    segments: LogSegments,
+    bounds: tuple[int, int],
+    times: tuple[int, int],
+) -> int:
+    """Set `state` to what it was at the end of `bounds`, where the log ends now; the offset of the
+    snapshot used. `times`: now, and how long an idle producer is remembered.
+    """
+    load_snapshot(state, snapshots, bounds, *times)
+    found_offset = state.map_end_offset
+    replay_segments(state, segments.from_offset(found_offset), bounds[1])
+    return found_offset
 
 
 def _index_entry(completed: CompletedTxn, last_stable_offset: int) -> AbortedTxn:

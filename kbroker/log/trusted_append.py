@@ -75,9 +75,13 @@ class TrustedBatches:
             position += header.size_bytes
             next_offset = header.next_offset
 
-    def check_offsets(self, log_end_offset: int) -> None:
-        """KafkaError(OFFSET_OUT_OF_RANGE) unless the batches follow the log and one another."""
+    def check_offsets(self, log_end_offset: int) -> bool:
+        """True where the batches leave gaps behind the log or one another.
+
+        Raises KafkaError: OFFSET_OUT_OF_RANGE where they do not follow.
+        """
         expected = log_end_offset
+        is_gapless = True
         for header in self.headers:
             if header.base_offset < expected:
                 raise KafkaError(
@@ -85,7 +89,9 @@ class TrustedBatches:
                     f"Offset {header.base_offset} does not rise above the end of the log, "
                     f"{expected}",
                 )
+            is_gapless = is_gapless and header.base_offset == expected
             expected = header.next_offset
+        return not is_gapless
 
     def validate(self, state: ProducerStateManager, origin: AppendOrigin) -> Markers:
         """Read the markers and refuse fenced producers and coordinators.

@@ -28,6 +28,7 @@ def clean(
     job = cleaning_job(target, disk, limits, now_ms)
     groups: list[CleanedGroup] = []
     done = Cleaner(disk, job, lambda _: None, groups.append).clean()
+    log.expect_gaps(job.first_uncleanable_offset)
     for group in groups:
         swap_in(log, group, now_ms, disk)
     log.cleaned_end_offset = done.end_offset

@@ -37,7 +37,7 @@ def open_log(
     was_clean: bool = True,
     recovery_point: int = 0,
     start: int = 0,
-    cleaned_offset: int = 0,
+    gapless_from: int | None = None,
     **settings: Any,
 ) -> Log:
     """Open a log, or make one; `settings` are topic settings."""
@@ -50,7 +50,7 @@ def open_log(
         now_ms=NOW_MS,
         recovery_point=recovery_point,
         log_start_offset=start,
-        cleaned_offset=cleaned_offset,
+        gapless_from=gapless_from,
         was_clean=was_clean,
     )
     environment = LogEnvironment(file_system=RealFileSystem(), walks_records=walks)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
 from tests.faults.running_broker import RunningBroker
 
@@ -173,3 +173,53 @@ def test_a_killed_broker_takes_its_cleaner_along_and_the_next_one_cleans(
     assert last_numbers(again) == EXPECTED
     wait_for(lambda: segment_bytes(again, "keyed-0") < 80_000)
     assert last_numbers(again) == EXPECTED
+
+
+def end_offset(broker: RunningBroker) -> int:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap(broker))
+    partition = TopicPartition("keyed", 0)
+    found = consumer.end_offsets([partition])[partition]
+    consumer.close()
+    return int(found)
+
+
+def produce(broker: RunningBroker, count: int) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap(broker), acks="all", batch_size=2_000)
+    for number in range(count):
+        producer.send("keyed", key=b"%d" % (number % 5), value=b"%090d" % number)
+    producer.flush()
+    producer.close()
+
+
+def set_policy(broker: RunningBroker, policy: str) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
+    resource = ConfigResource(
+        ConfigResourceType.TOPIC, "keyed", {"cleanup.policy": policy, "segment.bytes": "10000"}
+    )
+    admin.alter_configs([resource])
+    admin.close()
+
+
+@pytest.mark.parametrize("policies", [["delete"], ["delete", "compact,delete"], []], ids=str)
+def test_a_killed_broker_loses_nothing_of_a_topic_that_was_once_compacted(
+    tmp_path: Path, brokers: list[RunningBroker], policies: list[str]
+) -> None:
+    broker = RunningBroker(tmp_path / "data", *options("kbroker.flush=acks-all")).start()
+    brokers.append(broker)
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
+    settings = {"cleanup.policy": "compact", "segment.bytes": "10000"}
+    admin.create_topics([NewTopic("keyed", 1, 1, topic_configs=settings)])
+    produce(broker, 1_000)
+    wait_for(lambda: "Cleaned log keyed-0" in broker.said())
+    for policy in policies:
+        set_policy(broker, policy)
+    produce(broker, 200)
+    expected = last_numbers(broker)
+    broker.kill()
+    (tmp_path / "data" / "recovery-point-offset-checkpoint").write_bytes(b"0\n1\nkeyed")
+
+    again = RunningBroker(tmp_path / "data", *options()).start()
+    brokers.append(again)
+
+    assert end_offset(again) == 1_200
+    assert last_numbers(again) == expected

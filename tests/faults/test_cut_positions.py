@@ -57,13 +57,20 @@ def disk_with(files: Files) -> MemoryFileSystem:
     return disk
 
 
-def opened(disk: MemoryFileSystem, *, was_clean: bool = False, recovery_point: int = 0) -> Log:
+def opened(
+    disk: MemoryFileSystem,
+    *,
+    was_clean: bool = False,
+    recovery_point: int = 0,
+    gapless_from: int | None = 0,
+) -> Log:
     request = LoadRequest(
         topic_partition=PARTITION,
         directory=DIRECTORY,
         config=CONFIG,
         now_ms=NOW_MS,
         recovery_point=recovery_point,
+        gapless_from=gapless_from,
         was_clean=was_clean,
     )
     return load_log(request, LogEnvironment(file_system=disk))
@@ -253,3 +260,15 @@ def test_a_missing_segment_is_no_reason_to_read_past_it() -> None:
     with pytest.raises(KafkaError):
         log.read(log.log_end_offset + 1, 100, FetchIsolation.LOG_END)
     assert log.log_end_offset == int(names[1].rpartition("/")[2].partition(".")[0])
+
+
+def test_a_missing_segment_takes_no_other_along_where_nothing_is_known_of_the_log() -> None:
+    files = written(2)
+    names = sorted(name for name in files if name.endswith(".log"))
+    whole = records_in(opened(disk_with(files), was_clean=True))
+    gone, after = (int(names[n].rpartition("/")[2].partition(".")[0]) for n in (1, 2))
+    del files[names[1]]
+
+    log = opened(disk_with(files), gapless_from=None)
+
+    assert records_in(log) == [r for r in whole if not gone <= r[0] < after]

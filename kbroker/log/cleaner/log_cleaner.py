@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from errno import ENOENT
+from functools import partial
 from typing import Protocol
 
 from kbroker.clock import Clock, Timer, TimerHandle
@@ -237,7 +238,9 @@ class LogCleaner:
         elif groups:
             cleaning.open_swaps += 1
             # With all names safe, a start that finds a `.cleaned` file knows of a swap undone.
-            self._sync_then(cleaning, lambda: self._stage(cleaning, groups))
+            below = cleaning.job.first_uncleanable_offset
+            expect_gaps = partial(cleaning.log.expect_gaps, below)
+            self._sync_then(cleaning, lambda: self._stage(cleaning, groups), expect_gaps)
 
     def _stage(self, cleaning: _Cleaning, groups: list[CleanedGroup]) -> None:
         staged: list[SegmentSwap] = []
@@ -267,12 +270,21 @@ class LogCleaner:
 
         self._sync_then(cleaning, finish)
 
-    def _sync_then(self, cleaning: _Cleaning, following: Callable[[], None]) -> None:
-        """Bring the last step to the disk, then take the next one."""
+    def _sync_then(
+        self,
+        cleaning: _Cleaning,
+        following: Callable[[], None],
+        beside: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Bring the last step to the disk, and `beside`, then take the next one."""
         directory = cleaning.log.directory
 
+        def write() -> None:
+            self._file_system.sync_directory(directory)
+            beside()
+
         def sync() -> None:
-            self._run_write(lambda: self._file_system.sync_directory(directory), synced)
+            self._run_write(write, synced)
 
         def synced(error: StorageError | None) -> None:
             if error is not None and error.is_out_of_descriptors and not self._is_stopped:

@@ -1,10 +1,14 @@
-"""Opens a partition directory: clears leftovers, rebuilds broken indexes, recovers what an unclean
-stop left behind.
+"""Opens a partition directory: rebuilds broken indexes, recovers what an unclean stop left behind.
 
 Law: a cleanly stopped log is taken at its word after a look at its indexes; otherwise every batch
 from the recovery point on is read and checked. At the first broken one the segment is cut and all
 later segments go, durably: what was cut must not be there again after a clean stop and a power
 loss. Whatever comes out ends at a whole batch, and epochs, producers and indexes agree with it.
+
+Missing offsets are no damage by themselves: the cleaner leaves gaps, and leaders send them. Only
+behind the offset from which this broker is known to have written the log without any (see
+`gapless_offsets`) a segment that does not begin where the one before ends shows that a power loss
+took that end, and a last batch that does not follow the one before that its offset was damaged.
 """
 
 from __future__ import annotations
@@ -15,24 +19,18 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.errors import KafkaError
 from kbroker.log.checkpoint import (
     CheckpointError,
     EpochFile,
     read_leader_epochs,
     read_partition_metadata,
 )
-from kbroker.log.file_system import StorageError
 from kbroker.log.format import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LEADER_EPOCH_CHECKPOINT_FILE,
     LOG_SUFFIX,
-    OFFSET_INDEX_SUFFIX,
+    MAX_OFFSET,
     PARTITION_METADATA_FILE,
-    SWAP_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
     offset_of,
 )
 from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
@@ -40,9 +38,8 @@ from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import LogEnvironment, LogState, segment_config
-from kbroker.log.producer_replay import load_snapshot, replay_batch, replay_segments
-from kbroker.log.producer_snapshot import ProducerSnapshots, snapshot_offsets
-from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.producer_replay import replay_batch
+from kbroker.log.recovery import leftovers
 from kbroker.log.recovery.index_rebuild import index_fault, rebuild_beside
 from kbroker.log.recovery.load_checks import (
     agree_with,
@@ -52,10 +49,9 @@ from kbroker.log.recovery.load_checks import (
     sound_end_offset,
     tail_of,
 )
+from kbroker.log.recovery.producer_loading import ProducerLoading
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchHeader
-
-_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +66,7 @@ class LoadRequest:
     now_ms: int
     recovery_point: int = 0
     log_start_offset: int = 0
-    cleaned_offset: int = 0  # below it records may be gone, whatever the settings say now
+    gapless_from: int | None = None  # no gaps from here on; None: there may be some anywhere
     was_clean: bool = False
     on_recovered: Callable[[int], None] = lambda _: None  # size of each batch; may raise to stop
 
@@ -78,6 +74,7 @@ class LoadRequest:
 def load_log(request: LoadRequest, environment: LogEnvironment) -> Log:
     """Open the log of a partition directory, which must exist. Raises StorageError."""
     state = LogLoader(request, environment).load()
+    environment.on_opened(request.directory, request.topic_partition, state.gapless_from)
     return Log(request.topic_partition, request.directory, request.config, environment, state)
 
 
@@ -88,19 +85,25 @@ class LogLoader:
         self._request = request
         self._directory = request.directory
         self._file_system = environment.file_system
-        self._expiration_ms = environment.producer_id_expiration_ms
         self._was_clean = request.was_clean
         self._recovery_point = request.recovery_point
+        known = request.gapless_from
+        self._gapless_from = MAX_OFFSET if known is None else known
         # Nothing that holds this object: the log keeps it, and with it all that was read here.
         self._store_epochs = EpochFile(self._file_system, self._directory)
-        self._snapshots = ProducerSnapshots(self._file_system, self._directory)
-        self._producers = ProducerStateManager(request.topic_partition)
         self._segments = LogSegments()
+        self._producers = ProducerLoading(
+            self._file_system,
+            self._directory,
+            request.topic_partition,
+            self._segments,
+            request.log_start_offset,
+            (request.now_ms, environment.producer_id_expiration_ms),
+        )
         self._names: list[str] = []
-        self._last_snapshot_offset = 0
-        self._has_recovered = False
         self._latest_epoch = -1  # of the last batch that was recovered
         self._recovered: set[int] = set()  # base offsets
+        self._cut_bytes: dict[int, int] = {}  # by base offset
         self._epochs: LeaderEpochCache
         self._stored_epochs: list[EpochEntry] = []
 
@@ -108,7 +111,7 @@ class LogLoader:
         """The log's state. Raises StorageError."""
         self._names = self._file_system.list(self._directory)
         topic_id = self._read_topic_id()
-        self._clear_leftovers()
+        self._names = leftovers.clear(self._file_system, self._directory, self._segment)
         self._epochs = self._load_epochs()
         self._load_segments()
         if not self._was_clean:
@@ -126,7 +129,7 @@ class LogLoader:
             self._segments.add(self._segment(start_offset))
             if start_offset:  # its name keeps the offset, should nothing be appended
                 self._segments.active.records.create()
-        self._load_producers(start_offset, end_offset)
+        self._producers.finish(start_offset, end_offset, self._names, was_clean=self._was_clean)
         for segment in self._segments:
             segment.records.close()  # an idle log holds no descriptor
         return LogState(
@@ -135,8 +138,10 @@ class LogLoader:
             log_end_offset=end_offset,
             recovery_point=end_offset if self._was_clean else min(self._recovery_point, end_offset),
             leader_epoch_cache=self._bounded_epochs(start_offset, end_offset),
-            producer_state=self._producers,
-            last_snapshot_offset=self._last_snapshot_offset,
+            producer_state=self._producers.state,
+            last_snapshot_offset=self._producers.last_snapshot_offset,
+            # Where nothing was known, nothing below the end is: appends to come leave no gap.
+            gapless_from=min(self._gapless_from, end_offset),
             topic_id=topic_id,
             rebuilt=frozenset(self._recovered),
         )
@@ -156,55 +161,6 @@ class LogLoader:
             _log.warning("Taking the topic id of %s from the cluster: %s", self._directory, error)
             self._file_system.unlink(path)
             return None
-
-    def _clear_leftovers(self) -> None:
-        """Finish or undo what was going on: .deleted and .cleaned go, .swap takes the place of what
-        it was made from.
-        """
-        leftovers = [
-            name
-            for name in self._names
-            if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX))
-        ]
-        if not leftovers:
-            return
-        cleaned = [offset_of(name) or 0 for name in leftovers if name.endswith(CLEANED_SUFFIX)]
-        # A split writes several .cleaned files and renames them from the last to the first: a .swap
-        # at or above a .cleaned one belongs to a split that did not get far enough, and its source
-        # is still there.
-        unfinished = min(cleaned, default=None)
-        for name in leftovers:
-            is_swap = name.endswith(SWAP_SUFFIX)
-            if not is_swap or (unfinished is not None and (offset_of(name) or 0) >= unfinished):
-                self._file_system.unlink(f"{self._directory}/{name}")
-        self._names = self._file_system.list(self._directory)
-        swaps = [name for name in self._names if name.endswith(SWAP_SUFFIX)]
-        data_files = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
-        for name in data_files:
-            self._remove_sources(name)
-        if data_files:
-            # No source may come back once the segment in its place has its final name.
-            self._file_system.sync_directory(self._directory)
-        taken = {offset_of(name) for name in data_files}
-        for name in swaps:
-            path = f"{self._directory}/{name}"
-            if offset_of(name) in taken:
-                self._file_system.rename(path, path.removesuffix(SWAP_SUFFIX))
-            else:  # the index of a segment that has its final name, or was never there
-                self._file_system.unlink(path)
-        self._names = self._file_system.list(self._directory)
-
-    def _remove_sources(self, swap_name: str) -> None:
-        """Remove the segments whose records the segment in `swap_name` holds."""
-        base_offset = offset_of(swap_name)
-        assert base_offset is not None, swap_name
-        end_offset = self._segment(base_offset, SWAP_SUFFIX).next_offset
-        for name in self._names:
-            offset = offset_of(name)
-            if offset is None or not name.endswith((LOG_SUFFIX, *_INDEX_SUFFIXES)):
-                continue
-            if base_offset <= offset < end_offset or offset == base_offset:
-                self._file_system.unlink(f"{self._directory}/{name}")
 
     def _load_epochs(self) -> LeaderEpochCache:
         entries: list[EpochEntry] = []
@@ -243,7 +199,7 @@ class LogLoader:
         names = set(self._names)
         stems = {name.removesuffix(LOG_SUFFIX) for name in names if name.endswith(LOG_SUFFIX)}
         for name in self._names:
-            if name.endswith(_INDEX_SUFFIXES) and name.partition(".")[0] not in stems:
+            if name.endswith(INDEX_SUFFIXES) and name.partition(".")[0] not in stems:
                 _log.warning("Removing index %s/%s: it has no segment", self._directory, name)
                 self._file_system.unlink(f"{self._directory}/{name}")
         for base_offset in sorted(
@@ -278,20 +234,18 @@ class LogLoader:
         """
         _log.warning("%s ends at %d, before its recovery point", self._directory, end_offset)
         self._recovery_point = 0
-        self._has_recovered = False
+        self._producers.has_recovered = False
         self._latest_epoch = -1
         self._recover_segments()
         return self._end_offset()
 
     def _misses_records_before(self, segment: LogSegment) -> bool:
         """True where a power loss took the end of the segment before, which was recovered just now,
-        and left this one: where a log was never cleaned a segment starts where the other ends. What
-        lies before the log start was being removed.
+        and left this one: see the module. What lies before the log start was being removed.
         """
-        end_offset = self._producers.map_end_offset
-        gone_offset = max(self._request.cleaned_offset, self._request.log_start_offset)
-        is_cleaned = self._request.config.is_compacted or segment.base_offset <= gone_offset
-        if is_cleaned or segment.base_offset == end_offset:
+        end_offset = self._producers.state.map_end_offset
+        allowed_up_to = max(self._gapless_from, self._request.log_start_offset)
+        if segment.base_offset <= allowed_up_to or segment.base_offset == end_offset:
             return False
         _log.warning("%s.log misses the records from %d on", segment.path_stem, end_offset)
         return True
@@ -314,12 +268,11 @@ class LogLoader:
 
     def _walk(self, segment: LogSegment) -> int:
         """Walk a segment's batches, rebuild its indexes, epochs and producers; the number of bytes
-        cut off.
+        cut off, by an earlier walk too.
         """
         base_offset = segment.base_offset
-        producers = self._producers
-        if producers.map_end_offset != base_offset or not self._has_recovered:
-            self._producers_at(base_offset)
+        self._producers.begin_segment(base_offset, was_clean=self._was_clean)
+        producers = self._producers.state
         runs: list[tuple[int, int, int]] = []  # (epoch, first and last base offset) of batches
         transaction_index = segment.transaction_index
         on_recovered = self._request.on_recovered
@@ -333,50 +286,19 @@ class LogLoader:
             replay_batch(producers, header, batch, transaction_index)
             producers.map_end_offset = header.next_offset
 
-        # Followers and the cleaner leave gaps; at the very end only where records are cleaned.
         is_last = segment is self._segments.active
         cut_bytes = segment.recover(
             on_batch,
-            may_end_in_gap=not is_last or self._request.config.is_compacted,
+            gapless_from=self._gapless_from if is_last else MAX_OFFSET,
             end_offset=None if is_last else self._segments.after(segment).base_offset,
         )
         self._recovered.add(base_offset)
+        self._cut_bytes[base_offset] = self._cut_bytes.get(base_offset, 0) + cut_bytes
         for run in runs:
             self._epochs.learn(*run)
             self._latest_epoch = run[0]
-        if not self._was_clean:
-            self._write_snapshot(producers.map_end_offset)
-        # A snapshot that is read leaves expired producers out; so does one that was just made
-        # again.
-        producers.remove_expired(self._request.now_ms, self._expiration_ms)
-        return cut_bytes
-
-    def _producers_at(self, offset: int) -> None:
-        """Producer state at the start of a segment that is to be recovered."""
-        if not self._has_recovered and not self._was_clean:
-            # What snapshots beyond say comes from batches that may be gone: found out again.
-            self._snapshots.delete_outside(0, offset)
-        self._has_recovered = True
-        bounds = (self._request.log_start_offset, offset)
-        load_snapshot(
-            self._producers, self._snapshots, bounds, self._request.now_ms, self._expiration_ms
-        )
-        self._last_snapshot_offset = self._producers.map_end_offset
-        self._replay_up_to(offset)
-        if not self._was_clean:  # what a clean stop has written may go further back than the log
-            self._write_snapshot(offset)
-
-    def _replay_up_to(self, offset: int) -> None:
-        producers = self._producers
-        if producers.map_end_offset < offset and len(self._segments):
-            segments = self._segments.between(producers.map_end_offset, offset)
-            try:
-                replay_segments(producers, segments, offset)
-            except KafkaError as error:
-                _log.warning(
-                    "Producer state of %s is incomplete: %s", self._request.topic_partition, error
-                )
-        producers.map_end_offset = offset
+        self._producers.end_segment(was_clean=self._was_clean)
+        return self._cut_bytes[base_offset]
 
     def _end_offset(self) -> int:
         if not len(self._segments):
@@ -434,58 +356,10 @@ class LogLoader:
         for segment in segments:
             _log.warning("Removing segment %s", segment.path_stem)
             self._segments.remove(segment)
-            self._snapshots.delete(segment.base_offset)
-            # Where the log ends there now, it is written again.
-            self._last_snapshot_offset = min(self._last_snapshot_offset, segment.base_offset - 1)
+            self._producers.removed(segment.base_offset)
             segment.delete()
         if segments:  # a clean stop does not look into what did not grow since
             self._file_system.sync_directory(self._directory)
-
-    def _load_producers(self, start_offset: int, end_offset: int) -> None:
-        """Bring the producer state to the log end; keep the snapshots that later loads can use."""
-        bases = self._segments.base_offsets
-        names = self._file_system.list(self._directory) if self._has_recovered else self._names
-        offsets = snapshot_offsets(names)
-        newest = max((o for o in offsets if o <= end_offset), default=-1)
-        for offset in offsets:
-            is_base = offset in bases and start_offset < offset <= end_offset
-            if not is_base and (offset != newest or offset <= start_offset):
-                self._snapshots.delete(offset)
-        is_bare = not self._has_recovered and not any(o in bases or o > bases[-1] for o in offsets)
-        if self._was_clean and is_bare:
-            # No snapshot at a clean stop: the log was written by a version without producers, or
-            # they were deleted. Empty ones where a later load may begin save it the whole log.
-            for offset in (*bases[-2:], end_offset):
-                self._producers.clear(offset)
-                self._write_snapshot(offset)
-            return
-        # Recovery leaves more in memory (five batches a producer) than its snapshot holds (one).
-        # After a clean stop the snapshot also knows producers from below the log start.
-        if self._was_clean or self._producers.map_end_offset != end_offset:
-            self._load_newest(newest, start_offset, end_offset)
-        self._replay_up_to(end_offset)
-        self._write_snapshot(end_offset)
-
-    def _load_newest(self, newest: int, start_offset: int, end_offset: int) -> None:
-        bounds = (start_offset, end_offset)
-        if newest <= start_offset:
-            self._producers.clear(start_offset)
-        else:
-            load_snapshot(
-                self._producers, self._snapshots, bounds, self._request.now_ms, self._expiration_ms
-            )
-        self._last_snapshot_offset = self._producers.map_end_offset
-
-    def _write_snapshot(self, offset: int) -> None:
-        if offset > self._last_snapshot_offset:
-            try:
-                self._snapshots.write(offset, self._producers.producers.values(), sync=False)
-            except StorageError as error:
-                if not error.is_out_of_space:
-                    raise
-                _log.warning("A producer snapshot does not fit, the log is read without: %s", error)
-                return
-            self._last_snapshot_offset = offset
 
     def _segment(self, base_offset: int, suffix: str = "") -> LogSegment:
         request = self._request

@@ -84,8 +84,8 @@ def test_an_index_shows_the_way_where_the_next_batch_is_damaged_too(tmp_path: Pa
     assert audit.next_sound(size, 1, [(2, 2 * size + 1), (3, 3 * size)]) == 3 * size
 
 
-def recovered(records: FileRecords, *, may_end_in_gap: bool = True) -> list[int]:
-    batches = recoverable_batches(records, 0, LIMIT, may_end_in_gap=may_end_in_gap)
+def recovered(records: FileRecords, *, gapless_from: int = LIMIT) -> list[int]:
+    batches = recoverable_batches(records, 0, LIMIT, gapless_from=gapless_from)
     return [header.base_offset for _, header, _ in batches]
 
 
@@ -99,4 +99,5 @@ def test_recovery_passes_over_gaps(tmp_path: Path) -> None:
     records = records_of(tmp_path, at(4), at(9), at(10), at(30))
 
     assert recovered(records) == [4, 9, 10, 30]
-    assert recovered(records, may_end_in_gap=False) == [4, 9, 10]
+    assert recovered(records, gapless_from=30) == [4, 9, 10, 30]
+    assert recovered(records, gapless_from=29) == [4, 9, 10]

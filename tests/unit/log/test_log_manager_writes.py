@@ -46,8 +46,9 @@ def test_checkpoints_and_flushes_are_written_by_whom_they_are_given_to(tmp_path:
 def test_a_log_deleted_during_its_flush_takes_no_directory_offline(tmp_path: Path) -> None:
     logs = started(tmp_path, flush_messages=1)
     waiting: list[Work] = []
+    log = logs.get_or_create_log(PARTITION)
     logs.write_with(lambda work, done: waiting.append((work, done)))
-    logs.get_or_create_log(PARTITION).append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
+    log.append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
     logs.flush_dirty_logs(NOW_MS)
     logs.delete_log(PARTITION)
 

@@ -331,7 +331,7 @@ def without_the_end_of_its_first_segment(directory: Path, copy: Path) -> Path:
 def test_segments_behind_records_that_are_missing_are_removed(tmp_path: Path) -> None:
     directory = without_the_end_of_its_first_segment(tmp_path / "a", tmp_path / "b")
 
-    log = open_log(directory, was_clean=False)
+    log = open_log(directory, was_clean=False, gapless_from=0)
 
     assert (values(log), log.log_end_offset) == (ALL[:1], 1)
     assert not (directory / f"{SECOND}.log").exists()
@@ -381,10 +381,14 @@ def test_a_log_that_ends_before_its_recovery_point_is_checked_from_its_start(
     assert log.log_end_offset == 1
 
 
-def test_a_cleaned_log_may_lack_the_end_of_a_segment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gapless_from", [None, 2, 100])
+@pytest.mark.parametrize("policy", ["compact", "delete"])
+def test_where_a_log_may_have_gaps_a_segment_may_lack_its_end(
+    tmp_path: Path, policy: str, gapless_from: int | None
+) -> None:
     directory = without_the_end_of_its_first_segment(tmp_path / "a", tmp_path / "b")
 
-    log = open_log(directory, was_clean=False, cleanup_policy="compact")
+    log = open_log(directory, was_clean=False, cleanup_policy=(policy,), gapless_from=gapless_from)
 
     assert values(log) == [ALL[0], *ALL[2:]]
 
@@ -410,7 +414,7 @@ def test_a_gap_that_a_cleaner_left_is_no_missing_end_whatever_the_settings_say_n
         log.append_as_follower(batch(b"v" * 50, base_offset=10 * index))
     log.close()
 
-    found = open_log(tmp_path, was_clean=False, cleaned_offset=20)
+    found = open_log(tmp_path, was_clean=False, gapless_from=20)
 
     assert found.segments.base_offsets == [0, 10, 20]
     assert found.log_end_offset == 21

@@ -1,0 +1,143 @@
+"""From where on a log has no gaps: what is claimed, what takes it back, and when it is on the disk."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kbroker.config.log_config import LogConfig
+from kbroker.config.topic_config import TopicConfig
+from kbroker.errors import KafkaError
+from kbroker.log.file_system import StorageError
+from kbroker.log.gapless_offsets import GaplessOffsets
+from kbroker.log.log_manager import LogManager
+from kbroker.model import TopicPartition
+from tests.fakes.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.log_maker import NOW_MS, FixedClock, batch
+from tests.fakes.recording_file_system import RecordingFileSystem
+
+FILE = f"{DATA}/kbroker-gapless-offset-checkpoint"
+PLACE = TopicPartition("t", 0)
+SMALL = {"segment_bytes": 300, "min_cleanable_dirty_ratio": 0.0}
+
+
+def started(disk: RecordingFileSystem) -> LogManager:
+    logs = LogManager([DATA], LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
+    logs.open_directories()
+    logs.load("cluster", 1)
+    return logs
+
+
+def disk_of_a_broker() -> RecordingFileSystem:
+    disk = RecordingFileSystem()
+    disk.make_directory(DATA)
+    disk.sync_directory("/")
+    return disk
+
+
+def noted(disk: RecordingFileSystem) -> dict[TopicPartition, int]:
+    """What a power loss now would leave in the file."""
+    return dict(GaplessOffsets(disk.image(Random(0), "lost"), DATA).read())
+
+
+def test_a_new_log_has_no_gap_from_its_start_on() -> None:
+    disk = disk_of_a_broker()
+    started(disk).get_or_create_log(PLACE)
+
+    assert noted(disk) == {PLACE: 0}
+
+
+def test_one_write_tells_of_all_logs_opened_until_it_begins() -> None:
+    disk = disk_of_a_broker()
+    logs = started(disk)
+    waiting = []
+    logs.write_with(lambda work, done: waiting.append((work, done)))
+    for partition in range(5):
+        logs.get_or_create_log(TopicPartition("t", partition))
+    ((work, done),) = waiting
+    logs.get_or_create_log(TopicPartition("t", 5))
+    work()
+    done(None)
+
+    assert len(noted(disk)) == 6
+    assert len(waiting) == 1
+
+
+def test_a_log_found_at_a_clean_start_has_none_from_its_end_on() -> None:
+    disk = disk_of_a_broker()
+    logs = started(disk)
+    log = logs.get_or_create_log(PLACE)
+    log.append_as_follower(batch(b"a"))
+    log.append_as_follower(batch(b"a", base_offset=7))
+    logs.shutdown()
+    assert not disk.exists(FILE)
+
+    started(disk)
+
+    assert noted(disk) == {PLACE: 8}
+
+
+def test_a_log_found_after_a_kill_keeps_what_was_known() -> None:
+    disk = disk_of_a_broker()
+    started(disk).get_or_create_log(PLACE).append_as_leader(batch(b"a", b"b"), 0, NOW_MS)
+
+    image = disk.image(Random(0), "killed")
+    again = started(image)
+
+    assert noted(image) == {PLACE: 0}
+    again.release()
+    image.write_bytes(FILE, b"spoiled")
+    started(image)
+    assert noted(image) == {PLACE: 2}
+
+
+def test_a_leader_that_sends_a_gap_takes_the_word_back_before_the_append() -> None:
+    disk = disk_of_a_broker()
+    log = started(disk).get_or_create_log(PLACE)
+    log.append_as_follower(batch(b"a"))
+    assert noted(disk) == {PLACE: 0}
+    writes: list[tuple[str, dict[TopicPartition, int]]] = []
+    disk.before_change = lambda _, path: writes.append((path, noted(disk)))
+
+    log.append_as_follower(batch(b"b", base_offset=5))
+
+    appends = [known for path, known in writes if path.endswith(".log")]
+    assert appends == [{}]
+
+
+def test_a_gap_that_cannot_be_noted_is_not_appended() -> None:
+    disk = disk_of_a_broker()
+    log = started(disk).get_or_create_log(PLACE)
+
+    def refuse(_operation: str, path: str) -> None:
+        if path.startswith(FILE):
+            raise StorageError(path, "write", 5)
+
+    disk.before_change = refuse
+    with pytest.raises(KafkaError):
+        log.append_as_follower(batch(b"b", base_offset=5))
+
+    assert log.log_end_offset == 0
+
+
+def test_a_cleaning_takes_the_word_back_before_its_first_swap_and_only_below_its_end() -> None:
+    broker = CleaningBroker(disk_of_a_broker(), SMALL)
+    disk = broker.disk
+    assert isinstance(disk, RecordingFileSystem)
+    log = broker.log()
+    for _ in range(6):
+        broker.write(log, (b"k", b"v" * 100))
+    broker.roll(log)
+    assert noted(disk) == {PLACE: 0}
+    seen: list[dict[TopicPartition, int]] = []
+
+    def before_change(operation: str, path: str) -> None:
+        if operation == "rename" and path.endswith((".swap", ".log.cleaned", ".log.deleted")):
+            seen.append(noted(disk))
+
+    disk.before_change = before_change
+    broker.clean()
+
+    assert seen
+    assert all(known == {PLACE: 6} for known in seen)
