@@ -48,9 +48,12 @@ def recoverable_batches(
     out of order.
 
     A batch behind a gap of offsets is believed once the next one agrees; at the end of the segment
-    where it begins no later than `gapless_from`: the checksum does not cover its offset.
+    where it begins no later than `gapless_from`: the checksum does not cover its offset. Behind
+    that one of an earlier leader epoch than the one before it was cut off, and a power loss has
+    brought it back in part of the space that later ones took.
     """
     expected = base_offset
+    epoch = -1
     held: tuple[int, BatchHeader, memoryview] | None = None
     for position, header, view in _whole_batches(records):
         if not is_intact(header, view):
@@ -59,6 +62,9 @@ def recoverable_batches(
         first_offset = header.base_offset if header.magic == MAGIC else _first_offset(header, view)
         if not expected <= first_offset <= last_offset <= last_allowed_offset:
             break
+        if first_offset > gapless_from and 0 <= header.partition_leader_epoch < epoch:
+            break
+        epoch = header.partition_leader_epoch
         if held is not None:
             if first_offset <= held[1].last_offset:
                 return  # one of the two was moved, and nothing tells which

@@ -34,7 +34,8 @@ def begin(
     end_offset = log.log_end_offset if up_to_offset is None else up_to_offset
     start_offset = log.recovery_point
     if end_offset <= start_offset:
-        if not and_closed or not log.files.unsynced.is_due:
+        unsynced = log.files.unsynced
+        if not and_closed or not (unsynced.is_due or unsynced.has_new_place):
             return None
         start_offset = end_offset
     return log.files.begin_flush(

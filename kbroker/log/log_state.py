@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import ENOENT
 from functools import lru_cache
 from uuid import UUID
 
@@ -79,16 +80,30 @@ class PendingFlush:
     cuts: int  # how often the log had been cut when this began
 
     def sync(self) -> None:
-        """Files first: a name is worth nothing before its content. Raises StorageError."""
-        self.sync_files()
+        """Files first: a name is worth nothing before its content. Raises StorageError.
+
+        Retention may take segments out meanwhile: what stays is synced all the same, so that what
+        comes next can build on it.
+        """
+        missing = self.sync_files()
         for path in self.directories:
             self.file_system.sync_directory(path)
+        if missing is not None:
+            raise missing
 
-    def sync_files(self) -> None:
-        """All but the names. Not every segment has each kind of index; all have records."""
+    def sync_files(self) -> StorageError | None:
+        """All but the names; tells of a segment that is not there any more. Raises StorageError."""
+        missing: StorageError | None = None
         for path in self.files:
+            # Not every segment has each kind of index; all have records.
             if path.endswith(LOG_SUFFIX) or self.file_system.exists(path):
-                self.file_system.sync(path)
+                try:
+                    self.file_system.sync(path)
+                except StorageError as error:
+                    if error.errno != ENOENT:
+                        raise
+                    missing = error
+        return missing
 
 
 def segment_config(config: TopicConfig) -> SegmentConfig:

@@ -27,6 +27,7 @@ class FlushMarks(NamedTuple):
     closed: tuple[LogSegment, ...]
 
 
+_FOUND_PLACE = 1  # of a log that was opened and neither made nor moved since
 _NOTHING = FlushMarks(0, 0, -1, ())  # is on the disk; shared by all logs nobody has flushed
 
 
@@ -38,7 +39,7 @@ class UnsyncedFiles:
     def __init__(self) -> None:
         self._closed: tuple[LogSegment, ...] = ()
         self._names = 1
-        self._place = 1
+        self._place = _FOUND_PLACE
         self._leaving = 0
         self._removed = 0  # the state of the names when segments were taken out last
         self._synced = _NOTHING
@@ -58,6 +59,11 @@ class UnsyncedFiles:
     def first_closed_offset(self) -> int | None:
         """Base offset of the oldest closed segment whose files wait for a sync."""
         return self._closed[0].base_offset if self._closed else None
+
+    @property
+    def has_new_place(self) -> bool:
+        """The partition's directory or topic id is new, and may be gone after a loss of power."""
+        return self._place > max(_FOUND_PLACE, self._synced.place)
 
     def names_changed(self) -> None:
         """A file was made, renamed or replaced in the partition's directory."""

@@ -7,8 +7,9 @@ loss. Whatever comes out ends at a whole batch, and epochs, producers and indexe
 
 Missing offsets are no damage by themselves: the cleaner leaves gaps, and leaders send them. Only
 behind the offset from which this broker is known to have written the log without any (see
-`gapless_offsets`) a segment that does not begin where the one before ends shows that a power loss
-took that end, and a last batch that does not follow the one before that its offset was damaged.
+`gapless_offsets`) do the batches have to fit: a segment that does not begin where the one before
+ends shows that a power loss took that end, a last batch that does not follow the one before that
+its offset was damaged, and a leader epoch that falls that a power loss brought back what was cut.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def load_log(request: LoadRequest, environment: LogEnvironment) -> Log:
     """Open the log of a partition directory, which must exist. Raises StorageError."""
     state = LogLoader(request, environment).load()
     environment.on_opened(request.directory, request.topic_partition, state.gapless_from)
-    return Log(request.topic_partition, request.directory, request.config, environment, state)
+    log = Log(request.topic_partition, request.directory, request.config, environment, state)
+    if not request.was_clean:
+        log.files.unsynced.place_changed()  # nothing says that its name and topic id are safe
+    return log
 
 
 class LogLoader:
@@ -255,7 +259,7 @@ class LogLoader:
         power loss has brought it back, and it had been cut off.
         """
         epoch = first_epoch(segment)
-        if not 0 <= epoch < self._latest_epoch:
+        if segment.base_offset <= self._gapless_from or not 0 <= epoch < self._latest_epoch:
             return False
         _log.warning("%s.log has epoch %d after %d", segment.path_stem, epoch, self._latest_epoch)
         return True
@@ -289,7 +293,7 @@ class LogLoader:
         is_last = segment is self._segments.active
         cut_bytes = segment.recover(
             on_batch,
-            gapless_from=self._gapless_from if is_last else MAX_OFFSET,
+            gapless_from=self._gapless_from,
             end_offset=None if is_last else self._segments.after(segment).base_offset,
         )
         self._recovered.add(base_offset)

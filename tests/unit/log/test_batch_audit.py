@@ -101,3 +101,18 @@ def test_recovery_passes_over_gaps(tmp_path: Path) -> None:
     assert recovered(records) == [4, 9, 10, 30]
     assert recovered(records, gapless_from=30) == [4, 9, 10, 30]
     assert recovered(records, gapless_from=29) == [4, 9, 10]
+
+
+def test_recovery_stops_before_a_batch_of_an_earlier_epoch_where_offsets_have_no_gap(
+    tmp_path: Path,
+) -> None:
+    epochs = (3, 4, 3, 3)
+    batches = [
+        batch(b"v", base_offset=offset, partition_leader_epoch=epoch)
+        for offset, epoch in enumerate(epochs)
+    ]
+    records = records_of(tmp_path, *batches)
+
+    assert recovered(records, gapless_from=0) == [0, 1]
+    assert recovered(records, gapless_from=2) == [0, 1, 2, 3]  # the first that this broker wrote
+    assert recovered(records) == [0, 1, 2, 3]
