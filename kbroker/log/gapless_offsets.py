@@ -55,10 +55,12 @@ class GaplessOffsets:
             return {}
 
     def claim(self, topic_partition: TopicPartition, offset: int) -> None:
-        """The log has no gap from `offset` on."""
+        """The log has no gap from `offset` on, nor from an earlier one where that is known."""
         with self._change_lock:
-            self._offsets[topic_partition] = offset
-            self._changes += 1
+            known = self._offsets.get(topic_partition)
+            if known is None or offset < known:
+                self._offsets[topic_partition] = offset
+                self._changes += 1
 
     def withdraw(self, topic_partition: TopicPartition, below: int | None = None) -> None:
         """Gaps come into the log, all of them `below` an offset where that is given; to be followed

@@ -435,13 +435,12 @@ class Log:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut just now: try again")
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """Note that this epoch writes from the log end on, or its first append where that does not
-        fit. KafkaError(KAFKA_STORAGE_ERROR).
-        """
+        """Note that this epoch writes from the log end on; KafkaError(KAFKA_STORAGE_ERROR)."""
+        self._environment.on_gapless(self.directory, self.topic_partition, self.log_end_offset)
         try:
             self._assign_epoch(leader_epoch, self.log_end_offset)
         except KafkaError:
-            if self.failure is not None:
+            if self.failure is not None:  # else it does not fit: its first append notes it
                 raise
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:

@@ -167,12 +167,14 @@ class LogDirectories:
             directory.loaded()
             self._write_gapless(directory)
 
-    def opened(self, path: str, topic_partition: TopicPartition, gapless_from: int) -> None:
-        """A log in `path` was opened, and has no gap from that offset on."""
+    def gapless(self, path: str, topic_partition: TopicPartition, offset: int) -> None:
+        """The log in `path` was opened, or is led by this broker now: it has no gap from `offset`
+        on.
+        """
         directory = self.of(path)
         if directory is not None:
-            directory.gapless.claim(topic_partition, gapless_from)
-            if directory.is_loaded:
+            directory.gapless.claim(topic_partition, offset)
+            if directory.is_loaded and not directory.gapless.is_written:
                 self._write_gapless(directory)
 
     def before_gap(self, path: str, topic_partition: TopicPartition, below: int | None) -> None:

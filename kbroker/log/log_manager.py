@@ -95,7 +95,7 @@ class LogManager:
             draw_jitter=random.randrange,
             on_failure=self._directories.fail,
             on_full=self._directories.full,
-            on_opened=self._directories.opened,
+            on_gapless=self._directories.gapless,
             before_gap=self._directories.before_gap,
         )
 

@@ -34,8 +34,8 @@ class LogEnvironment:
     on_failure: Callable[[str, StorageError], None] = lambda _, __: None
     # (partition directory, error, bytes that did not fit)
     on_full: Callable[[str, StorageError, int], None] = lambda _, __, ___: None
-    # (data directory of a log, the offset from which on it has no gap): it was opened
-    on_opened: Callable[[str, TopicPartition, int], None] = lambda _, __, ___: None
+    # (partition directory, whose, the offset from which on it has no gap): opened, or led now
+    on_gapless: Callable[[str, TopicPartition, int], None] = lambda _, __, ___: None
     # (as above): gaps are about to come into it, all below an offset where that is given; returns
     # when that is written down, raises StorageError
     before_gap: Callable[[str, TopicPartition, int | None], None] = lambda _, __, ___: None

@@ -93,7 +93,7 @@ class ImageCheck:
     def open(self) -> CrashStorage | None:
         """The storage of a broker that starts on the image; None where it does not."""
         try:
-            return CrashStorage(self.image, self.time)
+            return CrashStorage(self.image, self.time, self.promises.settings)
         except (
             KafkaError,
             StorageError,
@@ -148,34 +148,40 @@ class ImageCheck:
         found = _read(log)
         expected = found[0][0].base_offset if found else log.log_end_offset
         for header, data in found:
-            if data not in promise.known.get(header.base_offset, ()):
+            if not promise.knows(header, data):
                 self.report("wrong bytes", f"{where} at {header.base_offset}: {header}")
-            if header.base_offset != expected:
+            if header.base_offset != expected and header.base_offset > promise.may_have_gaps_below:
                 self.report("hole", f"{where} from {expected} to {header.base_offset}")
             expected = header.next_offset
-        if expected != log.log_end_offset:
+        if expected != log.log_end_offset and log.log_end_offset > promise.may_have_gaps_below:
             self.report("hole", f"{where}: last batch ends at {expected}, {log.log_end_offset=}")
         if is_ours:
             self._check_promised(log, promise, found)
         if not self.violations:
             self._check_lookups(log, found)
             self._check_epochs(log, found, promise.may_lack_below)
-            self._check_transactions(log, found)
+            was_cleaned = log.log_start_offset < promise.may_have_gaps_below
+            self._check_transactions(log, found, was_cleaned=was_cleaned)
             self._check_producers(log, found)
         return found
 
     def _check_promised(self, log: Log, promise: PartitionPromise, found: Found) -> None:
         present = {header.base_offset: data for header, data in found}
+        newest = _newest_offsets(found)
         for base_offset, data in promise.promised.items():
             if split(data)[0][0].next_offset <= promise.may_lack_below:
                 continue
-            if base_offset not in present:
+            if present.get(base_offset) == data:
+                continue
+            if base_offset < promise.may_have_gaps_below:
+                self._check_cleaned(log, promise, (base_offset, data), newest)
+            elif base_offset not in present:
                 self.report(
                     "lost record",
                     f"{log.topic_partition} at {base_offset}: log is "
                     f"{log.log_start_offset} to {log.log_end_offset}",
                 )
-            elif present[base_offset] != data:
+            else:
                 self.report(
                     "wrong bytes", f"{log.topic_partition} at {base_offset}: an older batch"
                 )
@@ -185,6 +191,30 @@ class ImageCheck:
                 f"{log.topic_partition}: {log.log_start_offset=}, deleted up to "
                 f"{promise.must_lack_below}",
             )
+
+    def _check_cleaned(
+        self,
+        log: Log,
+        promise: PartitionPromise,
+        promised: tuple[int, bytes],
+        newest: dict[bytes | None, int],
+    ) -> None:
+        """Of a promised batch that is not there as it was: each record is, or a later one of its
+        key; those of an aborted transaction may be gone.
+        """
+        base_offset, data = promised
+        header = split(data)[0][0]
+        if header.is_control or (header.is_transactional and promise.may_be_aborted(header)):
+            return
+        for record in records(data):
+            offset = record.offset
+            if offset >= promise.may_lack_below and newest.get(record.key, -1) < offset:
+                self.report(
+                    "lost record",
+                    f"{log.topic_partition} at {offset} of {base_offset}: the last of its key "
+                    f"{record.key!r} is at {newest.get(record.key)}; cleaned up to "
+                    f"{promise.may_have_gaps_below}",
+                )
 
     def _check_lookups(self, log: Log, found: Found) -> None:
         readable = [(h, d) for h, d in found if h.next_offset > log.log_start_offset]
@@ -196,12 +226,9 @@ class ImageCheck:
             if not read.startswith(data):
                 self.report("wrong read", f"{log.topic_partition} from {offset}")
             wanted = header.max_timestamp
-            earliest = next(
-                (h.base_offset, h.max_timestamp) for h, _ in readable if h.max_timestamp >= wanted
-            )
+            expected = _earliest(readable, wanted, log.log_start_offset)
             answer = log.fetch_offset_by_timestamp(wanted)
-            expected = max(earliest[0], log.log_start_offset), earliest[1]
-            if answer is None or (answer.offset, answer.timestamp) != expected:
+            if (answer and (answer.offset, answer.timestamp)) != expected:
                 self.report(
                     "wrong read",
                     f"{log.topic_partition} at time {wanted}: {answer}, expected {expected}",
@@ -225,12 +252,12 @@ class ImageCheck:
             if entry.start_offset > log.log_end_offset:
                 self.report("wrong epoch", f"{log.topic_partition}: {entry} behind the log end")
 
-    def _check_transactions(self, log: Log, found: Found) -> None:
+    def _check_transactions(self, log: Log, found: Found, *, was_cleaned: bool) -> None:
         open_txns, aborted, markers = _replay(found)
         log.update_high_watermark(log.log_end_offset)
         first_open = min(open_txns.values(), default=log.log_end_offset)
         stable = max(first_open, log.log_start_offset)
-        whole = log.log_start_offset == 0
+        whole = log.log_start_offset == 0 and not was_cleaned
         if (whole and log.last_stable_offset != stable) or log.last_stable_offset > stable:
             self.report(
                 "wrong transactions",
@@ -264,7 +291,7 @@ class ImageCheck:
             where = f"{log.topic_partition} producer {producer_id}"
             if entry is None:
                 self.report("wrong producer state", f"{where} is forgotten")
-            elif not header.is_control:
+            elif not header.is_control and header.record_count > header.last_offset_delta:
                 again = memoryview(bytearray(bytes(8) + data[8:]))
                 try:
                     info = log.append_as_leader(again, header.partition_leader_epoch, 0)
@@ -330,11 +357,36 @@ def _read(log: Log) -> Found:
     while offset < log.log_end_offset:
         data = log.read(offset, ALL_BYTES, FetchIsolation.LOG_END).records.read()
         batches = split(data)
-        assert batches, f"{log.topic_partition}: nothing to read at {offset}"
+        if not batches:
+            break  # the cleaner has taken the last ones; told of where it was not there
         found += batches
         assert batches[-1][0].next_offset > offset, f"no way past {offset}"
         offset = batches[-1][0].next_offset
     return found
+
+
+def _newest_offsets(found: Found) -> dict[bytes | None, int]:
+    """Offset of the last record of each key that readers of committed records may see."""
+    _, aborted, _ = _replay(found)
+    newest: dict[bytes | None, int] = {}
+    for header, data in found:
+        is_aborted = header.is_transactional and any(
+            producer_id == header.producer_id and first <= header.base_offset < last
+            for producer_id, first, last in aborted
+        )
+        if not header.is_control and not is_aborted:
+            newest.update((record.key, record.offset) for record in records(data))
+    return newest
+
+
+def _earliest(readable: Found, wanted: int, start_offset: int) -> tuple[int, int] | None:
+    """(offset, time) of the first record not before a time and an offset."""
+    for header, data in readable:
+        if header.max_timestamp >= wanted:
+            for record in records(data):
+                if record.timestamp >= wanted and record.offset >= start_offset:
+                    return record.offset, record.timestamp
+    return None
 
 
 def _replay(
@@ -346,7 +398,7 @@ def _replay(
     markers = set()
     for header, data in found:
         if header.is_control:
-            marker = read_control(next(records(data)))
+            marker = read_control(next(records(data))) if header.record_count else None
             first = open_txns.pop(header.producer_id, None)
             markers.add(header.base_offset)
             if marker is not None and not marker.is_commit and first is not None:

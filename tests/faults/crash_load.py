@@ -12,18 +12,17 @@ from collections.abc import Callable
 from random import Random
 from uuid import UUID
 
+from kbroker.config.config_def import replace
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.cleaner.log_cleaner import LogCleaner
+from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_append_info import AppendOrigin
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.record import record_batch
 from kbroker.record.record_batch import (
-    TRANSACTIONAL_BIT,
-    BatchOptions,
-    ControlRecord,
-    Record,
     build,
-    build_marker,
 )
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
@@ -32,8 +31,10 @@ from kbroker.replication.replica_manager import ReplicaManager
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.replication_cluster import leader_and_isr, stop_replica, update_metadata
 from tests.fakes.virtual_time import VirtualTime
+from tests.faults.crash_cleaning import CHANGES, CLEANER_SETTINGS, CleaningThread
 from tests.faults.crash_model import PartitionPromise, Promises, split
-from tests.faults.crash_storage import BROKER_ID, CrashStorage
+from tests.faults.crash_records import RecordMaker
+from tests.faults.crash_storage import BROKER_ID, TOPIC_CONFIG, CrashStorage
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TOPIC_NAMES = ("orders", "payments", "clicks")
@@ -61,11 +62,12 @@ class CrashLoad:
         self._flushes: list[tuple[Callable[[], None], asyncio.Future[None]]] = []
         self._writes: list[Callable[[], None]] = []
         self._is_in_thread = False
-        self._value = 0
+        self._maker = RecordMaker(random, self.time)
         self._kinds = [(method, weight) for method, weight in self._work().items()]
         self._start()
 
     def close(self) -> None:
+        self.cleaner.stop()
         for task, _, _ in self._deletions:
             task.cancel()
         self._spin()
@@ -113,6 +115,7 @@ class CrashLoad:
 
     def adopt(self, image: RecordingFileSystem, promises: Promises) -> None:
         """Lose power, and go on with an image of a moment ago and the promises of then."""
+        self.cleaner.stop()
         for task, _, _ in self._deletions:
             task.cancel()
         self._spin()
@@ -127,7 +130,7 @@ class CrashLoad:
 
     def _start(self) -> None:
         self.disk.before_change = self._before_change
-        self.storage = CrashStorage(self.disk, self.time)
+        self.storage = CrashStorage(self.disk, self.time, self.promises.settings)
         self.replicas = ReplicaManager(
             self.storage.logs,
             MetadataCache(BROKER_ID, "cluster"),
@@ -139,6 +142,16 @@ class CrashLoad:
         self.replicas.update_metadata(update_metadata())
         self.storage.logs.write_with(self._write_later)
         self.replicas.set_group_commit(FlushPolicy(self.flush), self._flush_later)
+        self.cleanings = CleaningThread(self.disk, self.promises)
+        self.cleaner = LogCleaner(
+            self.storage.logs,
+            lambda: CLEANER_SETTINGS,
+            self.disk,
+            (self.time, self.time),
+            self.cleanings,
+            self._write_later,
+        )
+        self.cleaner.start()
         for name in self.storage.topics_to_delete():
             self._finish_deletion(name)
         for name, assignment in self.storage.topics().items():
@@ -147,6 +160,7 @@ class CrashLoad:
 
     def _restart(self) -> None:
         """Stop cleanly and start again."""
+        self.cleaner.stop()
         while self._writes or self._flushes:
             self._do_thread_work()
         self.storage.logs.write_with(_do_now)
@@ -192,6 +206,8 @@ class CrashLoad:
             self._follow: 2,
             self._delete_records: 2,
             self._pass_time: 6,
+            self._change_settings: 3,
+            self._clean: 4,
             lambda: logs().cleanup(self.time.now_ms()) and None: 2,
             lambda: logs().flush_dirty_logs(self.time.now_ms()) and None: 3,
             lambda: logs().checkpoint_recovery_points(): 3,
@@ -210,35 +226,32 @@ class CrashLoad:
         if partition is None:
             return
         producer_id = self.random.choice((-1, *PRODUCERS))
-        self._append(partition, self._batch(partition, producer_id), AppendOrigin.CLIENT)
-
-    def _batch(self, partition: Partition, producer_id: int) -> bytes:
         entry = partition.log.producer_state.producers.get(producer_id)
-        options = BatchOptions()
-        if producer_id >= 0:
-            options = BatchOptions(
-                flags=TRANSACTIONAL_BIT if producer_id >= 3 else 0,
-                producer_id=producer_id,
-                producer_epoch=max(entry.producer_epoch, 0) if entry else 0,
-                base_sequence=entry.last_sequence + 1 if entry else 0,
-            )
-        return build(self._records(), options=options)
+        self._append(partition, self._maker.batch(producer_id, entry), AppendOrigin.CLIENT)
 
-    def _records(self) -> list[Record]:
-        now_ms = self.time.now_ms() - self.random.choice((0, 0, 0, 5_000))
-        count = self.random.choice((1, 1, 2, 5))
-        size = self.random.choice((5, 40, 300, 700)) // count
-        found = []
-        for index in range(count):
-            self._value += 1
-            value = b"%d." % self._value + b"v" * size
-            found.append(Record(index, now_ms, b"k%d" % (self._value % 7), value))
-        return found
+    def _change_settings(self) -> None:
+        """Anything about a topic that an operator may change at any time."""
+        names = [n for n in (*TOPIC_NAMES, OFFSETS_TOPIC) if n in self.promises.topics]
+        if names:
+            name = self.random.choice(names)
+            setting = self.random.choice(list(CHANGES))
+            before = self.promises.settings.get(name, TOPIC_CONFIG)
+            changed = replace(before, **{setting: self.random.choice(CHANGES[setting])})
+            self.promises.settings[name] = changed
+            self.storage.logs.update_topic_config(name, changed)
+
+    def _clean(self) -> None:
+        """One cleaning goes on, or the cleaner looks for work."""
+        if self.cleanings.waiting:
+            self._in_thread(self.cleanings.work)
+            self.cleanings.tell()
+        else:
+            self.cleaner.look()
 
     def _commit_offset(self) -> None:
         partition = self.replicas.find_partition(TopicPartition(OFFSETS_TOPIC, 0))
         if partition is not None:
-            self._append(partition, build(self._records()), AppendOrigin.COORDINATOR)
+            self._append(partition, build(self._maker.records()), AppendOrigin.COORDINATOR)
 
     def _write_marker(self) -> None:
         partition = self._some_partition()
@@ -251,13 +264,7 @@ class CrashLoad:
         ]
         if open_txns:
             entry = self.random.choice(open_txns)
-            marker = build_marker(
-                ControlRecord(self.random.random() < 0.5, 1),
-                self.time.now_ms(),
-                options=BatchOptions(
-                    producer_id=entry.producer_id, producer_epoch=entry.producer_epoch
-                ),
-            )
+            marker = self._maker.marker(entry)
             self._append(partition, marker, AppendOrigin.COORDINATOR)
 
     def _append(self, partition: Partition, data: bytes, origin: AppendOrigin) -> None:
@@ -267,6 +274,8 @@ class CrashLoad:
         before = self._in_flight
         self._in_flight = (topic_partition, records)
         end_before = partition.log.log_end_offset
+        promise = self.promises.partitions[topic_partition]
+        promise.wrote_records(end_before, record_batch.records(records))
         try:
             answer = self.replicas.append_records(
                 [(topic_partition, records)], acks, 30_000, origin
@@ -275,7 +284,10 @@ class CrashLoad:
             self._in_flight = before
         stored = bytes(records)
         if partition.log.log_end_offset > end_before:
-            self.promises.partitions[topic_partition].grew(stored)
+            # In another codec, where the topic wants one.
+            found = partition.log.read(end_before, len(records), FetchIsolation.LOG_END, True)
+            stored = split(found.records.read())[0][1]
+            promise.grew(stored)
         if isinstance(answer, list):
             assert answer[0].error_code is ErrorCode.NONE, answer
             if acks == -1:
@@ -311,30 +323,38 @@ class CrashLoad:
         promise = self.promises.partitions[topic_partition]
         promise.promise_up_to(log.recovery_point)
         kept = max((split(d)[0][0].next_offset for d in promise.promised.values()), default=0)
-        ends = [end for end, _ in promise.current if end >= max(kept, log.log_start_offset)]
+        # What is cleaned is replicated: nothing of it is cut.
+        lowest = max(kept, log.log_start_offset, promise.may_have_gaps_below)
+        ends = [end for end, _ in promise.current if end >= lowest]
         if ends and self.random.random() < 0.7:
             cut = self.random.choice(ends)
             promise.cut(cut)
             log.truncate_to(cut, self.time.now_ms())
+        has_gap = False
         for _ in range(self.random.randrange(3)):
-            data = build(
-                [
-                    record._replace(offset=log.log_end_offset + index)
-                    for index, record in enumerate(self._records())
-                ],
-                base_offset=log.log_end_offset,
-                options=BatchOptions(partition_leader_epoch=epoch),
-            )
+            base_offset = log.log_end_offset
+            if promise.may_have_gaps_below and self.random.random() < 0.5:
+                base_offset += self.random.randrange(20)  # the leader's cleaner was here
+            has_gap = has_gap or base_offset > log.log_end_offset
+            if has_gap:  # until it leads, nothing is known of what it is sent
+                promise.may_have_gaps_below = base_offset + 10
+            written, data = self._maker.sent_by_leader(base_offset, epoch)
+            promise.wrote_records(base_offset, written)
             promise.wrote(data)
             log.append_as_follower(data, self.time.now_ms())
             promise.grew(data)
             log.update_high_watermark(log.log_end_offset)
+        if has_gap:
+            promise.may_have_gaps_below = log.log_end_offset
         self._lead(topic_partition, partition.topic_id)
+        self._write_all()  # before two segments are full
 
     def _delete_records(self) -> None:
         partition = self._some_partition()
         if partition is None or partition.log.high_watermark <= partition.log.log_start_offset:
             return
+        if partition.log.config.cleanup_policy == ("compact",):
+            return  # refused
         log, topic_partition = partition.log, partition.topic_partition
         offset = self.random.randrange(log.log_start_offset, log.high_watermark) + 1
         promise = self.promises.partitions[topic_partition]
@@ -351,6 +371,7 @@ class CrashLoad:
         if not missing:
             return
         name = self.random.choice(missing)
+        self.promises.settings.pop(name, None)
         partitions = 1 if name in INTERNAL_TOPICS else self.random.choice((1, 2))
         topic_id = UUID(int=self.random.getrandbits(128), version=4)
         for index in range(partitions):

@@ -4,7 +4,7 @@ in the order in which KafkaServer opens them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ TOPIC_CONFIG = TopicConfig(
     index_interval_bytes=150,
     retention_ms=60_000,
     file_delete_delay_ms=2_000,
+    min_cleanable_dirty_ratio=0.0,
 )
 
 _T = TypeVar("_T")
@@ -66,8 +67,13 @@ class InlineExecutor(Executor):
 class CrashStorage:
     """Opens at once; `close` is the clean stop."""
 
-    def __init__(self, disk: FileSystem, time: VirtualTime) -> None:
-        self.logs = LogManager(LOG_DIRS, LogConfig(), lambda _: TOPIC_CONFIG, disk, time)
+    def __init__(
+        self, disk: FileSystem, time: VirtualTime, settings: Mapping[str, TopicConfig]
+    ) -> None:
+        """`settings` of topics, as the tree has them by now."""
+        self.logs = LogManager(
+            LOG_DIRS, LogConfig(), lambda name: settings.get(name, TOPIC_CONFIG), disk, time
+        )
         self.logs.open_directories(LOG_DIRS[0])
         tree_files = TreeDirectory(disk, LOG_DIRS[0])
         tree_files.on_failure = partial(self.logs.fail_directory, LOG_DIRS[0])

@@ -11,6 +11,8 @@ from typing import Any
 from unittest.mock import patch
 
 from kbroker.log import checkpoint, log_directory
+from kbroker.log.format import MAX_OFFSET
+from kbroker.log.gapless_offsets import GaplessOffsets
 from kbroker.log.index.index_file import IndexFile
 from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
@@ -18,9 +20,9 @@ from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
 from kbroker.log.log_deletions import OnSettled
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_state import PendingFlush
+from kbroker.log.log_state import LogEnvironment, PendingFlush
 from kbroker.log.recovery import log_loader
-from kbroker.log.recovery.log_loader import LogLoader
+from kbroker.log.recovery.log_loader import LoadRequest, LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles
 from kbroker.replication.group_commit import GroupCommit
 from kbroker.zk.embedded.tree_journal import TreeJournal
@@ -119,6 +121,22 @@ def later_segments_kept() -> AbstractContextManager[Any]:
     return patch.multiple(LogLoader, _recover=recover, _misses_records_before=lambda *_: False)
 
 
+def gap_taken_for_damage() -> AbstractContextManager[Any]:
+    """Recovery holds the settings of now against offsets that an earlier cleaning has taken."""
+    original = LogLoader.__init__
+
+    def init(loader: LogLoader, request: LoadRequest, environment: LogEnvironment) -> None:
+        original(loader, request, environment)
+        loader._gapless_from = MAX_OFFSET if request.config.is_compacted else 0
+
+    return patch.object(LogLoader, "__init__", init)
+
+
+def cleaning_not_noted() -> AbstractContextManager[Any]:
+    """The cleaner leaves gaps where none are said to be."""
+    return patch.object(GaplessOffsets, "withdraw", lambda *_: None)
+
+
 def index_not_trimmed() -> AbstractContextManager[Any]:
     """Index entries beyond the cut stay, and recovery believes them."""
     return patch.multiple(
@@ -209,6 +227,8 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     recovery_point_ahead_of_fsync: frozenset({"wrong bytes", "wrong read", "hole", "lost record"}),
     torn_tail_not_cut: frozenset({"wrong bytes", "wrong read", "hole", "refused append"}),
     later_segments_kept: frozenset({"hole", "wrong read"}),
+    gap_taken_for_damage: frozenset({"lost record"}),
+    cleaning_not_noted: frozenset({"lost record"}),
     index_not_trimmed: frozenset({"wrong read", "start failure", "wrong transactions", "hole"}),
     epochs_not_cut: frozenset({"wrong epoch"}),
     log_start_forgotten: frozenset({"record is back"}),

@@ -12,7 +12,7 @@ import pytest
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.log_segment import LogSegment
-from kbroker.log.recovery.log_loader import LogLoader
+from kbroker.log.recovery import leftovers
 from tests.faults.test_cleaning_crashes import hunt
 
 _ROUNDS = 600
@@ -34,7 +34,7 @@ def swap_without_fsync_of_the_names() -> AbstractContextManager[Any]:
 
 def sources_left_beside_the_swap() -> AbstractContextManager[Any]:
     """A start finishes the swap and keeps the segments that it stands for."""
-    return patch.object(LogLoader, "_remove_sources", lambda *_: None)
+    return patch.object(leftovers, "sources_of", lambda *_: [])
 
 
 @pytest.mark.parametrize(

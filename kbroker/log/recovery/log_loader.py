@@ -75,7 +75,7 @@ class LoadRequest:
 def load_log(request: LoadRequest, environment: LogEnvironment) -> Log:
     """Open the log of a partition directory, which must exist. Raises StorageError."""
     state = LogLoader(request, environment).load()
-    environment.on_opened(request.directory, request.topic_partition, state.gapless_from)
+    environment.on_gapless(request.directory, request.topic_partition, state.gapless_from)
     log = Log(request.topic_partition, request.directory, request.config, environment, state)
     if not request.was_clean:
         log.files.unsynced.place_changed()  # nothing says that its name and topic id are safe
