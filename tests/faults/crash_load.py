@@ -213,8 +213,8 @@ class CrashLoad:
             lambda: logs().checkpoint_recovery_points(): 3,
             lambda: logs().checkpoint_log_start_offsets(): 2,
             self.replicas_checkpoint: 2,
-            self._create_topic: 2,
-            self._delete_topic: 1,
+            self._create_topic: 3,
+            self._delete_topic: 2,
             self._restart: 1,
         }
 
@@ -286,7 +286,9 @@ class CrashLoad:
         if partition.log.log_end_offset > end_before:
             # In another codec, where the topic wants one.
             found = partition.log.read(end_before, len(records), FetchIsolation.LOG_END, True)
-            stored = split(found.records.read())[0][1]
+            batches = split(found.records.read())
+            assert batches, f"{topic_partition} has no batch at {end_before}"
+            stored = batches[0][1]
             promise.grew(stored)
         if isinstance(answer, list):
             assert answer[0].error_code is ErrorCode.NONE, answer

@@ -227,7 +227,7 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     recovery_point_ahead_of_fsync: frozenset({"wrong bytes", "wrong read", "hole", "lost record"}),
     torn_tail_not_cut: frozenset({"wrong bytes", "wrong read", "hole", "refused append"}),
     later_segments_kept: frozenset({"hole", "wrong read"}),
-    gap_taken_for_damage: frozenset({"lost record"}),
+    gap_taken_for_damage: frozenset({"lost record", "hole"}),
     cleaning_not_noted: frozenset({"lost record"}),
     index_not_trimmed: frozenset({"wrong read", "start failure", "wrong transactions", "hole"}),
     epochs_not_cut: frozenset({"wrong epoch"}),

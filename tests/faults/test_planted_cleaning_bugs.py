@@ -26,7 +26,9 @@ def swap_without_fsync_of_the_content() -> AbstractContextManager[Any]:
 def swap_without_fsync_of_the_names() -> AbstractContextManager[Any]:
     """No step waits until the one before is on the disk."""
 
-    def go_on(_cleaner: LogCleaner, _cleaning: object, following: Callable[[], None]) -> None:
+    def go_on(
+        _cleaner: LogCleaner, _cleaning: object, following: Callable[[], None], *_: object
+    ) -> None:
         following()
 
     return patch.object(LogCleaner, "_sync_then", go_on)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -41,7 +42,8 @@ SMALL: dict[str, Any] = {
     "segment_index_bytes": 4096,
 }
 COMPACTED = SMALL | {"cleanup_policy": ("compact",)}
-SETTINGS: dict[str, dict[str, Any]] = {
+Settings = dict[str, dict[str, Any]]  # of a TopicConfig, by topic
+SETTINGS: Settings = {
     "append-time": SMALL | {"message_timestamp_type": "LogAppendTime"},
     "big": {"max_message_bytes": 2_000_000},
     "gaps": COMPACTED,
@@ -106,7 +108,8 @@ class DirectoryWriter:
         self.hidden: dict[TopicPartition, set[int]] = {}
         self.aborted: dict[TopicPartition, list[AbortedTxn]] = {}
         self.producers: dict[TopicPartition, dict[int, KnownProducer]] = {}
-        self.logs = open_logs(root, self.clock)
+        self.settings: Settings = {topic: dict(values) for topic, values in SETTINGS.items()}
+        self.logs = open_logs(root, self.clock, self.settings)
         self._open: dict[tuple[TopicPartition, int], set[int]] = {}
 
     def log(self, topic: str, partition: int = 0) -> Log:
@@ -146,14 +149,22 @@ class DirectoryWriter:
         log.update_high_watermark(log.log_end_offset)
         self.note_rows(log, records, 0, (CREATE_TIME, None) if magic else (NO_TIME, -1))
 
-    def end_transaction(self, topic: str, producer_id: int, *, commit: bool) -> None:
+    def set(self, topic: str, **settings: Any) -> None:
+        """Change settings of a topic."""
+        self.settings[topic] = self.settings.get(topic, SMALL) | settings
+        self.logs.update_topic_config(topic, topic_config(topic, self.settings))
+
+    def end_transaction(
+        self, topic: str, producer_id: int, *, commit: bool, epoch: int = 0
+    ) -> None:
         """Append the marker of the transaction that this producer has open."""
         log = self.log(topic)
         place = log.topic_partition
         options = BatchOptions(producer_id=producer_id, producer_epoch=0)
         now_ms = self.clock.ms = self.clock.ms + 1000
         marker = bytearray(build_marker(ControlRecord(commit, 0), now_ms, options=options))
-        at = log.append_as_leader(marker, 0, now_ms, origin=AppendOrigin.COORDINATOR).first_offset
+        origin = AppendOrigin.COORDINATOR
+        at = log.append_as_leader(marker, epoch, now_ms, origin=origin).first_offset
         log.update_high_watermark(log.log_end_offset)
         offsets = self._open.pop((place, producer_id))
         known = self.producers[place][producer_id]
@@ -250,9 +261,10 @@ class DirectoryWriter:
         ]
 
 
-def open_logs(root: Path, clock: WallClock) -> LogManager:
+def open_logs(root: Path, clock: WallClock, settings: Settings = SETTINGS) -> LogManager:
     """All logs of a data directory, with the settings that its topics have here."""
-    logs = LogManager([str(root)], LogConfig(), topic_config, RealFileSystem(), clock)
+    config_of = partial(topic_config, settings=settings)
+    logs = LogManager([str(root)], LogConfig(), config_of, RealFileSystem(), clock)
     meta = logs.open_directories()
     if meta is None or meta.cluster_id is None or meta.broker_id is None:
         logs.load(CLUSTER_ID, BROKER_ID)
@@ -263,17 +275,19 @@ def open_logs(root: Path, clock: WallClock) -> LogManager:
     return logs
 
 
-def topic_config(topic: str) -> TopicConfig:
+def topic_config(topic: str, settings: Settings = SETTINGS) -> TopicConfig:
     """The settings of a topic of the writer's."""
-    return TopicConfig(**SETTINGS.get(topic, SMALL))
+    return TopicConfig(**settings.get(topic, SMALL))
 
 
-def overrides(topics: Iterable[str], *, without: Iterable[str] = ()) -> dict[str, dict[str, str]]:
+def overrides(
+    topics: Iterable[str], *, without: Iterable[str] = (), settings: Settings = SETTINGS
+) -> dict[str, dict[str, str]]:
     """The same in Kafka's words."""
     return {
         topic: {
             name.replace("_", "."): _text(value)
-            for name, value in SETTINGS.get(topic, SMALL).items()
+            for name, value in settings.get(topic, SMALL).items()
             if name not in without
         }
         for topic in topics

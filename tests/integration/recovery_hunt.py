@@ -1,9 +1,11 @@
 """Injured directories recovered twice, by Apache Kafka 3.9.2 and here, and compared byte for byte:
 `python -m tests.integration.recovery_hunt --rounds N --seed S`.
 
-Each round writes a directory with everything a log can hold, kills it, and injures most partitions:
+Each round writes a directory with everything a log can hold, and topics whose settings change at
+random moments, with cleanings between; kills it, and injures most partitions:
 the end of the last segment cut, garbage or zeros behind it, a bit of its last batches flipped, an
-index or a snapshot deleted or cut. Left out is where the two differ on purpose, see `draw_injury`.
+index or a snapshot deleted or cut. Now and then recovery points and what is known of gaps are lost.
+Left out is where the two differ on purpose, see `draw_injury`.
 """
 
 from __future__ import annotations
@@ -19,10 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
+from kbroker.log.format import GAPLESS_OFFSET_CHECKPOINT_FILE, RECOVERY_POINT_CHECKPOINT_FILE
 from tests.golden import golden_logs
 from tests.integration.apache_tree import latest_epoch, partitions_by_topic, write_tree
+from tests.integration.changing_topics import write_changing
 from tests.integration.directory_writer import (
     DirectoryWriter,
+    Settings,
     WallClock,
     open_logs,
     overrides,
@@ -35,6 +40,7 @@ _LAST_BYTES = 600  # so much of a segment's end is cut at most
 # The last bytes of a batch are covered by its checksum. A flipped base offset is not: Kafka would
 # serve it, here the batch is cut off.
 _COVERED_BYTES = 40
+_LOST_CHECKPOINTS = 0.3
 
 
 def cut(partition: Path, draw: random.Random) -> None:
@@ -93,7 +99,7 @@ def draw_injury(partition: str, draw: random.Random) -> Injury:
     injury = draw.choice(INJURIES)
     if partition.startswith("all-deleted") and injury in {cut, flip}:
         return nothing
-    if partition.startswith("compacted") and injury in {lose_index, cut_index}:
+    if partition.startswith(("compacted", "changing")) and injury in {lose_index, cut_index}:
         return nothing
     return injury
 
@@ -105,19 +111,28 @@ def injured(root: Path, draw: random.Random) -> dict[str, str]:
         injury = draw_injury(partition.name, draw)
         injury(partition, draw)
         done[partition.name] = injury.__name__
+    for name in (RECOVERY_POINT_CHECKPOINT_FILE, GAPLESS_OFFSET_CHECKPOINT_FILE):
+        if draw.random() < _LOST_CHECKPOINTS:
+            (root / name).unlink()  # one that cannot be read keeps Kafka from starting
+            done[name] = "lost"
     return done
 
 
-def differences(root: Path, connect: str, clock: WallClock) -> dict[str, tuple[str, str]]:
+def differences(
+    root: Path, connect: str, clock: WallClock, settings: Settings
+) -> dict[str, tuple[str, str]]:
     """Digest here and there of every file that the two recoveries leave differently."""
     there = Path(shutil.copytree(root, root.parent / "there"))
-    write_tree(connect, there, overrides(partitions_by_topic(there)))
+    (there / GAPLESS_OFFSET_CHECKPOINT_FILE).unlink(
+        missing_ok=True
+    )  # not Kafka's: a clean stop here removes it
+    write_tree(connect, there, overrides(partitions_by_topic(there), settings=settings))
     apache = ApacheBroker(there, connect)
     apache.start()
     partitions = sum(map(len, partitions_by_topic(there).values()))
     _wait(lambda: apache.log_text().count(" starts at leader epoch ") >= partitions)
     apache.stop()
-    recover_here(root, clock)
+    recover_here(root, clock, settings)
     ours, theirs = golden_logs.digests(root), golden_logs.digests(there)
     return {
         name: (ours.get(name, "-"), theirs.get(name, "-"))
@@ -126,10 +141,10 @@ def differences(root: Path, connect: str, clock: WallClock) -> dict[str, tuple[s
     }
 
 
-def recover_here(root: Path, clock: WallClock) -> None:
+def recover_here(root: Path, clock: WallClock, settings: Settings) -> None:
     """Open and close a directory as the broker does."""
     epochs = {path.name: latest_epoch(path) for path in root.glob("*-*/")}
-    logs = open_logs(root, clock)
+    logs = open_logs(root, clock, settings)
     for log in logs.all_logs():  # what becoming leader and the replica manager's stop do
         log.leader_epoch_cache.assign(epochs[Path(log.directory).name], log.log_end_offset)
     logs.write_high_watermarks({log.topic_partition: log.high_watermark for log in logs.all_logs()})
@@ -141,12 +156,16 @@ def play_round(seed: int, home: Path, connect: str) -> list[str]:
     writer = DirectoryWriter(home / "data")
     write_everything(writer)
     writer.checkpoint()
+    draw = random.Random(seed)
+    write_changing(writer, draw)
     root = Path(shutil.copytree(home / "data", home / "injured"))
     writer.close()
-    done = injured(root, random.Random(seed))
+    done = injured(root, draw)
     return [
         f"{seed} {name} after {done.get(name.partition('/')[0])}: here {ours}, there {theirs}"
-        for name, (ours, theirs) in differences(root, connect, writer.clock).items()
+        for name, (ours, theirs) in differences(
+            root, connect, writer.clock, writer.settings
+        ).items()
     ]
 
 
