@@ -212,14 +212,11 @@ class CrashLoad:
             lambda: logs().flush_dirty_logs(self.time.now_ms()) and None: 3,
             lambda: logs().checkpoint_recovery_points(): 3,
             lambda: logs().checkpoint_log_start_offsets(): 2,
-            self.replicas_checkpoint: 2,
+            lambda: self.replicas.checkpoint_high_watermarks(): 2,
             self._create_topic: 3,
             self._delete_topic: 2,
             self._restart: 1,
         }
-
-    def replicas_checkpoint(self) -> None:
-        self.replicas.checkpoint_high_watermarks()
 
     def _produce(self) -> None:
         partition = self._some_partition()

@@ -9,6 +9,9 @@ from random import Random
 import pytest
 
 from kbroker.config.config_def import replace
+from kbroker.log.inspection.directory_check import check_data_directory
+from kbroker.log.inspection.finding import Findings, Severity
+from kbroker.log.inspection.log_walk import CUT, CheckOptions
 from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
@@ -110,6 +113,10 @@ def test_a_power_loss_that_takes_the_end_of_a_segment_still_takes_what_follows()
     path = f"{DATA}/t-0/{before.base_offset:020d}.log"
     first = next(header for _, header in before.records.headers())
     disk.truncate(path, first.size_bytes)
+    findings = Findings()
+    check_data_directory(disk, DATA, CheckOptions(), findings)
+    told = [(found.severity, found.offset) for found in findings.all() if found.advice == CUT]
+    assert told == [(Severity.ERROR, first.next_offset)]
 
     found = restarted(broker, disk).log()
 

@@ -19,6 +19,7 @@ from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     CLEAN_SHUTDOWN_FILE,
     CLEANER_OFFSET_CHECKPOINT_FILE,
+    GAPLESS_OFFSET_CHECKPOINT_FILE,
     LOG_START_OFFSET_CHECKPOINT_FILE,
     META_PROPERTIES_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
@@ -35,6 +36,7 @@ CHECKPOINT_FILES = (
     REPLICATION_OFFSET_CHECKPOINT_FILE,
     LOG_START_OFFSET_CHECKPOINT_FILE,
     CLEANER_OFFSET_CHECKPOINT_FILE,
+    GAPLESS_OFFSET_CHECKPOINT_FILE,
 )
 # What a broker does without a checkpoint file.
 _WITHOUT = {
@@ -42,6 +44,7 @@ _WITHOUT = {
     REPLICATION_OFFSET_CHECKPOINT_FILE: "high watermarks begin at the log starts",
     LOG_START_OFFSET_CHECKPOINT_FILE: "records that were deleted within a segment are back",
     CLEANER_OFFSET_CHECKPOINT_FILE: "the cleaner begins anew",
+    GAPLESS_OFFSET_CHECKPOINT_FILE: "after an unclean stop no gap of offsets counts as damage",
 }
 _NO_START = (
     "no broker starts with this directory; write the file anew with the ids of its cluster and "
@@ -58,6 +61,16 @@ class PartitionView:
     high_watermark: int | None = None
     log_start_offset: int | None = None
     cleaner_offset: int | None = None
+    gapless_from: int | None = None
+
+    def is_cut_before(self, base_offset: int) -> bool:
+        """True where the next start takes a gap before the segment at `base_offset` for records
+        that a power loss took.
+        """
+        if self.was_clean or self.gapless_from is None:
+            return False
+        known = (self.gapless_from, self.cleaner_offset or 0, self.recovery_point or 0)
+        return base_offset > max(known)
 
     def is_recovered(self, next_base_offset: int | None) -> bool:
         """True where the next start reads the whole of a segment, and mends it: the one with the
@@ -99,6 +112,7 @@ class LogDirectoryView:
             high_watermark=offset(REPLICATION_OFFSET_CHECKPOINT_FILE),
             log_start_offset=offset(LOG_START_OFFSET_CHECKPOINT_FILE),
             cleaner_offset=offset(CLEANER_OFFSET_CHECKPOINT_FILE),
+            gapless_from=offset(GAPLESS_OFFSET_CHECKPOINT_FILE),
         )
 
 
@@ -176,7 +190,7 @@ def emptied_checkpoints(view: LogDirectoryView) -> Iterator[Finding]:
 
 def _was_filled(view: LogDirectoryView, file: str) -> bool:
     if view.was_clean:
-        return file != CLEANER_OFFSET_CHECKPOINT_FILE
+        return file not in (CLEANER_OFFSET_CHECKPOINT_FILE, GAPLESS_OFFSET_CHECKPOINT_FILE)
     if file == RECOVERY_POINT_CHECKPOINT_FILE:
         return _has_content(view, LOG_START_OFFSET_CHECKPOINT_FILE)
     # High watermarks are written from some seconds after the first partition on.

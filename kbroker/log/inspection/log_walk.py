@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
+from kbroker.log.format import offset_of
 from kbroker.log.inspection.epoch_check import EpochCheck
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
@@ -147,6 +148,7 @@ class LogWalk:
     transactions: TransactionCheck = field(default_factory=TransactionCheck)
     gaps: Gaps = field(default_factory=Gaps)  # where a cleaner may have been
     dirty_gaps: Gaps = field(default_factory=Gaps)  # where no cleaner says that it was
+    cut_gaps: Gaps = field(default_factory=Gaps)  # where the next start takes them for damage
     totals: CheckTotals = field(default_factory=CheckTotals)
     last_offset: int = -1  # of the last good batch
     end_offset: int = 0
@@ -159,6 +161,11 @@ class LogWalk:
         if gap.last_offset < (self.view.log_start_offset or 0):
             return  # nobody is served what was there
         cleaned = self.view.cleaner_offset
+        base_offset = offset_of(gap.path.rpartition("/")[2])
+        is_between = gap.position == 0 and base_offset != gap.first_offset
+        if is_between and base_offset is not None and self.view.is_cut_before(base_offset):
+            self.cut_gaps.add(gap)
+            return
         is_dirty = cleaned is not None and gap.first_offset >= cleaned and self.view.was_clean
         (self.dirty_gaps if is_dirty else self.gaps).add(gap)
 

@@ -24,7 +24,7 @@ from kbroker.log.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.log.inspection.epoch_check import EpochCheck
 from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.log.inspection.log_directory_view import PartitionView
-from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals, Gaps, LogWalk
+from kbroker.log.inspection.log_walk import CUT, CheckOptions, CheckTotals, Gaps, LogWalk
 from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.log.inspection.segment_check import SegmentCheck
 from kbroker.log.inspection.sequence_check import SequenceCheck
@@ -209,6 +209,7 @@ class PartitionCheck:
         advice = f"the cleaner says that it came to {self._view.cleaner_offset}: unless it was "
         advice += "stopped at work, or the log was copied from another replica, they are lost"
         self._gap(walk.dirty_gaps, Severity.WARNING, advice)
+        self._gap(walk.cut_gaps, Severity.ERROR, CUT)
 
     def _gap(self, gaps: Gaps, severity: Severity, advice: str) -> None:
         """Tell of missing offsets; where they begin and end with segments, that one is gone."""
