@@ -212,7 +212,7 @@ class CrashLoad:
             lambda: logs().flush_dirty_logs(self.time.now_ms()) and None: 3,
             lambda: logs().checkpoint_recovery_points(): 3,
             lambda: logs().checkpoint_log_start_offsets(): 2,
-            lambda: self.replicas.checkpoint_high_watermarks(): 2,
+            lambda: self.replicas.checkpoint_high_watermarks(): 2,  # noqa: PLW0108 - of now
             self._create_topic: 3,
             self._delete_topic: 2,
             self._restart: 1,

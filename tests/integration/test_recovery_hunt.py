@@ -8,6 +8,7 @@ import pytest
 
 from compat_tests.apache_directories import zookeeper
 from compat_tests.apache_kafka import ZOOKEEPER_LINE, NotAvailableError, jars
+from tests.faults.planted_bugs import gap_taken_for_damage
 from tests.integration.recovery_hunt import play_round
 
 
@@ -22,3 +23,16 @@ def test_injured_logs_are_recovered_to_the_bytes_that_kafka_recovers(tmp_path: P
         differences = play_round(1, tmp_path, connect)
 
     assert differences == []
+
+
+@pytest.mark.java
+def test_records_that_go_for_a_gap_are_found(tmp_path: Path) -> None:
+    try:
+        jars(ZOOKEEPER_LINE)
+    except NotAvailableError as error:
+        pytest.skip(str(error))
+
+    with zookeeper() as connect, gap_taken_for_damage():
+        differences = play_round(1, tmp_path, connect)
+
+    assert any(".log after nothing" in difference for difference in differences)

@@ -359,7 +359,7 @@ def test_segments_of_an_earlier_epoch_that_a_power_loss_brought_back_are_removed
     first = f"{FIRST}.log"
     (directory / first).write_bytes((tmp_path / "c" / first).read_bytes())
 
-    again = open_log(directory, was_clean=False)
+    again = open_log(directory, was_clean=False, gapless_from=0)
 
     assert values(again) == [b"n" * 90] * 2
     assert again.leader_epoch_cache.entries == [(7, 0)]
