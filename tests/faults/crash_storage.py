@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor, Future
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 from unittest.mock import patch
 from uuid import UUID
@@ -68,9 +69,12 @@ class CrashStorage:
     """Opens at once; `close` is the clean stop."""
 
     def __init__(
-        self, disk: FileSystem, time: VirtualTime, settings: Mapping[str, TopicConfig]
+        self,
+        disk: FileSystem,
+        time: VirtualTime,
+        settings: Mapping[str, TopicConfig] = MappingProxyType({}),
     ) -> None:
-        """`settings` of topics, as the tree has them by now."""
+        """`settings` of topics, as the tree has them by now; those of others are as made."""
         self.logs = LogManager(
             LOG_DIRS, LogConfig(), lambda name: settings.get(name, TOPIC_CONFIG), disk, time
         )

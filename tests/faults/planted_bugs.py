@@ -18,6 +18,7 @@ from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
 from kbroker.log.log_deletions import OnSettled
+from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, PendingFlush
@@ -46,8 +47,11 @@ def no_directory_fsync() -> AbstractContextManager[Any]:
     return patch.object(PendingFlush, "sync", PendingFlush.sync_files)
 
 
-def no_fsync_of_the_partitions_name() -> AbstractContextManager[Any]:
-    """The directory of a new partition is synced, its name in the data directory is not."""
+@contextmanager
+def no_fsync_of_the_partitions_name() -> Iterator[None]:
+    """The directory of a new partition is synced, its name in the data directory is not: nor by
+    chance, with what is written there of new logs.
+    """
 
     def place_changed(_files: UnsyncedFiles) -> None:
         pass
@@ -57,7 +61,11 @@ def no_fsync_of_the_partitions_name() -> AbstractContextManager[Any]:
         files._synced = files._synced._replace(place=files._place)
 
     original = UnsyncedFiles.__init__
-    return patch.multiple(UnsyncedFiles, __init__=init, place_changed=place_changed)
+    with (
+        patch.multiple(UnsyncedFiles, __init__=init, place_changed=place_changed),
+        patch.object(LogDirectories, "_write_gapless", lambda *_: None),
+    ):
+        yield
 
 
 def rename_without_fsync_of_the_content() -> AbstractContextManager[Any]:
