@@ -162,7 +162,14 @@ class LogDirectory:
         """
         return self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
 
-    def gapless_from(self) -> dict[TopicPartition, int]:
+    def cleaned_offsets(self) -> dict[TopicPartition, int]:
+        """Up to where each log was cleaned, by whatever broker.
+
+        A file that cannot be read counts as empty.
+        """
+        return self._read_or_reset(CLEANER_OFFSET_CHECKPOINT_FILE)
+
+    def gapless_from(self, cleaned: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """From where on each log has no gap; a log of which that is not known is missing.
 
         After a clean stop others may have cleaned it since. After a crash, too: then the cleaner's
@@ -170,7 +177,6 @@ class LogDirectory:
         """
         if self.was_clean:
             return {}
-        cleaned = self._read_or_reset(CLEANER_OFFSET_CHECKPOINT_FILE)
         known = self.gapless.read()
         return {tp: max(offset, cleaned.get(tp, 0)) for tp, offset in known.items()}
 

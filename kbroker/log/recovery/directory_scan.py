@@ -41,7 +41,8 @@ def scan(
     """Look through a data directory. Raises StorageError."""
     recovery_points = directory.recovery_points()
     start_offsets = directory.log_start_offsets()
-    gapless_from = directory.gapless_from()
+    cleaned_offsets = directory.cleaned_offsets()
+    gapless_from = directory.gapless_from(cleaned_offsets)
     configs: dict[str, TopicConfig] = {}
     content = DirectoryContent()
     foreign = []
@@ -71,6 +72,7 @@ def scan(
                 now_ms=now_ms,
                 recovery_point=recovery_points.get(topic_partition, 0),
                 log_start_offset=start_offsets.get(topic_partition, 0),
+                cleaned_offset=cleaned_offsets.get(topic_partition, 0),
                 gapless_from=gapless_from.get(topic_partition),
                 was_clean=directory.was_clean,
             )

@@ -67,6 +67,7 @@ class LoadRequest:
     now_ms: int
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_offset: int = 0  # up to where the cleaner came
     gapless_from: int | None = None  # no gaps from here on; None: there may be some anywhere
     was_clean: bool = False
     on_recovered: Callable[[int], None] = lambda _: None  # size of each batch; may raise to stop
