@@ -42,7 +42,7 @@ from kbroker.record.record_batch import (
 )
 from tests.fakes.group_broker import SUBSCRIPTION
 from tests.fakes.log_cleaning import clean
-from tests.fakes.log_maker import NOW_MS, FixedClock
+from tests.fakes.log_maker import NOW_MS, FixedClock, remove_deleted_files
 
 CLUSTER_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 OFFSETS = TopicPartition(GROUP_METADATA_TOPIC, 0)
@@ -122,7 +122,7 @@ def _make(
     template.said = dict(_what_is_said(log))
     template.end_offset = log.log_end_offset
     template.cleaned_end_offset = log.cleaned_end_offset
-    log.remove_deleted_files(NOW_MS + 10_000)
+    remove_deleted_files(log, NOW_MS + 10_000)
     log.flush(log.segments[1].base_offset)
     manager.checkpoint_recovery_points()
     manager.checkpoint_log_start_offsets()
