@@ -30,6 +30,7 @@ class Batch:
 
     pairs: tuple[Pair, ...] = ONE
     timestamp_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    max_timestamp_ms: int | None = None
     base_offset: int = 0
     leader_epoch: int = -1
     magic: int = 2
@@ -47,8 +48,9 @@ class Batch:
         count = len(self.pairs) if self.record_count is None else self.record_count
         last = len(self.pairs) - 1 if self.last_offset_delta is None else self.last_offset_delta
         payload = self.payload if self.payload is not None else plain_records(self.pairs)
+        newest = self.timestamp_ms if self.max_timestamp_ms is None else self.max_timestamp_ms
         rest = _REST.pack(
-            self.attributes, last, self.timestamp_ms, self.timestamp_ms,
+            self.attributes, last, self.timestamp_ms, newest,
             self.producer_id, self.producer_epoch, self.base_sequence, count,
         )  # fmt: skip
         crc = fastcrc.crc32.iscsi(rest + payload) ^ self.crc_mask

@@ -9,6 +9,7 @@ tiered here.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
@@ -31,33 +32,57 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
 @api(ListOffsetsRequest, serves="0-11", parts=Parts("topics", "topics", key="name"))
-def handle(ctx: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    ctx: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
     """Look up one offset per partition; one that is named twice is refused in both places, but for
     version 0.
     """
     params = _params(ctx.api_version, request)
     named = Counter((t.name, p.partition_index) for t in request.topics for p in t.partitions)
     response = ListOffsetsResponse()
+    queries: list[OffsetQuery] = []
+    waiting: list[PartitionResponse] = []  # one per query
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
-            if ctx.api_version and named[topic.name, partition.partition_index] > 1:
-                answers.append(_answer(partition, OffsetResult(ErrorCode.INVALID_REQUEST)))
-                continue
+            answer = PartitionResponse(partition_index=partition.partition_index)
             query = OffsetQuery(
                 TopicPartition(topic.name, partition.partition_index),
                 partition.timestamp,
                 partition.current_leader_epoch,
             )
-            if ctx.api_version == 0:
-                answers.append(_old_style_answer(ctx, params, query, partition.max_num_offsets))
+            if ctx.api_version and named[topic.name, partition.partition_index] > 1:
+                _fill(answer, OffsetResult(ErrorCode.INVALID_REQUEST))
+            elif ctx.api_version == 0:
+                _fill_old_style(ctx, params, query, partition.max_num_offsets, answer)
             else:
-                (result,) = ctx.replicas.list_offsets(params, [query])
-                answers.append(_answer(partition, result))
+                queries.append(query)
+                waiting.append(answer)
+            answers.append(answer)
         response.topics.append(
             ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
         )
+    results = ctx.replicas.list_offsets(params, queries)
+    if isinstance(results, list):
+        return _filled(response, waiting, results)
+    return _filled_later(response, waiting, results)
+
+
+def _filled(
+    response: ListOffsetsResponse, waiting: list[PartitionResponse], results: list[OffsetResult]
+) -> ListOffsetsResponse:
+    for answer, result in zip(waiting, results, strict=True):
+        _fill(answer, result)
     return response
+
+
+async def _filled_later(
+    response: ListOffsetsResponse,
+    waiting: list[PartitionResponse],
+    results: Awaitable[list[OffsetResult]],
+) -> ListOffsetsResponse:
+    return _filled(response, waiting, await results)
 
 
 def _params(version: int, request: ListOffsetsRequest) -> OffsetParams:
@@ -70,24 +95,20 @@ def _params(version: int, request: ListOffsetsRequest) -> OffsetParams:
     return OffsetParams(version=version, isolation=isolation, leader_only=leader_only)
 
 
-def _answer(
-    partition: ListOffsetsRequest.ListOffsetsPartition, result: OffsetResult
-) -> PartitionResponse:
-    return PartitionResponse(
-        partition_index=partition.partition_index,
-        error_code=result.error_code,
-        timestamp=result.timestamp,
-        offset=result.offset,
-        leader_epoch=result.leader_epoch,
-    )
+def _fill(answer: PartitionResponse, result: OffsetResult) -> None:
+    answer.error_code = result.error_code
+    answer.timestamp = result.timestamp
+    answer.offset = result.offset
+    answer.leader_epoch = result.leader_epoch
 
 
-def _old_style_answer(
-    ctx: RequestContext, params: OffsetParams, query: OffsetQuery, max_offsets: int
-) -> PartitionResponse:
-    error_code, offsets = ctx.replicas.list_offsets_before(params, query, max_offsets)
-    return PartitionResponse(
-        partition_index=query.topic_partition.partition,
-        error_code=error_code,
-        old_style_offsets=offsets,
+def _fill_old_style(
+    ctx: RequestContext,
+    params: OffsetParams,
+    query: OffsetQuery,
+    max_offsets: int,
+    answer: PartitionResponse,
+) -> None:
+    answer.error_code, answer.old_style_offsets = ctx.replicas.list_offsets_before(
+        params, query, max_offsets
     )

@@ -16,7 +16,7 @@ from kbroker.log.file_system import Bytes, File, FileSystem, StorageError
 from kbroker.log.format import DELETED_SUFFIX
 from kbroker.log.open_files import open_files_of
 from kbroker.log.segment_part import SegmentPart
-from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
+from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
 # Headers are read in pieces of this size: the default index interval.
@@ -136,18 +136,15 @@ class FileRecords(SegmentPart):
                 return position, header
         return None
 
-    def find_timestamp(
-        self, target_timestamp: int, start: int, starting_offset: int
-    ) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record at or after timestamp and offset,
-        from `start` on.
+    def batch_at_time(
+        self, timestamp: int, start: int, starting_offset: int
+    ) -> tuple[BatchHeader, bytes] | None:
+        """The first batch from `start` on whose header speaks of a time and an offset not before
+        these.
         """
         for position, header in self.headers(start):
-            if header.max_timestamp < target_timestamp:
-                continue
-            for record in any_records(self.read(position, header.size_bytes)):
-                if record.timestamp >= target_timestamp and record.offset >= starting_offset:
-                    return record.timestamp, record.offset, header.partition_leader_epoch
+            if header.max_timestamp >= timestamp and header.last_offset >= starting_offset:
+                return header, self.read(position, header.size_bytes)
         return None
 
     def largest_timestamp(self, start: int = 0) -> tuple[int, int]:

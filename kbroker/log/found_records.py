@@ -23,7 +23,6 @@ from kbroker.log.file_records import FileRecords
 from kbroker.log.index.offset_index import OffsetIndex
 from kbroker.log.index.time_index import TimeIndex
 from kbroker.model import NO_TIMESTAMP
-from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import MAGIC, BatchHeader
 
 _STRIDE_BYTES: Final = 16 * 1024
@@ -122,18 +121,17 @@ class FoundRecords:
             yield from self._records.headers(position, end)
             position = next((d.end_position for d in self.damages if d.position == end), end)
 
-    def find_timestamp(self, timestamp: int, starting_offset: int) -> tuple[int, int, int] | None:
-        """As `FileRecords.find_timestamp`, within this part."""
+    def batch_at_time(
+        self, timestamp: int, starting_offset: int
+    ) -> tuple[BatchHeader, bytes] | None:
+        """As `FileRecords.batch_at_time`, within this part."""
         indexed, offset = self._segment.time_index.lookup(timestamp)
         if not self._is_witnessed(indexed, offset):
             self.salvage()
             indexed, offset = self._segment.time_index.lookup(timestamp)
         for position, header in self.headers(self._start_of(max(offset, starting_offset))):
-            if header.max_timestamp < timestamp:
-                continue
-            for record in any_records(self._records.read(position, header.size_bytes)):
-                if record.timestamp >= timestamp and record.offset >= starting_offset:
-                    return record.timestamp, record.offset, header.partition_leader_epoch
+            if header.max_timestamp >= timestamp and header.last_offset >= starting_offset:
+                return header, self._records.read(position, header.size_bytes)
         return None
 
     def largest_entry(self) -> tuple[int, int]:

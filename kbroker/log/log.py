@@ -12,35 +12,26 @@ reads hand out may be used on worker threads.
 from __future__ import annotations
 
 import logging
-from struct import Struct
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log import log_flush, log_read, log_retention
+from kbroker.log import log_flush, log_read, log_retention, log_write, time_lookup
+from kbroker.log.append_preparation import Preparation, Prepared
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
-from kbroker.log.log_append import (
-    AppendRules,
-    check_produced_batch,
-    larger_than_segment,
-    open_batch,
-)
+from kbroker.log.log_append import UNLIMITED, AppendRules, WorkLimit
 from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
-from kbroker.log.log_segment import LogSegment, RollParams
+from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
-from kbroker.log.message_set_append import Place, holds_batch, placed_batches, whole_messages
+from kbroker.log.message_set_append import Place
 from kbroker.log.producer_replay import rewind
-from kbroker.log.producer_state import duplicate_append_info
 from kbroker.log.segment_farewell import SegmentFarewell
 from kbroker.log.segment_store import SegmentStore
-from kbroker.log.trusted_append import TrustedBatches, apply_trusted, read_trusted
+from kbroker.log.time_lookup import TimedBatch
 from kbroker.model import TopicPartition
-from kbroker.record.record_batch import MAGIC, BatchHeader
-
-_BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
-_NO_CUT = 1 << 63
+from kbroker.record.record_batch import MAGIC
 
 _log = logging.getLogger(__name__)
 
@@ -75,9 +66,9 @@ class Log:
         self.cleaned_end_offset: int | None = None  # how far the cleaner came; None: not at all
         self.is_deleted = False
         self.flush_due_offset = 0  # an end offset from which on appends wait for a flush
-        self._unfinished_cut = _NO_CUT  # where a truncation came to no end
+        self.unfinished_cut: int | None = None  # where a truncation came to no end
         self.cuts = 0  # how often the end was cut off: offsets got other records then
-        self._environment = environment
+        self.environment = environment
         self._last_snapshot_offset = state.last_snapshot_offset
         self.files.unsynced.closed(state.unsynced_segments())
         self.update_config(config)
@@ -85,9 +76,9 @@ class Log:
     def update_config(self, config: TopicConfig) -> None:
         """Use new topic settings from the next append on."""
         self.config = config
-        self._rules = AppendRules.of(config, walks_records=self._environment.walks_records)
-        self.leader_epoch_cache.is_kept = self._rules.magic == MAGIC
-        self._segment_ms = config.segment_ms_effective()
+        self.rules = AppendRules.of(config, walks_records=self.environment.walks_records)
+        self.leader_epoch_cache.is_kept = self.rules.magic == MAGIC
+        self.segment_ms = config.segment_ms_effective()
         self.files.update_config(config)
         self._set_recovery_point(self.recovery_point)
 
@@ -106,53 +97,31 @@ class Log:
         now_ms: int,
         *,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        limit: WorkLimit = UNLIMITED,
     ) -> LogAppendInfo:
         """Give the records the next offsets and `leader_epoch`, in place, and append them.
 
         A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes
-        back with its old offsets and `duplicate`. Raises KafkaError: see `log_append`,
-        `message_set_append`, `ProducerStateManager.validate`, and KAFKA_STORAGE_ERROR.
+        back with its old offsets and `duplicate`. Raises TakesLongError beyond `limit`: see
+        `prepare_append`; KafkaError: see `log_append`, `message_set_append`,
+        `ProducerStateManager.validate`, and KAFKA_STORAGE_ERROR.
         """
-        if origin != AppendOrigin.CLIENT:
-            records = whole_messages(records)
-            if origin != AppendOrigin.OLD_CLIENT or not holds_batch(records):
-                return self._append_several(records, leader_epoch, now_ms, origin)
-        rules = self._rules
-        header = check_produced_batch(records, self.topic_partition, rules)
-        max_timestamp = header[8]
-        log_append_time = -1
-        if rules.opens_batches or header[5] & 0x08:
-            if rules.magic != MAGIC:
-                return self._append_several(records, leader_epoch, now_ms, AppendOrigin.OLD_CLIENT)
-            records, header, max_timestamp, log_append_time = open_batch(
-                records, header, self.topic_partition, rules, now_ms
-            )
-        size = len(records)
-        if size > rules.segment_bytes:
-            raise larger_than_segment(size, self.topic_partition, rules)
-        first_offset = self.log_end_offset
-        producer_id = header[9]
-        if producer_id >= 0:
-            duplicate = self._check_producer(header)
-            if duplicate is not None:
-                return duplicate
-        last_offset = first_offset + header[6]
-        if leader_epoch != self.leader_epoch_cache.latest_epoch:
-            self._assign_epoch(leader_epoch, first_offset)
-        _BATCH_START.pack_into(records, 0, first_offset, header[1], leader_epoch)
-        self._write(records, (first_offset, last_offset), (max_timestamp, last_offset), now_ms)
-        if producer_id >= 0:
-            self.producer_state.update(header, first_offset, last_offset, max_timestamp)
-        self.producer_state.map_end_offset = last_offset + 1
-        return LogAppendInfo(
-            first_offset,
-            last_offset,
-            max_timestamp,
-            last_offset,
-            log_append_time,
-            self.log_start_offset,
-            size,
-        )
+        return log_write.append_as_leader(self, records, leader_epoch, now_ms, origin, limit)
+
+    def prepare_append(
+        self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin
+    ) -> Preparation:
+        """What a worker thread has to run before `append_prepared`."""
+        place = Place(self.topic_partition, self.log_end_offset, leader_epoch, now_ms)
+        return Preparation(records, origin, self.rules, place)
+
+    def append_prepared(
+        self, prepared: Prepared, leader_epoch: int, now_ms: int
+    ) -> LogAppendInfo | None:
+        """As `append_as_leader`; None where it is to be prepared again: settings or offsets changed
+        meanwhile.
+        """
+        return log_write.append_prepared(self, prepared, leader_epoch, now_ms)
 
     def append_as_follower(
         self, records: memoryview | bytearray | bytes, now_ms: int = 0
@@ -162,16 +131,7 @@ class Log:
 
         KafkaError: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (they do not rise), KAFKA_STORAGE_ERROR.
         """
-        batches = read_trusted(records, self.topic_partition, self._rules, self.log_end_offset)
-        try:
-            if batches.check_offsets(self.log_end_offset):
-                self.expect_gaps()
-        except StorageError as error:
-            raise self._failed(error) from error
-        for header in batches.headers:
-            if header.partition_leader_epoch > self.leader_epoch_cache.latest_epoch:
-                self._assign_epoch(header.partition_leader_epoch, header.base_offset)
-        return self._append_trusted(batches, AppendOrigin.REPLICATION, now_ms)
+        return log_write.append_as_follower(self, records, now_ms)
 
     def read(
         self,
@@ -188,25 +148,39 @@ class Log:
         try:
             return log_read.read(self, offset, max_bytes, isolation, min_one_message)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
     def fetch_offset_by_timestamp(
         self, timestamp_ms: int, isolation: FetchIsolation = FetchIsolation.LOG_END
     ) -> TimestampAndOffset | None:
-        """The first record at or after a time, None if none is below the bound of `isolation`."""
+        """The first record at or after a time, None if it is beyond the bound of `isolation`."""
         try:
-            return log_read.offset_by_timestamp(self, timestamp_ms, isolation)
+            return time_lookup.offset_by_timestamp(self, timestamp_ms, isolation)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
     def max_timestamp_offset(
         self, isolation: FetchIsolation = FetchIsolation.LOG_END
     ) -> TimestampAndOffset | None:
         """The first record with the largest time, None if it is beyond the bound of `isolation`."""
+        return self.fetch_offset_by_timestamp(self.largest_timestamp(), isolation)
+
+    def next_timed_batch(self, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
+        """The next batch to look into for a record at or after a time: a step of a look-up.
+
+        KafkaError(KAFKA_STORAGE_ERROR).
+        """
         try:
-            return log_read.max_timestamp_offset(self, isolation)
+            return time_lookup.next_timed_batch(self, timestamp_ms, starting_offset)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
+
+    def largest_timestamp(self) -> int:
+        """The newest time of all records, -1 without any. KafkaError(KAFKA_STORAGE_ERROR)."""
+        try:
+            return time_lookup.largest_timestamp(self)
+        except StorageError as error:
+            raise self.failed(error) from error
 
     def update_high_watermark(self, offset: int) -> int:
         """Move the high watermark up to `offset`, within the log, never down; the one in force."""
@@ -235,7 +209,7 @@ class Log:
         try:
             self.leader_epoch_cache.truncate_from_start(offset)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
         self.producer_state.on_log_start_offset(offset)
         self._last_snapshot_offset = max(self._last_snapshot_offset, offset)
         return True
@@ -243,9 +217,9 @@ class Log:
     def roll(self, now_ms: int) -> LogSegment:
         """Close the active segment, if it holds anything, and start one at the log end."""
         try:
-            return self._roll(now_ms, self.log_end_offset)
+            return self.roll_at(self.log_end_offset, now_ms)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
     def begin_flush(
         self, up_to_offset: int | None = None, *, and_closed: bool = False
@@ -268,7 +242,7 @@ class Log:
         if log_flush.may_begin_again(self, flush, error):
             return True
         if not self.is_deleted:
-            self._failed(error)
+            self.failed(error)
         return False
 
     def flush(self, up_to_offset: int | None = None, *, and_closed: bool = False) -> None:
@@ -278,7 +252,7 @@ class Log:
             try:
                 pending.sync()
             except StorageError as error:
-                raise self._failed(error) from error
+                raise self.failed(error) from error
             self.complete_flush(pending)
 
     def expire_segments(self, now_ms: int) -> bool:
@@ -286,7 +260,7 @@ class Log:
         try:
             return log_retention.expire(self, now_ms, self._rolled_for_retention)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
     def let_go_of_expired(self, limit: int, now_ms: int) -> SegmentFarewell:
         """Take out segments before the log start, oldest first; the caller renames their files."""
@@ -294,33 +268,41 @@ class Log:
         try:
             return self.files.let_go(log_retention.before_start(self)[:limit], remove_at_ms)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Cut the log so that it ends at `offset`; False when it already ends there or earlier."""
-        if self._unfinished_cut == _NO_CUT and offset >= self.log_end_offset:
+        if self.unfinished_cut is not None:
+            offset = min(offset, self.unfinished_cut)
+        elif offset >= self.log_end_offset:
             return False
-        offset = min(offset, self._unfinished_cut)
         if self.segments[0].base_offset > offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
-        self._unfinished_cut = offset
         try:
-            self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
+            self.cut_at(offset, now_ms)
         except StorageError as error:
-            raise self._failed(error) from error
-        self._unfinished_cut = _NO_CUT
+            raise self.failed(error) from error
         return True
+
+    def cut_at(self, offset: int, now_ms: int) -> None:
+        """Drop the batch that holds `offset`, where there is one, and all after it. StorageError.
+
+        No first segment may lie behind `offset`.
+        """
+        self.unfinished_cut = offset
+        self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
+        self.unfinished_cut = None
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Drop everything; the log is empty and starts and ends at `offset`."""
         try:
             self.files.truncate_fully(offset, now_ms)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self._note_cut(offset)
-        self._unfinished_cut = _NO_CUT
+        self.unfinished_cut = None
         self.leader_epoch_cache.clear()
         self.snapshots.delete_outside(offset, offset)
         self.producer_state.clear(offset)
@@ -328,15 +310,15 @@ class Log:
 
     def expect_gaps(self, below: int | None = None) -> None:
         """Note durably that offsets `below` one will be missing; on any thread. StorageError."""
-        self._environment.before_gap(self.directory, self.topic_partition, below)
+        self.environment.before_gap(self.directory, self.topic_partition, below)
 
     def assign_topic_id(self, topic_id: UUID) -> None:
         """Write the topic id down, once."""
         if self.topic_id is None:
             try:
-                write_partition_metadata(self._environment.file_system, self.directory, topic_id)
+                write_partition_metadata(self.environment.file_system, self.directory, topic_id)
             except StorageError as error:
-                raise self._failed(error) from error
+                raise self.failed(error) from error
             self.topic_id = topic_id
             self.files.unsynced.place_changed()
         assert self.topic_id == topic_id, (self.topic_id, topic_id, self.directory)
@@ -366,90 +348,34 @@ class Log:
         self.files.move_to(directory)
         self.directory = directory
 
-    def _check_producer(self, header: BatchHeader) -> LogAppendInfo | None:
-        """Refuse what may not follow; the old place of a batch that was sent again."""
-        self._check_cut()
-        duplicate = self.producer_state.find_duplicate(header)
-        if duplicate is None:
-            self.producer_state.validate(header, self.log_end_offset, AppendOrigin.CLIENT)
-            return None
-        return duplicate_append_info(duplicate, self.log_start_offset)
-
-    def _append_several(
-        self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin
-    ) -> LogAppendInfo:
-        """What is not one batch of the topic's own format."""
-        place = Place(self.topic_partition, self.log_end_offset, leader_epoch, now_ms)
-        batches = placed_batches(records, origin, self._rules, place)
-        if batches.headers and leader_epoch != self.leader_epoch_cache.latest_epoch:
-            self._assign_epoch(leader_epoch, place.first_offset)
-        return self._append_trusted(batches, origin, now_ms)
-
-    def _append_trusted(
-        self, batches: TrustedBatches, origin: AppendOrigin, now_ms: int
-    ) -> LogAppendInfo:
-        info = batches.info(self.log_end_offset, self.log_start_offset)
-        if not batches.headers:
-            return info
-        markers = batches.validate(self.producer_state, origin)
-        newest = (info.max_timestamp, info.offset_of_max_timestamp)
-        self._write(batches.records, (info.first_offset, info.last_offset), newest, now_ms)
-        apply_trusted(self.producer_state, batches.headers, markers, self.segments.active)
-        return info
-
-    def _write(
-        self,
-        data: memoryview | bytearray | bytes,
-        offsets: tuple[int, int],
-        newest: tuple[int, int],
-        now_ms: int,
-    ) -> None:
-        """Append batches: their (first, last) offset, their (largest timestamp, its offset)."""
-        if self.failure is not None:
-            raise self._failed(self.failure)
-        self._check_cut()
-        first_offset, last_offset = offsets
-        max_timestamp, offset_of_max_timestamp = newest
-        assert last_offset >= self.log_end_offset, (last_offset, self.log_end_offset)
-        config = self.config
-        params = RollParams(
-            self._segment_ms, config.segment_bytes, max_timestamp, last_offset, len(data), now_ms
-        )
-        try:
-            active = self.segments.active
-            if active.should_roll(params):
-                active = self._roll(now_ms, first_offset)
-            elif not self.files.is_active_open:
-                self.files.activate()
-            active.append(last_offset, max_timestamp, offset_of_max_timestamp, data)
-        except StorageError as error:
-            if error.is_out_of_space:
-                self._environment.on_full(self.directory, error, len(data))
-            raise self._failed(error) from error
-        self.log_end_offset = last_offset + 1
-
-    def _check_cut(self) -> None:
-        """Finish a truncation that came to no end: what was looked up before is of no use then."""
-        if self._unfinished_cut != _NO_CUT:
-            self.truncate_to(self._unfinished_cut)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut just now: try again")
+    def finish_cut(self) -> None:
+        """End a truncation that came to no end. Always raises KafkaError(KAFKA_STORAGE_ERROR): what
+        was looked up before is of no use any more.
+        """
+        assert self.unfinished_cut is not None
+        self.truncate_to(self.unfinished_cut)
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The log was cut just now: try again")
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch writes from the log end on; KafkaError(KAFKA_STORAGE_ERROR)."""
-        self._environment.on_gapless(self.directory, self.topic_partition, self.log_end_offset)
+        self.environment.on_gapless(self.directory, self.topic_partition, self.log_end_offset)
         try:
-            self._assign_epoch(leader_epoch, self.log_end_offset)
+            self.assign_epoch(leader_epoch, self.log_end_offset)
         except KafkaError:
             if self.failure is not None:  # else it does not fit: its first append notes it
                 raise
 
-    def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Note that this epoch writes from `start_offset` on. KafkaError(KAFKA_STORAGE_ERROR)."""
         try:
             self.leader_epoch_cache.assign(leader_epoch, start_offset)
         except StorageError as error:
-            raise self._failed(error) from error
+            raise self.failed(error) from error
 
-    def _roll(self, now_ms: int, base_offset: int) -> LogSegment:
+    def roll_at(self, base_offset: int, now_ms: int) -> LogSegment:
+        """Start the next segment at `base_offset`, unless the active one is empty and does.
+        StorageError.
+        """
         active = self.segments.active
         if active.base_offset == base_offset and not active.size_bytes:
             return active
@@ -460,7 +386,7 @@ class Log:
     def _rolled_for_retention(self, now_ms: int) -> bool:
         """Start an empty segment, so that the last one with records may go; False: no room."""
         try:
-            return bool(self._roll(now_ms, self.log_end_offset))
+            return bool(self.roll_at(self.log_end_offset, now_ms))
         except StorageError as error:
             if not error.is_passing:
                 raise
@@ -484,16 +410,17 @@ class Log:
         self.leader_epoch_cache.truncate_from_end(end_offset)
         self.snapshots.delete_outside(0, end_offset)
         bounds = (self.log_start_offset, end_offset)
-        times = (now_ms, self._environment.producer_id_expiration_ms)
+        times = (now_ms, self.environment.producer_id_expiration_ms)
         state = self.producer_state
         self._last_snapshot_offset = rewind(state, self.snapshots, self.segments, bounds, times)
         state.on_high_watermark(self.high_watermark)
 
-    def _failed(self, error: StorageError) -> KafkaError:
+    def failed(self, error: StorageError) -> KafkaError:
+        """Note what the disk has refused; the error to answer with."""
         if error.is_out_of_space:
-            self._environment.on_full(self.directory, error, 0)
+            self.environment.on_full(self.directory, error, 0)
         if self.failure is None and not error.is_passing:
             self.failure = error
             _log.error("Log of %s fails: %s", self.topic_partition, error)
-            self._environment.on_failure(self.directory, error)
+            self.environment.on_failure(self.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

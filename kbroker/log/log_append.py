@@ -1,9 +1,10 @@
 """What a produced batch must be before a log takes it, and what the topic's settings change in it.
 
-Law: `check_produced_batch` reads the header and the CRC alone and runs for every batch;
-`open_batch` looks at records and runs only where `AppendRules.opens_batches` says that a setting
-needs it. Codes and texts are Kafka's, except that an unknown codec and a broken payload get codes a
-client can act on, where Kafka answers UNKNOWN_SERVER_ERROR.
+Law: `check_produced_batch` reads the header and the CRC and runs for every batch, and
+`looks_right` looks at a few bytes more. `open_batch` unpacks and walks records; it runs where a
+setting needs it or the batch looks wrong, and on the event loop only within a `WorkLimit`. Codes
+and texts are Kafka's, except that an unknown codec and a broken payload get codes a client can act
+on, where Kafka answers UNKNOWN_SERVER_ERROR.
 """
 
 from __future__ import annotations
@@ -17,25 +18,65 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log_append_info import InvalidRecordsError, InvalidRecordSetError, RecordError
 from kbroker.model import NO_TIMESTAMP, TopicPartition
-from kbroker.record.compression import CODEC_IDS, ZSTD
+from kbroker.record.compression import (
+    CODEC_IDS,
+    COMPRESSION_MASK,
+    DEFAULT_MAX_BYTES,
+    ZSTD,
+    looks_compressed,
+)
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
+    HEADER_SIZE,
     MAGIC,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
-    assign_log_append_time,
     assign_max_timestamp,
     crc_matches,
-    keyless_records,
+    join_batch,
+    payload,
     read_header,
-    recompress,
-    records,
-    validate_records,
+)
+from kbroker.record.record_walk import (
+    SMALLEST_RECORD_BYTES,
+    WalkedRecords,
+    check_record_count,
+    keyless_indexes,
+    tail_fits,
+    timestamps_outside,
+    walk_records,
 )
 
 WritableBatch = bytearray | memoryview
 
 _SHOWN_ERRORS = 3
+_MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
+_PLAUSIBLE_SPAN_MS = 3_600_000  # from the first to the newest record of one batch
+_RECOMPRESSION_COST = 8  # compressing a byte, beside walking it
+
+
+class TakesLongError(Exception):
+    """A batch that is not for the event loop: see `append_preparation`."""
+
+
+class WorkLimit(NamedTuple):
+    """How much of a batch may be opened where it is asked for."""
+
+    record_count: int
+    plain_bytes: int
+
+
+# A walk of so many records takes about 0.5 ms, and so does unpacking so many bytes.
+AT_ONCE = WorkLimit(1_000, 64 * 1024)
+UNLIMITED = WorkLimit(2**31 - 1, DEFAULT_MAX_BYTES)
+
+
+@lru_cache(maxsize=256)
+def share_of_at_once(batch_count: int) -> WorkLimit:
+    """What each of so many batches of one request may take of the event loop."""
+    if batch_count <= 1:
+        return AT_ONCE
+    return WorkLimit(AT_ONCE.record_count // batch_count, AT_ONCE.plain_bytes // batch_count)
 
 
 class AppendRules(NamedTuple):
@@ -52,6 +93,11 @@ class AppendRules(NamedTuple):
     magic: int  # the format that records are stored in
     walks_records: bool  # kbroker.record.validation=full
     opens_batches: bool  # one of the settings above needs more than the header
+
+    @property
+    def bounds_timestamps(self) -> bool:
+        """Records too far from the broker's time are refused."""
+        return self.timestamp_before_max_ms != MAX_LONG or self.timestamp_after_max_ms != MAX_LONG
 
     @classmethod
     def of(cls, config: TopicConfig, *, walks_records: bool) -> AppendRules:
@@ -88,12 +134,11 @@ def _shared(rules: AppendRules) -> AppendRules:
 
 
 class OpenedBatch(NamedTuple):
-    """A batch as the topic wants it stored."""
+    """A batch as the topic wants it stored, but for its place and the broker's time."""
 
     records: WritableBatch
     header: BatchHeader
     max_timestamp: int
-    log_append_time: int  # -1 where the records keep their own time
 
 
 def check_produced_batch(
@@ -125,6 +170,8 @@ def check_produced_batch(
         raise record_corrupt(header, topic_partition)
     attributes = header[5]
     record_count = header[12]
+    if record_count * SMALLEST_RECORD_BYTES > batch_size - HEADER_SIZE:
+        check_record_count(header, batch_size)
     if (
         record_count <= 0
         or record_count != header[6] + 1
@@ -136,42 +183,80 @@ def check_produced_batch(
     return header
 
 
+def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:
+    """Whether a batch may be stored unopened: what can be told for the price of a few bytes.
+
+    Uncompressed, it ends with the record that its header speaks of. Compressed, it has no more
+    records than bytes, times that belong together, and begins as its codec does.
+    """
+    attributes = header[5]
+    if attributes & TIMESTAMP_TYPE_BIT:
+        return False
+    codec = attributes & COMPRESSION_MASK
+    if not codec:
+        return tail_fits(header, batch)
+    return (
+        header[12] <= len(batch) - HEADER_SIZE
+        and 0 <= header[8] - header[7] <= _PLAUSIBLE_SPAN_MS
+        and looks_compressed(codec, batch, HEADER_SIZE)
+    )
+
+
 def open_batch(
     batch: WritableBatch,
     header: BatchHeader,
     topic_partition: TopicPartition,
     rules: AppendRules,
     now_ms: int,
+    limit: WorkLimit = UNLIMITED,
 ) -> OpenedBatch:
     """Apply the settings that need the records: keys, timestamps, codec. The batch may be changed
-    in place.
+    in place. May run on a worker thread.
 
-    Raises KafkaError: INVALID_RECORD, INVALID_TIMESTAMP (InvalidRecordsError names the records),
-    UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE.
+    Raises TakesLongError beyond `limit`; KafkaError: INVALID_RECORD, INVALID_TIMESTAMP
+    (InvalidRecordsError names the records), UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE.
     """
     check_stamps(header, rules, header.record_count)
     stamps = rules.stamps_append_time
-    changes_codec = rules.compression is not None and header.compression != rules.compression
-    max_timestamp = header.max_timestamp
-    if changes_codec or not stamps or rules.is_compacted or rules.walks_records:
-        max_timestamp = validate_records(header, batch)
-        if rules.is_compacted:
-            check_keys(keyless_records(header, batch), topic_partition)
-        if not stamps:
-            check_timestamps(records(batch), rules, now_ms)
+    codec = rules.compression
+    changes_codec = codec is not None and header.compression != codec
+    needs_records = changes_codec or rules.is_compacted or rules.walks_records or not stamps
+    if not needs_records and looks_right(header, batch):
+        return OpenedBatch(batch, header, header.max_timestamp)
+    plain = _plain(header, batch, limit, _RECOMPRESSION_COST if changes_codec else 1)
+    walked = walk_records(header, plain)
+    if walked.keyless and rules.is_compacted:
+        indexes = keyless_indexes(header, plain, _MOST_RECORD_ERRORS)
+        raise _keyless_error(indexes, walked.keyless, topic_partition)
+    if not stamps:
+        _check_walked_timestamps(header, plain, walked, rules, now_ms)
     if changes_codec:
-        assert rules.compression is not None
-        level = rules.compression_level
-        batch = bytearray(recompress(header, batch, 0, rules.compression, level))
+        assert codec is not None
+        changed = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec)
+        batch = bytearray(join_batch(changed, plain, rules.compression_level))
         if len(batch) > rules.max_message_bytes:
             raise too_large(len(batch), topic_partition, rules)
         header = read_header(batch)
-    if stamps:
-        assign_log_append_time(header, batch, 0, now_ms)
-        return OpenedBatch(batch, header, now_ms, now_ms)
-    if max_timestamp != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_BIT:
-        assign_max_timestamp(header, batch, 0, max_timestamp)
-    return OpenedBatch(batch, header, max_timestamp, -1)
+    newest = walked.max_timestamp
+    if not stamps and (newest != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_BIT):
+        assign_max_timestamp(header, batch, 0, newest)
+    return OpenedBatch(batch, header, newest)
+
+
+def _plain(header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: int) -> bytes:
+    """The records, unpacked."""
+    most_bytes = limit.plain_bytes if limit is UNLIMITED else limit.plain_bytes // cost
+    is_limited = limit is not UNLIMITED
+    if is_limited and (
+        header.record_count > limit.record_count or len(batch) - HEADER_SIZE > most_bytes
+    ):
+        raise TakesLongError
+    try:
+        return bytes(payload(header, batch, 0, most_bytes))
+    except KafkaError as error:
+        if is_limited and error.code == ErrorCode.MESSAGE_TOO_LARGE:
+            raise TakesLongError from None
+        raise
 
 
 def too_large(size_bytes: int, topic_partition: TopicPartition, rules: AppendRules) -> KafkaError:
@@ -205,11 +290,7 @@ def record_corrupt(header: BatchHeader, topic_partition: TopicPartition) -> Kafk
 def check_keys(keyless: Sequence[int], topic_partition: TopicPartition) -> None:
     """Refuse records without key, given by their indexes: what a compacted topic does."""
     if keyless:
-        reason = (
-            "Compacted topic cannot accept message without key in topic partition "
-            f"{topic_partition}"
-        )
-        raise _record_errors([RecordError(index, reason) for index in keyless])
+        raise _keyless_error(keyless[:_MOST_RECORD_ERRORS], len(keyless), topic_partition)
 
 
 def check_stamps(
@@ -223,28 +304,55 @@ def check_stamps(
             "Invalid timestamp type in message. "
             "Producer should not set timestamp type to LogAppendTime."
         )
-        indexes = range(first_index, first_index + record_count)
+        indexes = range(first_index, first_index + min(record_count, _MOST_RECORD_ERRORS))
         raise _invalid_timestamps([RecordError(index, reason) for index in indexes])
 
 
 def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -> None:
     """INVALID_TIMESTAMP for records further from the broker's time than the topic allows."""
-    before, after = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms
-    if before == MAX_LONG and after == MAX_LONG:
+    if not rules.bounds_timestamps:
         return
-    allowed = f"[{_wrapped(now_ms - before)}, {_wrapped(now_ms + after)}]"
-    errors = [
-        RecordError(
-            index,
-            f"Timestamp {record.timestamp} of message with offset {record.offset} is out of range. "
-            f"The timestamp should be within {allowed}",
-        )
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    outside = [
+        (index, record.timestamp, record.offset)
         for index, record in enumerate(given)
-        if record.timestamp != NO_TIMESTAMP
-        and not now_ms - before <= record.timestamp <= now_ms + after
+        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
     ]
-    if errors:
-        raise _invalid_timestamps(errors)
+    if outside:
+        raise _outside_error(outside[:_MOST_RECORD_ERRORS], earliest, latest)
+
+
+def _check_walked_timestamps(
+    header: BatchHeader, plain: bytes, walked: WalkedRecords, rules: AppendRules, now_ms: int
+) -> None:
+    """As `check_timestamps`, of a batch that was walked."""
+    if not rules.bounds_timestamps:
+        return
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    if earliest <= walked.least_timestamp and walked.max_timestamp <= latest:
+        return
+    found = timestamps_outside(header, plain, (earliest, latest), _MOST_RECORD_ERRORS)
+    if found:
+        offset = header.base_offset
+        outside = [(index, timestamp, offset + index) for index, timestamp in found]
+        raise _outside_error(outside, earliest, latest)
+
+
+def _outside_error(
+    outside: list[tuple[int, int, int]], earliest: int, latest: int
+) -> InvalidRecordsError:
+    """The refusal of records by their (index, timestamp, offset)."""
+    allowed = f"[{_wrapped(earliest)}, {_wrapped(latest)}]"
+    return _invalid_timestamps(
+        [
+            RecordError(
+                index,
+                f"Timestamp {timestamp} of message with offset {offset} is out of range. "
+                f"The timestamp should be within {allowed}",
+            )
+            for index, timestamp, offset in outside
+        ]
+    )
 
 
 def _malformed(error: KafkaError, size: int) -> KafkaError:
@@ -299,16 +407,21 @@ def _invalid_timestamps(errors: list[RecordError]) -> InvalidRecordsError:
     )
 
 
-def _record_errors(errors: list[RecordError]) -> InvalidRecordsError:
+def _keyless_error(
+    indexes: Sequence[int], count: int, topic_partition: TopicPartition
+) -> InvalidRecordsError:
+    """The refusal of `count` records without key, of which these are named."""
+    reason = (
+        f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+    )
     shown = ", ".join(
-        f"RecordError(batchIndex={error.batch_index}, message='{error.message}')"
-        for error in errors[:_SHOWN_ERRORS]
+        f"RecordError(batchIndex={index}, message='{reason}')" for index in indexes[:_SHOWN_ERRORS]
     )
     return InvalidRecordsError(
         ErrorCode.INVALID_RECORD,
-        f"One or more records have been rejected due to {len(errors)} record errors in total, "
+        f"One or more records have been rejected due to {count} record errors in total, "
         f"and only showing the first three errors at most: [{shown}]",
-        errors,
+        [RecordError(index, reason) for index in indexes],
     )
 
 

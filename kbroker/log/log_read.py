@@ -1,5 +1,4 @@
-"""Reads of a log: by offset within an isolation level, by timestamp, with the aborted transactions
-of a range.
+"""Reads of a log: by offset within an isolation level, with the aborted transactions of a range.
 
 Law: nothing here changes a log, and nothing at or beyond the bound of the isolation level comes out
 whole.
@@ -10,9 +9,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
+from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.model import TopicPartition
 
@@ -74,36 +72,6 @@ def read(
             )
         index += 1  # compaction left a hole at the end of the segment
     return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
-
-
-def offset_by_timestamp(
-    log: ReadableLog, timestamp_ms: int, isolation: FetchIsolation
-) -> TimestampAndOffset | None:
-    """See `Log.fetch_offset_by_timestamp`."""
-    for segment in log.segments:
-        if segment.largest_timestamp >= timestamp_ms:
-            found = segment.find_offset_by_timestamp(timestamp_ms, log.log_start_offset)
-            if found is not None:
-                return _within(found, upper_bound(log, isolation))
-    return None
-
-
-def max_timestamp_offset(log: ReadableLog, isolation: FetchIsolation) -> TimestampAndOffset | None:
-    """See `Log.max_timestamp_offset`."""
-    segment = max(log.segments, key=_largest_timestamp)
-    found = segment.find_offset_by_timestamp(segment.largest_timestamp, log.log_start_offset)
-    return _within(found, upper_bound(log, isolation)) if found is not None else None
-
-
-def _within(found: tuple[int, int, int], bound: int) -> TimestampAndOffset | None:
-    timestamp, offset, leader_epoch = found
-    if offset >= bound:
-        return None
-    return TimestampAndOffset(timestamp, offset, leader_epoch if leader_epoch >= 0 else None)
-
-
-def _largest_timestamp(segment: LogSegment) -> int:
-    return segment.largest_timestamp
 
 
 def _aborted(log: ReadableLog, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:

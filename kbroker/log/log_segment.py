@@ -276,18 +276,18 @@ class LogSegment:
             available_bytes,
         )
 
-    def find_offset_by_timestamp(
+    def batch_at_time(
         self, timestamp: int, starting_offset: int
-    ) -> tuple[int, int, int] | None:
-        """(timestamp, offset, leader epoch) of the first record not before timestamp and offset."""
+    ) -> tuple[BatchHeader, bytes] | None:
+        """The first batch whose header speaks of a time and an offset not before these."""
         if self._unchecked_bytes:
-            found = self._checked().find_timestamp(timestamp, starting_offset)
+            found = self._checked().batch_at_time(timestamp, starting_offset)
             if found is not None or self._unchecked_bytes == self.size_bytes:
                 return found
         _, indexed_offset = self.time_index.lookup(timestamp)
         _, position = self.offset_index.lookup(max(indexed_offset, starting_offset))
         start = max(position, self._unchecked_bytes)
-        return self.records.find_timestamp(timestamp, start, starting_offset)
+        return self.records.batch_at_time(timestamp, start, starting_offset)
 
     def should_roll(self, params: RollParams) -> bool:
         """True where the records belong into a new segment: size, age, full index, far offset."""

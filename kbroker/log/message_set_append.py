@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log_append import (
     AppendRules,
+    TakesLongError,
+    WorkLimit,
     check_keys,
     check_stamps,
     check_timestamps,
@@ -25,7 +27,7 @@ from kbroker.log.log_append import (
 from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.trusted_append import TrustedBatches, read_trusted
 from kbroker.model import NO_TIMESTAMP, TopicPartition
-from kbroker.record.compression import NONE, ZSTD, unsupported
+from kbroker.record.compression import COMPRESSION_MASK, NONE, ZSTD, unsupported
 from kbroker.record.conversion import TargetFormat, convert
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import place_wrapper
@@ -35,11 +37,20 @@ from kbroker.record.legacy_record import (
     produced_records,
     read_any_header,
 )
-from kbroker.record.record_batch import LOG_OVERHEAD, MAGIC, BatchHeader, records
+from kbroker.record.record_batch import (
+    ATTRIBUTES_POSITION,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    records,
+)
 
 _LENGTH = Struct(">8xi").unpack_from
 _MIN_LENGTH: Final = 14
 _MAGIC_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC - 1
+_ATTRIBUTES_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC  # of a message of format 0 or 1
+_BATCH_ATTRIBUTES_POSITION: Final = ATTRIBUTES_POSITION + 1  # the byte that names the codec
+_CONVERSION_COST: Final = 4  # records are built, which costs more than to walk over them
 
 Message = tuple[BatchHeader, memoryview]
 
@@ -80,6 +91,17 @@ def whole_messages(data: memoryview | bytearray) -> memoryview:
 def holds_batch(data: memoryview | bytearray) -> bool:
     """True where whole messages begin with a batch of format 2."""
     return len(data) > _MAGIC_POSITION and data[_MAGIC_POSITION] == MAGIC
+
+
+def check_takes_not_long(data: memoryview | bytearray, limit: WorkLimit) -> None:
+    """TakesLongError where the event loop should not convert these messages: they are many, or
+    compressed, and so may be more than they look.
+    """
+    if len(data) <= _BATCH_ATTRIBUTES_POSITION:
+        return
+    attributes = data[_BATCH_ATTRIBUTES_POSITION if holds_batch(data) else _ATTRIBUTES_POSITION]
+    if attributes & COMPRESSION_MASK or len(data) > limit.plain_bytes // _CONVERSION_COST:
+        raise TakesLongError
 
 
 def placed_batches(

@@ -53,8 +53,16 @@ _LZ4_BLOCK_SIZE = Struct("<I")
 _LZ4_BLOCK_CHECKSUM_BYTES: Final = 4
 _LZ4_STORED: Final = 0x8000_0000  # a block that did not shrink is kept as it is
 _LZ4_END_MARK: Final = b"\x00\x00\x00\x00"
-# A copy element of snappy turns 3 bytes into 64: nothing honest grows more than that.
-_SNAPPY_MAX_RATIO: Final = 22
+# How many bytes one byte can become: deflate repeats 258 bytes in 2 bits, a copy of snappy turns 3
+# bytes into 64, each further length byte of lz4 stands for 255, and zstd's shortest block says in 4
+# bytes that one byte comes 128 KiB times.
+_MAX_RATIOS: Final = {GZIP: 1032, SNAPPY: 22, LZ4: 255, ZSTD: 32 * 1024}
+# How every payload of a codec begins.
+_STARTS: Final = {
+    GZIP: _GZIP_HEADER[:2],
+    LZ4: _LZ4_FRAME_HEADER[:4],
+    ZSTD: b"\x28\xb5\x2f\xfd",
+}
 
 
 def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
@@ -106,6 +114,20 @@ def decompress_into(codec: int, data: Bytes, room: bytearray | memoryview) -> in
     if codec == ZSTD:
         return _unpack_frame(_cramjam().zstd, data, room)
     return None
+
+
+def looks_compressed(codec: int, data: Bytes, position: int) -> bool:
+    """Whether what begins at `position` can be of this codec: false says that it is not.
+
+    A raw block of snappy has no mark.
+    """
+    start = _STARTS.get(codec)
+    return start is None or data[position : position + len(start)] == start
+
+
+def most_unpacked_bytes(codec: int, size_bytes: int) -> int:
+    """More than this no payload of that size unpacks to."""
+    return _MAX_RATIOS.get(codec, 1) * size_bytes
 
 
 def unsupported(codec: int) -> KafkaError:
@@ -263,7 +285,7 @@ def _snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
     error_type = _cramjam().DecompressionError
     try:
         size: int = snappy.decompress_raw_len(block)
-        if size > len(block) * _SNAPPY_MAX_RATIO:
+        if size > len(block) * _MAX_RATIOS[SNAPPY]:
             raise _broken(f"snappy block of {len(block)} bytes claims {size}")
         if size > room:
             raise _too_large(max_bytes)

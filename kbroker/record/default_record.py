@@ -100,14 +100,27 @@ def skim_record(payload: Bytes, position: int) -> tuple[int, int, bool, int]:
         value_length, at = read_varint(payload, at)
         if value_length > 0:
             at += value_length
-        header_count, at = read_varint(payload, at)
-        if header_count:
-            at = _skim_headers(payload, at, header_count)
+        at = skim_headers(payload, at)
     except IndexError:
         invalid("record cut short")
     if at != end:
         invalid(f"record says {length} bytes and holds {at - start}")
     return timestamp_delta, offset_delta, key_length >= 0, end
+
+
+def skim_headers(payload: Bytes, position: int) -> int:
+    """The position after the headers whose count is at `position`. IndexError past the end."""
+    count, position = read_varint(payload, position)
+    if not 0 <= count <= len(payload) - position:
+        invalid(f"{count} headers, {len(payload) - position} bytes left")
+    for _ in range(count):
+        length, position = read_varint(payload, position)
+        if length < 0:
+            invalid("header without key")
+        length, position = read_varint(payload, position + length)
+        if length > 0:
+            position += length
+    return position
 
 
 def write_record(out: bytearray, record: Record, base_offset: int, base_timestamp: int) -> None:
@@ -149,19 +162,6 @@ def _read_headers(payload: Bytes, position: int, end: int) -> tuple[Headers, int
         value, position = _read_bytes(payload, position, end)
         headers.append((key.decode("utf-8", "surrogateescape"), value))
     return tuple(headers), position
-
-
-def _skim_headers(payload: Bytes, position: int, count: int) -> int:
-    if not 0 <= count <= len(payload) - position:
-        invalid(f"{count} headers, {len(payload) - position} bytes left")
-    for _ in range(count):
-        length, position = read_varint(payload, position)
-        if length < 0:
-            invalid("header without key")
-        length, position = read_varint(payload, position + length)
-        if length > 0:
-            position += length
-    return position
 
 
 def _write_bytes(out: bytearray, value: bytes | None) -> None:

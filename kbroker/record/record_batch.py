@@ -42,7 +42,6 @@ from kbroker.record.default_record import (
     Bytes,
     invalid,
     read_record,
-    skim_record,
     write_record,
 )
 from kbroker.record.default_record import Record as Record  # noqa: PLC0414 - this module's word too
@@ -265,52 +264,6 @@ def records(
         invalid(f"{len(view) - at} bytes after the last record")
 
 
-def validate_records(
-    header: BatchHeader,
-    buffer: Bytes,
-    position: int = 0,
-    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
-) -> int:
-    """Walk all records of a produced batch; their largest timestamp.
-
-    Count, offset deltas and lengths must be what the header says. KafkaError: INVALID_RECORD,
-    UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than `max_decompressed_bytes` of records).
-    """
-    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
-        invalid(f"{header.record_count} records with last offset delta {header.last_offset_delta}")
-    view = payload(header, buffer, position, max_decompressed_bytes)
-    at = most = 0
-    for expected in range(header.record_count):
-        timestamp_delta, offset_delta, _, at = skim_record(view, at)
-        if offset_delta != expected:
-            invalid(f"record {expected} with offset delta {offset_delta}")
-        if not expected or timestamp_delta > most:
-            most = timestamp_delta
-    if at != len(view):
-        invalid(f"{len(view) - at} bytes after the last record")
-    return header.base_timestamp + most
-
-
-def keyless_records(
-    header: BatchHeader,
-    buffer: Bytes,
-    position: int = 0,
-    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
-) -> list[int]:
-    """Indexes of the records without key, which a compacted topic refuses.
-
-    KafkaError as `validate_records`.
-    """
-    view = payload(header, buffer, position, max_decompressed_bytes)
-    at = 0
-    found = []
-    for index in range(header.record_count):
-        _, _, has_key, at = skim_record(view, at)
-        if not has_key:
-            found.append(index)
-    return found
-
-
 def build(
     batch_records: Iterable[Record],
     *,
@@ -347,22 +300,6 @@ def build(
         record_count=len(entries),
     )
     return join_batch(header, body, options.level)
-
-
-def recompress(
-    header: BatchHeader,
-    buffer: Bytes,
-    position: int,
-    compression: int,
-    level: int | None = None,
-    max_decompressed_bytes: int = DEFAULT_MAX_BYTES,
-) -> bytearray:
-    """The same batch with its records under another codec, at its default level if none is given;
-    KafkaError as `payload`.
-    """
-    body = payload(header, buffer, position, max_decompressed_bytes)
-    attributes = header.attributes & ~COMPRESSION_MASK | compression
-    return bytearray(join_batch(header._replace(attributes=attributes), body, level))
 
 
 def build_marker(

@@ -2,21 +2,24 @@
 KIP-1005, KIP-1023); and for OffsetForLeaderEpoch: the ends of leader epochs (KIP-101, KIP-320).
 
 Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told
-nothing beyond what it may read. Nothing is ever tiered here: the special timestamps of tiered
-storage find local offsets, or none.
+nothing beyond what it may read. Batches that take long are looked into on a worker thread; after
+each of them the partition is asked for anew, since its log may have changed. Nothing is ever tiered
+here: the special timestamps of tiered storage find local offsets, or none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
 from kbroker.log.log import Log
+from kbroker.log.time_lookup import TimedBatch
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
 
 LATEST = -1
@@ -36,6 +39,7 @@ _FIRST_VERSION = {
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 DEBUGGING_REPLICA_ID = -2
+_LOOKED_INTO_AT_ONCE = 4  # headers that lie may make it many
 _NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, -1, None)
 
 
@@ -65,27 +69,74 @@ class OffsetResult(NamedTuple):
     leader_epoch: int = -1
 
 
+class _Looked(NamedTuple):
+    """What came of looking into a batch."""
+
+    batch: TimedBatch
+    found: TimestampAndOffset | None
+
+
+class _Search(NamedTuple):
+    """A look-up by time that has come to a batch for a worker thread."""
+
+    query: OffsetQuery
+    batch: TimedBatch
+
+
 class OffsetLookup:
     """Looks into the partitions that a broker holds."""
 
-    def __init__(self, hosted: HostedPartitions) -> None:
+    def __init__(self, hosted: HostedPartitions, work: LongWork) -> None:
         self._hosted = hosted
+        self._work = work
 
     def list_offsets(
         self, params: OffsetParams, queries: Sequence[OffsetQuery]
-    ) -> list[OffsetResult]:
-        """One result per query, in their order."""
-        return [self._answer(params, query) for query in queries]
+    ) -> list[OffsetResult] | Awaitable[list[OffsetResult]]:
+        """One result per query, in their order; a plain list where no batch takes long."""
+        results: list[OffsetResult] = []
+        searches: list[tuple[int, _Search]] = []
+        for index, query in enumerate(queries):
+            found = self._answer(params, query, None)
+            if isinstance(found, _Search):
+                searches.append((index, found))
+                found = OffsetResult(ErrorCode.NONE)
+            results.append(found)
+        return self._finish(params, results, searches) if searches else results
 
-    def _answer(self, params: OffsetParams, query: OffsetQuery) -> OffsetResult:
+    async def _finish(
+        self,
+        params: OffsetParams,
+        results: list[OffsetResult],
+        searches: list[tuple[int, _Search]],
+    ) -> list[OffsetResult]:
+        for index, search in searches:
+            step: OffsetResult | _Search = search
+            while isinstance(step, _Search):
+                step = await self._step(params, step)
+            results[index] = step
+        return results
+
+    async def _step(self, params: OffsetParams, search: _Search) -> OffsetResult | _Search:
+        try:
+            found = await self._work.run(TimedBatch.search, search.batch)
+        except KafkaError as error:
+            return OffsetResult(error.code)
+        return self._answer(params, search.query, _Looked(search.batch, found))
+
+    def _answer(
+        self, params: OffsetParams, query: OffsetQuery, looked: _Looked | None
+    ) -> OffsetResult | _Search:
         if not _is_known(query.timestamp, params.version):
             return OffsetResult(ErrorCode.UNSUPPORTED_VERSION)
         try:
             partition = self._hosted.get(query.topic_partition)
             partition.check_access(query.current_leader_epoch, leader_only=params.leader_only)
-            found = _find(partition, params, query.timestamp)
+            found = _find(partition, params, query.timestamp, looked)
         except KafkaError as error:
             return OffsetResult(error.code)
+        if isinstance(found, TimedBatch):
+            return _Search(query, found)
         epoch = -1 if found.leader_epoch is None else found.leader_epoch
         return OffsetResult(ErrorCode.NONE, found.timestamp, found.offset, epoch)
 
@@ -124,7 +175,10 @@ def _is_known(timestamp: int, version: int) -> bool:
     return timestamp >= 0 or version >= _FIRST_VERSION.get(timestamp, 1 << 15)
 
 
-def _find(partition: Partition, params: OffsetParams, timestamp: int) -> TimestampAndOffset:
+def _find(
+    partition: Partition, params: OffsetParams, timestamp: int, looked: _Looked | None
+) -> TimestampAndOffset | TimedBatch:
+    """What was asked for, or the batch to look into for it."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start_offset = log.log_start_offset
@@ -136,16 +190,34 @@ def _find(partition: Partition, params: OffsetParams, timestamp: int) -> Timesta
     if timestamp == LATEST:
         _check_end_is_known(partition, params)
         return TimestampAndOffset(NO_TIMESTAMP, end, partition.leader_epoch)
-    if timestamp == MAX_TIMESTAMP:
-        found = log.max_timestamp_offset()
-    else:
-        found = log.fetch_offset_by_timestamp(timestamp)
-    if found is None:
-        return _NOT_FOUND
-    if found.offset >= end:
+    found = _by_time(log, timestamp, looked)
+    if isinstance(found, TimestampAndOffset) and found.offset >= end:
         _check_end_is_known(partition, params)
         return _NOT_FOUND
     return found
+
+
+def _by_time(log: Log, timestamp: int, looked: _Looked | None) -> TimestampAndOffset | TimedBatch:
+    """The first record at or after a time, looked for in small batches, a few of them; else the
+    batch to look into for it.
+    """
+    if looked is None:
+        wanted = log.largest_timestamp() if timestamp == MAX_TIMESTAMP else timestamp
+        batch = log.next_timed_batch(wanted, log.log_start_offset)
+    elif looked.found is not None:
+        return looked.found
+    else:
+        batch = log.next_timed_batch(looked.batch.timestamp, looked.batch.header.next_offset)
+    for _ in range(_LOOKED_INTO_AT_ONCE):
+        if batch is None:
+            return _NOT_FOUND
+        if batch.takes_long:
+            return batch
+        found = batch.search()
+        if found is not None:
+            return found
+        batch = log.next_timed_batch(batch.timestamp, batch.header.next_offset)
+    return _NOT_FOUND if batch is None else batch
 
 
 def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:

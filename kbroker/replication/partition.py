@@ -12,9 +12,11 @@ from collections.abc import Callable
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append_preparation import Preparation, Prepared
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
 from kbroker.log.log import Log
+from kbroker.log.log_append import UNLIMITED, WorkLimit
 from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.model import ZERO_UUID, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
@@ -129,27 +131,60 @@ class Partition:
     # Records
 
     def append_records_to_leader(
-        self, records: memoryview | bytearray, required_acks: int, now_ms: int, origin: AppendOrigin
+        self,
+        records: memoryview | bytearray,
+        required_acks: int,
+        now_ms: int,
+        origin: AppendOrigin,
+        limit: WorkLimit = UNLIMITED,
     ) -> LogAppendInfo:
         """Append to the log as its leader.
 
-        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what the log refuses.
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and what the log refuses;
+        TakesLongError beyond `limit`: then `prepare_append` and `append_prepared` do it.
         """
         state = self.state
-        if state.leader != state.local_id:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"This broker does not lead {self.topic_partition}",
-            )
+        if state.leader != state.local_id or (
+            required_acks == REQUIRED_ACKS_ALL and not self._is_alone
+        ):
+            self._check_may_append(required_acks)
         log = self.log
-        if not self._is_alone and required_acks == REQUIRED_ACKS_ALL:
-            self._check_in_sync_replicas()
-        info = log.append_as_leader(records, state.leader_epoch, now_ms, origin=origin)
+        info = log.append_as_leader(records, state.leader_epoch, now_ms, origin=origin, limit=limit)
         if self._is_alone:
             log.update_high_watermark(log.log_end_offset)
         else:
             self.maybe_increment_high_watermark(now_ms)
         return info
+
+    def prepare_append(
+        self,
+        records: memoryview | bytearray,
+        required_acks: int,
+        now_ms: int,
+        origin: AppendOrigin,
+    ) -> Preparation:
+        """What a worker thread has to run before `append_prepared`. KafkaError as an append."""
+        self._check_may_append(required_acks)
+        return self.log.prepare_append(records, self.state.leader_epoch, now_ms, origin)
+
+    def append_prepared(
+        self, prepared: Prepared, required_acks: int, now_ms: int
+    ) -> LogAppendInfo | None:
+        """As `append_records_to_leader`; None where it is to be prepared again."""
+        self._check_may_append(required_acks)
+        info = self.log.append_prepared(prepared, self.state.leader_epoch, now_ms)
+        if info is not None:
+            self.maybe_increment_high_watermark(now_ms)
+        return info
+
+    def _check_may_append(self, required_acks: int) -> None:
+        if self.state.leader != self.state.local_id:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"This broker does not lead {self.topic_partition}",
+            )
+        if not self._is_alone and required_acks == REQUIRED_ACKS_ALL:
+            self._check_in_sync_replicas()
 
     def _check_in_sync_replicas(self) -> None:
         minimum = self.log.config.min_insync_replicas

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
-from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log_append_info import (
-    AppendOrigin,
-    InvalidRecordsError,
-    InvalidRecordSetError,
-)
+from kbroker.errors import ErrorCode
+from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
-from kbroker.model import INTERNAL_TOPICS, TopicPartition
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
@@ -29,8 +26,9 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from kbroker.replication.appends import Appends
 from kbroker.replication.delayed_fetch import DelayedFetch
-from kbroker.replication.delayed_produce import CommitCheck, DelayedProduce
+from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.delete_records import record_deletions
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
@@ -40,27 +38,14 @@ from kbroker.replication.group_commit import FlushPolicy, GroupCommit, RunInThre
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.leadership import Leadership, LeadershipChange
 from kbroker.replication.log_dirs import LogDirs
+from kbroker.replication.long_work import LongWork
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.offset_lookup import OffsetLookup
-from kbroker.replication.old_produce import OldProduce
 from kbroker.replication.partition import IsrChange, Partition
-from kbroker.replication.produce_result import REQUIRED_ACKS_ALL, PartitionProduceResult
 from kbroker.replication.purgatory import DelayedOperationPurgatory
 
 LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
 DeletionListener = Callable[[Iterable[TopicPartition]], None]
-
-# Refused before the log's own checks were reached: such an answer holds no log start offset.
-_WITHOUT_LOG_START_OFFSET = frozenset(
-    {
-        ErrorCode.CORRUPT_MESSAGE,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.MESSAGE_TOO_LARGE,
-        ErrorCode.RECORD_LIST_TOO_LARGE,
-        ErrorCode.KAFKA_STORAGE_ERROR,
-    }
-)
 
 
 class ReplicaManager:
@@ -86,9 +71,9 @@ class ReplicaManager:
             metadata.broker_id, self._hosted, log_manager, clock, config.replica_lag_time_max_ms
         )
         self._reader = FetchReader(self._hosted)
+        work = LongWork()
         self.fetch_converted = DownConversion(self.fetch).fetch
-        self.append_old_sets = OldProduce(self._hosted, clock, self.append_records).append_records
-        self._offsets = OffsetLookup(self._hosted)
+        self._offsets = OffsetLookup(self._hosted, work)
         self.list_offsets = self._offsets.list_offsets
         self.list_offsets_before = self._offsets.list_offsets_before
         self.end_offset_for_epoch = self._offsets.end_offset_for_epoch
@@ -113,9 +98,18 @@ class ReplicaManager:
                 clock, timer, purge_interval=config.producer_purgatory_purge_interval_requests
             )
         )
+        self._appends = Appends(
+            self._hosted,
+            clock,
+            self.fetch_purgatory,
+            self.produce_purgatory,
+            work,
+            lambda: self.create_future(),  # noqa: PLW0108 - a simulated loop replaces it later
+        )
+        self.append_records = self._appends.append_records
+        self.append_old_sets = partial(self.append_records, origin=AppendOrigin.OLD_CLIENT)
         self._listeners: list[LeadershipListener] = []
         self._deletion_listeners: list[DeletionListener] = []
-        self._group_commit: GroupCommit | None = None
 
     # Partitions
 
@@ -172,7 +166,7 @@ class ReplicaManager:
 
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
         """Let answers wait for an fsync where `policy`, or a topic's flush.messages, wants it."""
-        self._group_commit = GroupCommit(
+        self._appends.group_commit = GroupCommit(
             policy, run_in_thread, self._clock, self._timer, self.wake, self.partitions_offline
         )
 
@@ -230,123 +224,6 @@ class ReplicaManager:
         for topic_partition in change.errors:
             self.wake(topic_partition)
             self._deletions.wake(topic_partition)
-
-    # Produce
-
-    def append_records(
-        self,
-        entries: Sequence[tuple[TopicPartition, memoryview | bytearray]],
-        required_acks: int,
-        timeout_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
-        """Append to each partition; a plain list where nothing has to be waited for.
-
-        Results are in the order of `entries`, which name each partition once. Buffers must be
-        writable: offsets and leader epoch are written into them.
-        """
-        if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
-            return [
-                PartitionProduceResult(topic_partition, ErrorCode.INVALID_REQUIRED_ACKS)
-                for topic_partition, _ in entries
-            ]
-        now_ms = self._clock.now_ms()
-        is_client = origin is not AppendOrigin.COORDINATOR
-        commit = self._group_commit
-        may_flush = commit is not None and commit.applies_to(required_acks)
-        results = []
-        pending = []
-        for topic_partition, records in entries:
-            try:
-                partition = self._hosted.find(topic_partition) or self._hosted.get(topic_partition)
-                if is_client and topic_partition.topic in INTERNAL_TOPICS:
-                    raise _internal_topic(topic_partition)
-                info = partition.append_records_to_leader(records, required_acks, now_ms, origin)
-            except KafkaError as error:
-                results.append(self._refused(topic_partition, error))
-                continue
-            result = PartitionProduceResult(
-                topic_partition,
-                ErrorCode.NONE,
-                info.first_offset,
-                info.last_offset,
-                info.log_append_time,
-                info.log_start_offset,
-            )
-            results.append(result)
-            log = partition.log
-            must_flush = (
-                may_flush or info.last_offset + 1 >= log.flush_due_offset
-            ) and self._must_flush(partition, info.last_offset + 1, required_acks)
-            if required_acks and (
-                must_flush
-                or (required_acks == REQUIRED_ACKS_ALL and log.high_watermark <= info.last_offset)
-            ):
-                pending.append(result)
-        for result in results:
-            if result.error_code is ErrorCode.NONE:
-                # Producers wait for followers or the disk: an append of others ends no such wait.
-                self.fetch_purgatory.check_and_complete(result.topic_partition)
-        if not pending:
-            return results
-        check = self._check_committed if required_acks == REQUIRED_ACKS_ALL else self._check_flushed
-        return self._wait(results, pending, timeout_ms, check)
-
-    def _wait(
-        self,
-        results: list[PartitionProduceResult],
-        pending: list[PartitionProduceResult],
-        timeout_ms: int,
-        check: CommitCheck,
-    ) -> Awaitable[list[PartitionProduceResult]]:
-        future: asyncio.Future[list[PartitionProduceResult]] = self.create_future()
-        operation = DelayedProduce(results, pending, check, future)
-        keys = [result.topic_partition for result in pending]
-        self.produce_purgatory.watch(operation, keys, timeout_ms)
-        future.add_done_callback(lambda _done: self.produce_purgatory.drop(operation))
-        return future
-
-    def _check_committed(
-        self, topic_partition: TopicPartition, end_offset: int
-    ) -> ErrorCode | None:
-        try:
-            partition = self._hosted.get(topic_partition)
-        except KafkaError as error:
-            return error.code
-        outcome = partition.check_committed(end_offset)
-        if outcome is ErrorCode.NONE and self._must_flush(partition, end_offset, REQUIRED_ACKS_ALL):
-            return None
-        return outcome
-
-    def _check_flushed(self, topic_partition: TopicPartition, end_offset: int) -> ErrorCode | None:
-        try:
-            partition = self._hosted.get(topic_partition)
-        except KafkaError as error:
-            return error.code
-        return None if self._must_flush(partition, end_offset, 1) else ErrorCode.NONE
-
-    def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
-        """True when an answer has to wait for the disk; the flush is under way then."""
-        commit = self._group_commit
-        if commit is None or not commit.must_flush(partition, end_offset, required_acks):
-            return False
-        commit.flush(partition, end_offset)
-        return commit.must_flush(partition, end_offset, required_acks)
-
-    def _refused(
-        self, topic_partition: TopicPartition, error: KafkaError
-    ) -> PartitionProduceResult:
-        result = PartitionProduceResult(topic_partition, error.code)
-        if isinstance(error, InvalidRecordsError):
-            result.error_message = error.message
-            result.record_errors = error.record_errors
-        partition = self._hosted.find(topic_partition)
-        knows_start = error.code not in _WITHOUT_LOG_START_OFFSET and not isinstance(
-            error, InvalidRecordSetError
-        )
-        if partition is not None and knows_start and topic_partition.topic not in INTERNAL_TOPICS:
-            result.log_start_offset = partition.log_start_offset
-        return result
 
     # Fetch
 
@@ -428,16 +305,13 @@ class ReplicaManager:
         """
         self._leadership.checkpoint_high_watermarks()
 
+    def stop_appends(self) -> None:
+        """Append nothing more of what is being prepared: it is refused."""
+        self._appends.shutdown()
+
     def shutdown(self) -> None:
         """Answer everything that waits and write the high watermarks."""
         self.fetch_purgatory.shutdown()
         self.produce_purgatory.shutdown()
         self._deletions.shutdown()
         self.checkpoint_high_watermarks()
-
-
-def _internal_topic(topic_partition: TopicPartition) -> KafkaError:
-    return KafkaError(
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
-        f"Cannot append to internal topic {topic_partition.topic}",
-    )

@@ -394,6 +394,7 @@ class KafkaServer:
     # The steps of a stop that a killed broker leaves out.
 
     def _close_replicas(self) -> None:
+        self._replicas.stop_appends()
         if not self._is_killed:
             self._replicas.shutdown()
 

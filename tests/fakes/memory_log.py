@@ -10,10 +10,11 @@ from types import SimpleNamespace
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
+from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.file_system import StorageError
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_append_info import InvalidRecordSetError, LogAppendInfo
+from kbroker.log.time_lookup import TimedBatch
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import read_header, records
 
@@ -63,7 +64,7 @@ class MemoryLog:
         segments.active = SimpleNamespace(size_bytes=len(self.batches), largest_timestamp=0)
         return segments
 
-    def append_as_leader(self, batch, leader_epoch, now_ms, *, origin=None):
+    def append_as_leader(self, batch, leader_epoch, now_ms, *, origin=None, limit=None):
         self._maybe_fail()
         if not len(batch):
             raise InvalidRecordSetError("no batch")
@@ -107,13 +108,15 @@ class MemoryLog:
         self.log_start_offset = max(self.log_start_offset, offset)
         return moved
 
-    def fetch_offset_by_timestamp(self, timestamp_ms):
-        found = [r for r in self._records() if r.timestamp >= timestamp_ms]
-        return self._timestamp_and_offset(found[0]) if found else None
+    def next_timed_batch(self, timestamp_ms, starting_offset):
+        for _, last, batch in self.batches:
+            header = read_header(batch)
+            if header.max_timestamp >= timestamp_ms and last >= starting_offset:
+                return TimedBatch(header, batch, timestamp_ms, starting_offset)
+        return None
 
-    def max_timestamp_offset(self):
-        newest = max(self._records(), key=lambda r: (r.timestamp, -r.offset), default=None)
-        return self._timestamp_and_offset(newest) if newest else None
+    def largest_timestamp(self):
+        return max((r.timestamp for r in self._records()), default=-1)
 
     def begin_flush(self, up_to_offset=None):
         end = self.log_end_offset if up_to_offset is None else up_to_offset
@@ -141,10 +144,6 @@ class MemoryLog:
 
     def _records(self):
         return [record for _, _, batch in self.batches for record in records(batch)]
-
-    def _timestamp_and_offset(self, record):
-        epoch = self.leader_epoch_cache.epoch_for_offset(record.offset)
-        return TimestampAndOffset(record.timestamp, record.offset, epoch)
 
     def _maybe_fail(self):
         if self.fail_with is not None:

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.errors import KafkaError
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.record.compression import decompress
+from kbroker.record.default_record import skim_record
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     HEADER_SIZE,
+    BatchHeader,
     BatchOptions,
     Record,
     build,
     check_crc,
-    keyless_records,
+    payload,
     read_header,
     records,
-    validate_records,
 )
+from kbroker.record.record_walk import tail_fits, walk_batch
 
 LIMIT = 1 << 20
 maybe_bytes = st.none() | st.binary(max_size=200)
@@ -48,8 +51,8 @@ def test_any_records_come_back(entries: list[Record], codec: int, base_offset: i
     check_crc(batch, 0, len(batch))
     header = read_header(batch)
     assert list(records(batch)) == moved
-    assert validate_records(header, batch) == header.max_timestamp
-    assert keyless_records(header, batch) == [i for i, r in enumerate(entries) if r.key is None]
+    assert walk_batch(header, batch).max_timestamp == header.max_timestamp
+    assert walk_batch(header, batch).keyless == sum(r.key is None for r in entries)
 
 
 @given(st.binary(max_size=300))
@@ -76,8 +79,8 @@ def test_a_batch_with_changed_bytes_gives_records_or_a_refusal(
         batch[data.draw(positions)] = data.draw(st.integers(0, 255))
     header = read_header(batch)
 
-    outcome(lambda: validate_records(header, batch, 0, LIMIT))
-    outcome(lambda: keyless_records(header, batch, 0, LIMIT))
+    outcome(lambda: walk_batch(header, batch, LIMIT))
+    outcome(lambda: tail_fits(header, batch))
     outcome(lambda: [0 for _ in zip(range(1000), records(batch, 0, LIMIT), strict=False)])
 
 
@@ -96,3 +99,41 @@ def test_old_messages_give_records_or_a_refusal(
     message = bytes(8) + len(body).to_bytes(4, "big") + body
 
     outcome(lambda: list(any_records(message, 0, LIMIT)))
+
+
+def walked_slowly(header: BatchHeader, batch: bytes | bytearray) -> tuple[int, int, int]:
+    """What a walk finds, one record after the other."""
+    plain = payload(header, batch, 0, LIMIT)
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        raise KafkaError(ErrorCode.INVALID_RECORD)
+    at = keyless = 0
+    times = []
+    for expected in range(header.record_count):
+        delta, offset, has_key, at = skim_record(plain, at)
+        if offset != expected:
+            raise KafkaError(ErrorCode.INVALID_RECORD)
+        times.append(header.base_timestamp + delta)
+        keyless += not has_key
+    if at != len(plain):
+        raise KafkaError(ErrorCode.INVALID_RECORD)
+    return min(times), max(times), keyless
+
+
+@settings(max_examples=500)
+@given(record_lists, st.integers(0, 100), st.data())
+def test_a_walk_finds_what_is_found_record_by_record(
+    entries: list[Record], first: int, data: st.DataObject
+) -> None:
+    entries = [Record(n, n, None, b"") for n in range(first)] + entries
+    batch = bytearray(build([record._replace(offset=n) for n, record in enumerate(entries)]))
+    for _ in range(data.draw(st.integers(0, 2))):
+        batch[data.draw(st.integers(HEADER_SIZE, len(batch) - 1))] = data.draw(st.integers(0, 255))
+    header = read_header(batch)
+
+    try:
+        expected = walked_slowly(header, batch)
+    except KafkaError:
+        with pytest.raises(KafkaError):
+            walk_batch(header, batch)
+        return
+    assert walk_batch(header, batch) == expected

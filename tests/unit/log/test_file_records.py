@@ -62,10 +62,14 @@ def test_an_offset_is_found_in_the_batch_that_holds_it_or_comes_next(file: FileR
     assert file.find_offset(2991) is None
 
 
-def test_a_timestamp_is_found_with_its_leader_epoch(file: FileRecords) -> None:
-    assert file.find_timestamp(1001, 0, 0) == (2000, 20, 4)
-    assert file.find_timestamp(0, 0, 25) == (3000, 30, 4)
-    assert file.find_timestamp(299_001, 0, 0) is None
+def test_the_batch_that_speaks_of_a_time_is_found(file: FileRecords) -> None:
+    found = [file.batch_at_time(time, 0, offset) for time, offset in ((1001, 0), (0, 25))]
+
+    assert [(batch[0].base_offset, batch[1][:8]) for batch in found if batch] == [
+        (20, (20).to_bytes(8, "big")),
+        (30, (30).to_bytes(8, "big")),
+    ]
+    assert file.batch_at_time(299_001, 0, 0) is None
 
 
 def test_a_slice_reads_its_bytes_and_ends_with_the_file(file: FileRecords) -> None:

@@ -223,16 +223,16 @@ def test_the_topics_codec_wins_over_the_producers(
     assert [record.value for record in records(data)] == [b"a" * 200, b"b"]
 
 
-def test_full_validation_looks_into_the_records(tmp_path: Path) -> None:
-    data = batch(b"a", b"b", compression=1)
-    broken = bytearray(batch(b"zzzz"))
-    broken[61:] = data[61 : len(broken)] + bytes(max(0, len(broken) - len(data)))
-    _fix_crc(broken)
+def test_full_validation_looks_into_compressed_records(tmp_path: Path) -> None:
+    lying = batch(b"a", b"b", compression=1)
+    lying[23:27] = (2).to_bytes(4, "big")  # last offset delta
+    lying[57:61] = (3).to_bytes(4, "big")  # record count
+    _fix_crc(lying)
     header_only = open_log(tmp_path / "header")
     full = open_log(tmp_path / "full", walks_records=True)
 
-    assert header_only.append_as_leader(bytearray(broken), 0, NOW_MS).first_offset == 0
-    assert refusal(full, broken).code == ErrorCode.INVALID_RECORD
+    assert header_only.append_as_leader(bytearray(lying), 0, NOW_MS).first_offset == 0
+    assert refusal(full, lying).code == ErrorCode.INVALID_RECORD
 
 
 def _fix_crc(data: bytearray) -> None:

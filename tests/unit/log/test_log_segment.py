@@ -244,14 +244,15 @@ def test_every_offset_is_found_in_a_segment_with_many_index_entries(tmp_path: Pa
     assert [match[1].base_offset for match in found if match] == list(range(3000))
 
 
-def test_timestamps_are_found_by_their_first_record(tmp_path: Path) -> None:
+def test_the_batch_of_a_time_is_found(tmp_path: Path) -> None:
     segment = open_segment(tmp_path)
     for offset in range(10):
         append(segment, offset, 100 * offset)
 
-    assert segment.find_offset_by_timestamp(301, 0) == (400, 4, -1)
-    assert segment.find_offset_by_timestamp(300, 6) == (600, 6, -1)
-    assert segment.find_offset_by_timestamp(901, 0) is None
+    found = [segment.batch_at_time(*wanted) for wanted in ((301, 0), (300, 6))]
+
+    assert [batch[0].base_offset for batch in found if batch] == [4, 6]
+    assert segment.batch_at_time(901, 0) is None
 
 
 def test_truncation_drops_the_batch_that_holds_the_offset_and_all_after(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.record_batch import (
-    ATTRIBUTES_POSITION,
     HEADER_SIZE,
     LOG_APPEND_TIME,
     BatchOptions,
@@ -16,12 +15,9 @@ from kbroker.record.record_batch import (
     build,
     build_marker,
     check_crc,
-    keyless_records,
     read_control,
     read_header,
-    recompress,
     records,
-    validate_records,
 )
 
 RECORDS = [
@@ -75,17 +71,6 @@ def test_log_append_time_is_the_time_of_every_record() -> None:
     assert {record.timestamp for record in records(batch)} == {5555}
 
 
-def test_recompression_changes_the_codec_alone() -> None:
-    batch = build(RECORDS, base_offset=0, options=BatchOptions(compression=GZIP, producer_id=3))
-
-    again = recompress(read_header(batch), batch, 0, ZSTD)
-
-    check_crc(again, 0, len(again))
-    header = read_header(again)
-    assert (header.compression, header.producer_id) == (ZSTD, 3)
-    assert list(records(again)) == RECORDS
-
-
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_a_transaction_marker_is_read_back(is_commit: bool) -> None:
     control = ControlRecord(is_commit, 11)
@@ -127,66 +112,3 @@ def test_a_flipped_bit_is_a_wrong_checksum() -> None:
 def test_bytes_that_are_no_batch_are_refused_as_kafka_does(data: bytes, code: ErrorCode) -> None:
     with refusal(code):
         read_header(data)
-
-
-def test_validation_reports_the_largest_timestamp() -> None:
-    batch = build(RECORDS)
-
-    assert validate_records(read_header(batch), batch) == 1100
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"record_count": 4, "last_offset_delta": 3},
-        {"record_count": 2, "last_offset_delta": 1},
-        {"last_offset_delta": 5},
-        {"record_count": 0, "last_offset_delta": -1},
-    ],
-    ids=str,
-)
-def test_a_count_that_lies_is_an_invalid_record(change: dict[str, int]) -> None:
-    batch = build(RECORDS)
-
-    with refusal(ErrorCode.INVALID_RECORD):
-        validate_records(read_header(batch)._replace(**change), batch)
-
-
-def test_offset_deltas_must_count_up_by_one() -> None:
-    batch = build([Record(0, 0, None, b""), Record(2, 0, None, b"")])
-    header = read_header(batch)._replace(last_offset_delta=1)
-
-    with refusal(ErrorCode.INVALID_RECORD):
-        validate_records(header, batch)
-
-
-def test_a_record_that_lies_about_its_length_is_invalid() -> None:
-    batch = bytearray(build([Record(0, 0, b"key", b"value")]))
-    batch[HEADER_SIZE] -= 2
-
-    with refusal(ErrorCode.INVALID_RECORD):
-        validate_records(read_header(batch), batch)
-
-
-@pytest.mark.parametrize("codec", [5, 6, 7])
-def test_codecs_that_do_not_exist_are_unsupported(codec: int) -> None:
-    batch = bytearray(build(RECORDS))
-    batch[ATTRIBUTES_POSITION + 1] = codec
-
-    with refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE):
-        validate_records(read_header(batch), batch)
-
-
-@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_payload_that_cannot_be_unpacked_is_an_invalid_record(codec: int) -> None:
-    batch = bytearray(build(RECORDS))
-    batch[ATTRIBUTES_POSITION + 1] = codec
-
-    with refusal(ErrorCode.INVALID_RECORD):
-        validate_records(read_header(batch), batch)
-
-
-def test_records_without_key_are_found() -> None:
-    batch = build(RECORDS)
-
-    assert keyless_records(read_header(batch), batch) == [1]

@@ -3,64 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ErrorCode
+from kbroker.log.append_preparation import Preparation, Prepared
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.log.log_append_info import AppendOrigin
-from kbroker.log.message_set_append import as_one_batch
 from kbroker.model import TopicPartition
 from kbroker.record.compression import GZIP, NONE
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import build
-from kbroker.replication import old_produce
-from kbroker.replication.old_produce import OldProduce
 from kbroker.replication.produce_result import PartitionProduceResult
-from tests.fakes.log_maker import NOW_MS, FixedClock, open_log
+from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.long_appends_broker import LongAppendsBroker
 
 WHERE = TopicPartition("t", 0)
 
 
 class OneLog:
-    """A broker with one partition, which appends at once."""
+    """A broker with one partition, which it leads."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        hosted: Any = SimpleNamespace(find=self.find)
-        self.produce = OldProduce(hosted, FixedClock(), self.append)
-
-    def find(self, topic_partition: TopicPartition) -> Any:
-        return SimpleNamespace(log=self.log) if topic_partition == WHERE else None
-
-    def append(
-        self, entries: Any, _acks: int, _timeout_ms: int, origin: AppendOrigin
-    ) -> list[PartitionProduceResult]:
-        results = []
-        for where, records in entries:
-            result = PartitionProduceResult(where)
-            try:
-                info = self.log.append_as_leader(records, 0, NOW_MS, origin=origin)
-                result.base_offset = info.first_offset
-                result.log_append_time_ms = info.log_append_time
-            except KafkaError as error:
-                result.error_code = error.code
-            results.append(result)
-        return results
+        self.cluster = LongAppendsBroker({WHERE: log})
 
     def __call__(self, data: bytes, where: TopicPartition = WHERE) -> PartitionProduceResult:
-        results: Any = self.produce.append_records([(where, bytearray(data))], 1, 1000)
-        if inspect.isawaitable(results):
-            results = asyncio.run(asyncio.wait_for(_awaited(results), 5))
-        (result,) = results
+        (result,) = asyncio.run(self.cluster.append([(where, data)], AppendOrigin.OLD_CLIENT))
         assert isinstance(result, PartitionProduceResult)
         return result
 
@@ -77,21 +52,17 @@ class OneLog:
         return found
 
 
-async def _awaited(results: Any) -> Any:
-    return await results
-
-
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For each set that was made a batch beforehand: whether that was on another thread."""
+    """For each set that was prepared beforehand: whether that was on another thread."""
     seen = []
-    convert = as_one_batch
+    run = Preparation.run
 
-    def convert_and_note(*args: Any) -> bytearray:
+    def run_and_note(self: Preparation) -> Prepared:
         seen.append(threading.current_thread() is not threading.main_thread())
-        return convert(*args)
+        return run(self)
 
-    monkeypatch.setattr(old_produce, "as_one_batch", convert_and_note)
+    monkeypatch.setattr(Preparation, "run", run_and_note)
     return seen
 
 
@@ -133,12 +104,12 @@ def test_the_log_is_the_same_as_without_a_thread(tmp_path: Path, magic: int, cod
     assert found.read_bytes().startswith(expected.read_bytes())
 
 
-def test_topics_of_an_old_format_convert_in_the_log(tmp_path: Path, threads: list[bool]) -> None:
+def test_topics_of_an_old_format_are_converted_for_too(tmp_path: Path, threads: list[bool]) -> None:
     broker = OneLog(open_log(tmp_path, message_format_version="0.10.0"))
 
     broker(build_legacy(records(), 0, GZIP))
 
-    assert threads == []
+    assert threads == [True]
     assert [(magic, codec) for magic, codec, _ in broker.stored()] == [(1, GZIP)] * 3
 
 
@@ -177,12 +148,12 @@ def test_the_topics_refusals_hold(
 
 
 def test_a_set_that_cannot_be_read_spoils_no_other(tmp_path: Path) -> None:
-    broker = OneLog(open_log(tmp_path))
-    good = build_legacy(records(), 1, GZIP)
     other = TopicPartition("u", 0)
-    entries = [(WHERE, bytearray(good[:-1] + b"\xff")), (other, bytearray(good))]
+    broker = LongAppendsBroker({WHERE: open_log(tmp_path / "t"), other: open_log(tmp_path / "u")})
+    good = build_legacy(records(), 1, GZIP)
 
-    results: Any = broker.produce.append_records(entries, 1, 1000)
+    results = asyncio.run(
+        broker.append([(WHERE, good[:-1] + b"\xff"), (other, good)], AppendOrigin.OLD_CLIENT)
+    )
 
-    codes = {one.topic_partition: one.error_code for one in asyncio.run(_awaited(results))}
-    assert codes == {WHERE: ErrorCode.CORRUPT_MESSAGE, other: ErrorCode.NONE}
+    assert [one.error_code for one in results] == [ErrorCode.CORRUPT_MESSAGE, ErrorCode.NONE]

@@ -1,0 +1,99 @@
+"""What a batch claims of its records, held against them, by a broker with its default settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from compat_tests.wire.record_bytes import ONE, Batch, batch, plain_records, varint
+from compat_tests.wire.wire_client import REFUSED_BY_LOG, WireClient, stored_at
+
+Either = Callable[[str, str], str]
+
+REFUSAL = f"87 INVALID_RECORD; {REFUSED_BY_LOG}"
+GOOD_RECORD = plain_records(ONE)
+MOST = 2**31 - 1
+
+
+def claiming(count: int, **fields: object) -> bytes:
+    """A batch that says it has so many records."""
+    return Batch(record_count=count, last_offset_delta=count - 1, **fields).to_bytes()  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def made(wire: WireClient) -> str:
+    """A topic of one partition."""
+    return wire.create_topic()
+
+
+def test_a_count_of_two_billion_in_a_few_bytes_moves_no_offset(wire: WireClient, made: str) -> None:
+    lying = claiming(MOST, payload=b"\x22" + b"\0" * 17)
+    assert len(lying) == 79
+
+    assert wire.produce(made, lying) == REFUSAL
+    assert wire.produce(made, batch()) == stored_at(0)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4], ids=["gzip", "snappy", "lz4", "zstd"])
+def test_a_compressed_count_of_two_billion_moves_no_offset(
+    wire: WireClient, made: str, either: Either, codec: int
+) -> None:
+    lying = claiming(MOST, payload=b"\x55" * 18, attributes=codec)
+
+    answer = wire.produce(made, lying)
+
+    assert answer.startswith(either("87 INVALID_RECORD", "-1 UNKNOWN_SERVER_ERROR"))
+    assert wire.produce(made, batch()) == stored_at(0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 1_000])
+def test_more_records_announced_than_sent_are_refused(
+    wire: WireClient, made: str, count: int
+) -> None:
+    assert wire.produce(made, claiming(count)) == REFUSAL
+
+
+def test_fewer_records_announced_than_sent_are_refused(wire: WireClient, made: str) -> None:
+    assert wire.produce(made, claiming(1, pairs=ONE * 3)) == REFUSAL
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\x7e" + GOOD_RECORD[1:],
+        b"\x06" + GOOD_RECORD[1:],
+        GOOD_RECORD[:-1] + b"\x7e",
+        GOOD_RECORD[:4] + b"\x7e" + GOOD_RECORD[5:],
+        GOOD_RECORD + b"\0",
+        b"",
+    ],
+    ids=[
+        "length beyond the batch", "length too short", "headers beyond the record",
+        "key beyond the record", "bytes after the records", "no record at all",
+    ],
+)  # fmt: skip
+def test_a_record_that_cannot_be_read_is_refused(
+    wire: WireClient, made: str, payload: bytes
+) -> None:
+    assert wire.produce(made, Batch(payload=payload).to_bytes(), 8).startswith("87 INVALID_RECORD")
+
+
+def test_offsets_with_a_hole_are_refused(wire: WireClient, made: str, either: Either) -> None:
+    second = GOOD_RECORD[:3] + varint(2) + GOOD_RECORD[4:]
+    holed = Batch(pairs=ONE * 2, payload=GOOD_RECORD + second).to_bytes()
+
+    # Kafka stores it, and the next batch begins with the offset that this one ends with.
+    assert wire.produce(made, holed).startswith(either("87 INVALID_RECORD", "0; base_offset=0"))
+
+
+@pytest.mark.parametrize("lie_ms", [-5_000, 5_000, 10**12])
+def test_a_false_largest_time_is_corrected(wire: WireClient, made: str, lie_ms: int) -> None:
+    now_ms = int(time.time() * 1000)
+    lying = Batch(pairs=ONE * 3, timestamp_ms=now_ms, max_timestamp_ms=now_ms + lie_ms)
+
+    assert wire.produce(made, lying.to_bytes()) == stored_at(0)
+
+    assert wire.list_offsets(made, -3).startswith(f"0 offset=0 ts={now_ms} ")
+    assert wire.list_offsets(made, now_ms + 1).startswith("0 offset=-1 ")

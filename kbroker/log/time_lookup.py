@@ -1,0 +1,90 @@
+"""Look-ups by time: the first record at or after one, and the first of the newest.
+
+Law: headers and indexes say which batch to look into, on the event loop; looking into it needs
+nothing but its bytes and may be done on a worker thread. A header may claim a time that no record
+has: then the search goes on behind that batch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
+from kbroker.log.log_append import AT_ONCE
+from kbroker.log.log_read import ReadableLog, upper_bound
+from kbroker.log.log_segments import LogSegments
+from kbroker.record.legacy_record import any_records
+from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload
+from kbroker.record.record_walk import first_record_at
+
+
+class SearchedLog(Protocol):
+    """What a look-up needs of a log."""
+
+    segments: LogSegments
+    log_start_offset: int
+
+
+class TimedBatch(NamedTuple):
+    """A batch whose header speaks of a record at or after a time."""
+
+    header: BatchHeader
+    records: bytes
+    timestamp: int
+    starting_offset: int
+
+    @property
+    def takes_long(self) -> bool:
+        """The event loop should not look into it: it is large, or may unpack to much."""
+        return (
+            self.header.compression > 0
+            or self.header.record_count > AT_ONCE.record_count
+            or len(self.records) > AT_ONCE.plain_bytes
+        )
+
+    def search(self) -> TimestampAndOffset | None:
+        """The first such record; may run on a worker thread. KafkaError(INVALID_RECORD)."""
+        header = self.header
+        if header.magic == MAGIC and header.timestamp_type != LOG_APPEND_TIME:
+            plain = bytes(payload(header, self.records))
+            found = first_record_at(header, plain, self.timestamp, self.starting_offset)
+            return self._told(*found) if found is not None else None
+        for record in any_records(self.records):
+            if record.timestamp >= self.timestamp and record.offset >= self.starting_offset:
+                return self._told(record.timestamp, record.offset)
+        return None
+
+    def _told(self, timestamp: int, offset: int) -> TimestampAndOffset:
+        epoch = self.header.partition_leader_epoch
+        return TimestampAndOffset(timestamp, offset, epoch if epoch >= 0 else None)
+
+
+def next_timed_batch(
+    log: SearchedLog, timestamp_ms: int, starting_offset: int
+) -> TimedBatch | None:
+    """The first batch with offsets from there on that speaks of a record at or after a time."""
+    start = max(starting_offset, log.log_start_offset)
+    for segment in log.segments.from_offset(start):
+        if segment.largest_timestamp >= timestamp_ms:
+            found = segment.batch_at_time(timestamp_ms, start)
+            if found is not None:
+                return TimedBatch(*found, timestamp_ms, start)
+    return None
+
+
+def largest_timestamp(log: SearchedLog) -> int:
+    """The newest time that a segment of the log speaks of; -1 for none."""
+    return max(segment.largest_timestamp for segment in log.segments)
+
+
+def offset_by_timestamp(
+    log: ReadableLog, timestamp_ms: int, isolation: FetchIsolation
+) -> TimestampAndOffset | None:
+    """See `Log.fetch_offset_by_timestamp`."""
+    batch = next_timed_batch(log, timestamp_ms, log.log_start_offset)
+    while batch is not None:
+        found = batch.search()
+        if found is not None:
+            return found if found.offset < upper_bound(log, isolation) else None
+        batch = next_timed_batch(log, timestamp_ms, batch.header.next_offset)
+    return None

@@ -1,0 +1,249 @@
+"""The records of a batch that a client sent, held against its header: in one pass over all of them,
+or by a look at the first bytes and the last record.
+
+Law: nothing is built or copied per record, and any bytes end in an answer or in
+KafkaError(INVALID_RECORD). Offsets of a produced batch have no holes, so their deltas are compared
+and never decoded. Whatever `tail_fits` does not confirm is walked; it never refuses anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from kbroker.errors import KafkaError
+from kbroker.model import NO_TIMESTAMP
+from kbroker.record.compression import COMPRESSION_MASK, DEFAULT_MAX_BYTES, most_unpacked_bytes
+from kbroker.record.default_record import (
+    Bytes,
+    invalid,
+    read_varint,
+    skim_headers,
+    skim_record,
+    write_varint,
+)
+from kbroker.record.record_batch import HEADER_SIZE, BatchHeader, payload
+
+# A length and six fields, of one byte each: length, attributes, time, offset, key, value, headers.
+SMALLEST_RECORD_BYTES: Final = 7
+
+_LOWS: Final = 64  # deltas whose varints share all bytes behind the first
+_TAIL_BYTES: Final = 2 * 1024
+_TAIL_TRIES: Final = 8
+_ALL_LOOKED_AT: Final = 4  # so many take no longer than to look for the last one
+
+
+class WalkedRecords(NamedTuple):
+    """What the records of a batch say that its header may not."""
+
+    least_timestamp: int
+    max_timestamp: int
+    keyless: int  # how many have no key
+
+
+def check_record_count(header: BatchHeader, size_bytes: int) -> None:
+    """INVALID_RECORD where a batch of so many bytes cannot hold the records it claims."""
+    room = size_bytes - HEADER_SIZE
+    codec = header[5] & COMPRESSION_MASK
+    if codec:
+        room = min(most_unpacked_bytes(codec, room), DEFAULT_MAX_BYTES)
+    if header[12] * SMALLEST_RECORD_BYTES > room:
+        invalid(f"{header[12]} records in a batch of {size_bytes} bytes")
+
+
+def walk_batch(
+    header: BatchHeader, buffer: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> WalkedRecords:
+    """Walk all records of a produced batch.
+
+    Count, offset deltas and lengths must be what the header says. KafkaError: INVALID_RECORD,
+    UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than `max_decompressed_bytes` of records).
+    """
+    return walk_records(header, bytes(payload(header, buffer, 0, max_decompressed_bytes)))
+
+
+def walk_records(header: BatchHeader, plain: bytes) -> WalkedRecords:
+    """As `walk_batch`, of records that were unpacked already."""
+    count = header.record_count
+    if count <= 0 or count != header.last_offset_delta + 1:
+        invalid(f"{count} records with last offset delta {header.last_offset_delta}")
+    first_delta, _, _, _ = skim_record(plain, 0)
+    walked = [first_delta, first_delta, 0]
+    at = 0
+    try:
+        for first in range(0, count, _LOWS):
+            at = _walk_some(plain, at, range(first, min(first + _LOWS, count)), walked)
+    except IndexError:
+        invalid("record cut short")
+    if at != len(plain):
+        invalid(f"{len(plain) - at} bytes after the last record")
+    base = header.base_timestamp
+    return WalkedRecords(base + walked[0], base + walked[1], walked[2])
+
+
+def keyless_indexes(header: BatchHeader, plain: bytes, most: int) -> list[int]:
+    """Indexes of the first `most` records without key; the records were walked before."""
+    at = 0
+    found: list[int] = []
+    for index in range(header.record_count):
+        _, _, has_key, at = skim_record(plain, at)
+        if not has_key:
+            found.append(index)
+            if len(found) == most:
+                break
+    return found
+
+
+def timestamps_outside(
+    header: BatchHeader, plain: bytes, bounds: tuple[int, int], most: int
+) -> list[tuple[int, int]]:
+    """(index, timestamp) of the first `most` records outside `bounds`, both of which are allowed;
+    the records were walked before.
+    """
+    earliest, latest = bounds
+    at = 0
+    found: list[tuple[int, int]] = []
+    for index in range(header.record_count):
+        delta, _, _, at = skim_record(plain, at)
+        timestamp = header.base_timestamp + delta
+        if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            found.append((index, timestamp))
+            if len(found) == most:
+                break
+    return found
+
+
+def first_record_at(
+    header: BatchHeader, plain: bytes, timestamp: int, starting_offset: int
+) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record not before both, in a batch as a log holds it."""
+    least_delta = timestamp - header.base_timestamp
+    least_offset_delta = starting_offset - header.base_offset
+    at = 0
+    for _ in range(header.record_count):
+        delta, offset_delta, _, at = skim_record(plain, at)
+        if delta >= least_delta and offset_delta >= least_offset_delta:
+            return header.base_timestamp + delta, header.base_offset + offset_delta
+    return None
+
+
+def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
+    """True where an uncompressed batch ends with a whole record that has the last offset and the
+    largest time of its header, as batches of honest producers do. Of few records, all are looked
+    at.
+
+    False says nothing: the last record may be older than another one, or hard to find.
+    """
+    if header[12] <= _ALL_LOOKED_AT:
+        return _all_fit(header, batch)
+    size = len(batch) - HEADER_SIZE
+    mark = bytearray(1)  # attributes
+    write_varint(mark, header[8] - header[7])
+    write_varint(mark, header[6])
+    window = min(size, _TAIL_BYTES + 4 * (size // header[12]))
+    tail = bytes(batch[len(batch) - window :])
+    at = window
+    for _ in range(_TAIL_TRIES):
+        at = tail.rfind(mark, 1, at)
+        if at < 0:
+            return False
+        length = bytearray()
+        write_varint(length, window - at)
+        start = at - len(length)
+        if tail[max(start, 0) : at] == length:
+            return _is_record(tail, start)
+    return False
+
+
+def _all_fit(header: BatchHeader, batch: bytearray | memoryview) -> bool:
+    """As `tail_fits`, of every record."""
+    at, end = HEADER_SIZE, len(batch)
+    newest = None
+    try:
+        for expected in range(header[12]):
+            delta, offset_delta, _, at = skim_record(batch, at)
+            if offset_delta != expected:
+                return False
+            if newest is None or delta > newest:
+                newest = delta
+    except KafkaError:
+        return False
+    return at == end and newest == header[8] - header[7]
+
+
+def _is_record(plain: bytes, at: int) -> bool:
+    try:
+        skim_record(plain, at)
+    except KafkaError:
+        return False
+    return True
+
+
+def _walk_some(plain: bytes, at: int, deltas: range, walked: list[int]) -> int:
+    """Walk the records with these offset deltas, from `at` on; the position after them.
+
+    What nearly all varints are is read in place. IndexError past the end.
+    """
+    least, most, keyless = walked
+    low_byte, tail = _offset_bytes(deltas.start)
+    behind = len(tail)
+    for low in range(low_byte, low_byte + 2 * len(deltas), 2):
+        length = plain[at]
+        if length < 0x80:
+            at += 1
+        else:
+            length, at = _doubled_length(plain, at)
+        twice_end = 2 * at + length
+        delta = plain[at + 1]
+        at += 2
+        if delta < 0x80:
+            delta = _SIGNED[delta]
+        else:
+            delta, at = read_varint(plain, at - 1, 10)
+        if not least <= delta <= most:
+            least, most = min(least, delta), max(most, delta)
+        if plain[at] != low or plain[at + 1 : at + 1 + behind] != tail:
+            invalid(f"record {deltas.start + (low - low_byte) // 2} has another offset delta")
+        at += 1 + behind
+        length = plain[at]
+        keyless += length & 1  # the sign, however long the varint is
+        at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
+        length = plain[at]
+        at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
+        at = skim_headers(plain, at) if plain[at] else at + 1
+        if 2 * at != twice_end:
+            invalid("record of another length than its fields")
+    walked[:] = least, most, keyless
+    return at
+
+
+def _doubled_length(plain: bytes, at: int) -> tuple[int, int]:
+    """The length of a record as zigzag has it, odd or negative where it is no length; the position
+    after it.
+    """
+    high = plain[at + 1]
+    if high < 0x80:
+        return plain[at] & 0x7F | high << 7, at + 2
+    length, at = read_varint(plain, at)
+    return 2 * length, at
+
+
+def _behind_field(plain: bytes, at: int) -> int:
+    """The position after a field that begins with its length; a negative one stands for null."""
+    high = plain[at + 1]
+    if high < 0x80:
+        length = plain[at] & 0x7F | high << 7
+        return at + 2 if length & 1 else at + 2 + (length >> 1)
+    length, at = read_varint(plain, at)
+    return at + length if length > 0 else at
+
+
+def _offset_bytes(delta: int) -> tuple[int, bytes]:
+    """The varint of an offset delta: its first byte, and what follows."""
+    encoded = bytearray()
+    write_varint(encoded, delta)
+    return encoded[0], bytes(encoded[1:])
+
+
+_SIGNED: Final = tuple(value >> 1 ^ -(value & 1) for value in range(0x80))
+# By the one byte of a field's length: how far it is to the next field.
+_BEHIND: Final = tuple(1 if value & 1 else 1 + (value >> 1) for value in range(0x80))

@@ -1,0 +1,28 @@
+"""Work that takes too long for the event loop: done on a worker thread, one piece at a time for the
+whole broker, in the order in which it was asked for.
+
+Law: what runs here is a function of its arguments and touches nothing that the event loop owns. One
+at a time, because threads that compute share one interpreter with the event loop: it waits for one
+of them at most, and no more than one piece's memory is in use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+
+class LongWork:
+    """Owned by the event loop."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def run(self, work: Callable[[Given], Made], given: Given) -> Made:
+        """`work(given)`, when its turn has come."""
+        async with self._turn:
+            return await asyncio.to_thread(work, given)

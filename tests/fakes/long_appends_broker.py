@@ -1,0 +1,105 @@
+"""A broker that leads some partitions over real logs, with work that a test can hold back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.log import Log
+from kbroker.log.log_append_info import AppendOrigin
+from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.replication.appends import Appends, Results
+from kbroker.replication.long_work import LongWork
+from kbroker.replication.partition import Partition
+from kbroker.replication.purgatory import DelayedOperationPurgatory
+from tests.fakes.log_maker import NOW_MS, FixedClock
+
+
+class HeldWork(LongWork):
+    """Does nothing until the test says so, and then one piece at a time, on the test's thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._gate = asyncio.Semaphore(0)
+        self.asked = 0
+
+    async def run(self, work: Callable[[Any], Any], given: Any) -> Any:
+        self.asked += 1
+        await self._gate.acquire()
+        return work(given)
+
+    async def let_through(self, count: int = 1) -> None:
+        for _ in range(count):
+            self._gate.release()
+        await settled()
+
+
+async def settled() -> None:
+    """Everything that can go on has gone on."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class _NoTimer:
+    def call_later(self, _delay_ms: float, _callback: Callable[[], None]) -> Any:
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+
+class LongAppendsBroker:
+    def __init__(self, logs: dict[TopicPartition, Log], work: LongWork | None = None) -> None:
+        self.partitions = {where: Partition(where, log, 0) for where, log in logs.items()}
+        self.work = work or LongWork()
+        self.woken: list[TopicPartition] = []
+        hosted: Any = self
+        clock: Any = FixedClock()
+        timer: Any = _NoTimer()
+        fetches: Any = self
+        self.appends = Appends(
+            hosted,
+            clock,
+            fetches,
+            DelayedOperationPurgatory(clock, timer),
+            self.work,
+            lambda: asyncio.get_running_loop().create_future(),
+        )
+        for where in logs:
+            self.lead(where, 0)
+
+    def lead(self, where: TopicPartition, leader_epoch: int, leader: int = 0) -> None:
+        change = LeaderAndIsr(
+            leader=leader, leader_epoch=leader_epoch, isr=(leader,), partition_epoch=leader_epoch
+        )
+        assignment = ReplicaAssignment(replicas=(0, 1)[: 1 + (leader > 0)])
+        partition = self.partitions[where]
+        if leader == 0:
+            partition.make_leader(change, assignment, 1, NOW_MS)
+        else:
+            partition.make_follower(change, assignment, 1)
+
+    def find(self, where: TopicPartition) -> Partition | None:
+        return self.partitions.get(where)
+
+    def get(self, where: TopicPartition) -> Partition:
+        if where not in self.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.partitions[where]
+
+    def check_and_complete(self, where: TopicPartition) -> None:
+        self.woken.append(where)
+
+    async def append(
+        self,
+        entries: Sequence[tuple[TopicPartition, bytes | bytearray]],
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        acks: int = 1,
+    ) -> Results:
+        found = self.appends.append_records(
+            [(where, bytearray(data)) for where, data in entries], acks, 1_000, origin
+        )
+        return await found if inspect.isawaitable(found) else found

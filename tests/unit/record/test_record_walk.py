@@ -1,0 +1,266 @@
+"""Records held against what their batch says of them: walked whole, or by their tail."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.record.compression import (
+    GZIP,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    compress,
+    decompress,
+    most_unpacked_bytes,
+)
+from kbroker.record.record_batch import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    BatchHeader,
+    BatchOptions,
+    Record,
+    build,
+    payload,
+    read_header,
+)
+from kbroker.record.record_walk import (
+    check_record_count,
+    keyless_indexes,
+    tail_fits,
+    timestamps_outside,
+    walk_batch,
+)
+
+RECORDS = [
+    Record(0, 1000, b"a", b"1", (("h", b"x"), ("h", None))),
+    Record(1, 900, None, b""),
+    Record(2, 1100, b"", None),
+]
+CODECS = [GZIP, SNAPPY, LZ4, ZSTD]
+
+
+def refusal(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
+    return pytest.RaisesExc(KafkaError, check=lambda error: error.code is code)
+
+
+def plain_of(batch: bytes) -> tuple[BatchHeader, bytes]:
+    header = read_header(batch)
+    return header, bytes(payload(header, batch))
+
+
+def test_validation_reports_the_largest_timestamp() -> None:
+    batch = build(RECORDS)
+
+    assert walk_batch(read_header(batch), batch).max_timestamp == 1100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"record_count": 4, "last_offset_delta": 3},
+        {"record_count": 2, "last_offset_delta": 1},
+        {"last_offset_delta": 5},
+        {"record_count": 0, "last_offset_delta": -1},
+    ],
+    ids=str,
+)
+def test_a_count_that_lies_is_an_invalid_record(change: dict[str, int]) -> None:
+    batch = build(RECORDS)
+
+    with refusal(ErrorCode.INVALID_RECORD):
+        walk_batch(read_header(batch)._replace(**change), batch)
+
+
+def test_offset_deltas_must_count_up_by_one() -> None:
+    batch = build([Record(0, 0, None, b""), Record(2, 0, None, b"")])
+    header = read_header(batch)._replace(last_offset_delta=1)
+
+    with refusal(ErrorCode.INVALID_RECORD):
+        walk_batch(header, batch)
+
+
+def test_a_record_that_lies_about_its_length_is_invalid() -> None:
+    batch = bytearray(build([Record(0, 0, b"key", b"value")]))
+    batch[HEADER_SIZE] -= 2
+
+    with refusal(ErrorCode.INVALID_RECORD):
+        walk_batch(read_header(batch), batch)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_codecs_that_do_not_exist_are_unsupported(codec: int) -> None:
+    batch = bytearray(build(RECORDS))
+    batch[ATTRIBUTES_POSITION + 1] = codec
+
+    with refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE):
+        walk_batch(read_header(batch), batch)
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+def test_a_payload_that_cannot_be_unpacked_is_an_invalid_record(codec: int) -> None:
+    batch = bytearray(build(RECORDS))
+    batch[ATTRIBUTES_POSITION + 1] = codec
+
+    with refusal(ErrorCode.INVALID_RECORD):
+        walk_batch(read_header(batch), batch)
+
+
+def test_records_without_key_are_found() -> None:
+    batch = build(RECORDS)
+
+    header = read_header(batch)
+    plain = bytes(payload(header, batch))
+
+    assert walk_batch(header, batch).keyless == 1
+    assert keyless_indexes(header, plain, 10) == [1]
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 127, 128, 8_191, 8_192, 8_193, 9_000])
+def test_offsets_of_every_length_are_walked(count: int) -> None:
+    entries = [Record(n, 5_000 + n, None if n % 3 else b"k", b"v") for n in range(count)]
+    header, plain = plain_of(build(entries))
+
+    walked = walk_batch(header, build(entries))
+
+    keyless = [n for n in range(count) if n % 3]
+    assert walked == (5_000, 5_000 + count - 1, len(keyless))
+    assert keyless_indexes(header, plain, 4) == keyless[:4]
+
+
+@pytest.mark.parametrize("at", [0, 1, 63, 64, 100, 8_192, 8_999])
+def test_a_wrong_offset_is_found_wherever_it_is(at: int) -> None:
+    batch = build([Record(n + (n >= at), 0, None, b"v") for n in range(9_000)])
+    header = read_header(batch)._replace(last_offset_delta=8_999)
+
+    with refusal(ErrorCode.INVALID_RECORD):
+        walk_batch(header, batch)
+
+
+@pytest.mark.parametrize("length", [0, 1, 63, 64, 8_191, 8_192, 70_000])
+def test_fields_of_every_length_are_walked(length: int) -> None:
+    batch = build([Record(n, 7, b"k" * length, b"v" * length) for n in range(3)])
+
+    assert walk_batch(read_header(batch), batch) == (7, 7, 0)
+
+
+@pytest.mark.parametrize("null", ["01", "03", "81 01", "ff ff ff ff 0f"])
+def test_any_negative_length_is_null(null: str) -> None:
+    field = bytes.fromhex(null)
+    body = b"\0\0\0" + field + field + b"\0"
+    batch = build([Record(0, 7, None, None)])[:HEADER_SIZE] + bytes([2 * len(body)]) + body
+    header = read_header(batch)._replace(batch_length=len(batch) - 12)
+
+    assert walk_batch(header, batch) == (7, 7, 1)
+
+
+def test_times_before_the_first_one_count() -> None:
+    entries = [Record(n, time, None, b"") for n, time in enumerate((500, 90_000, 20, 500))]
+    header, plain = plain_of(build(entries))
+
+    assert walk_batch(header, build(entries)) == (20, 90_000, 4)
+    assert timestamps_outside(header, plain, (21, 89_999), 5) == [(1, 90_000), (2, 20)]
+    assert timestamps_outside(header, plain, (21, 89_999), 1) == [(1, 90_000)]
+
+
+@pytest.mark.parametrize("payload_bytes", [7, 70, 1_000])
+def test_a_plain_batch_holds_a_record_per_seven_bytes_at_most(payload_bytes: int) -> None:
+    header = read_header(build([Record(0, 0, None, None)]))
+    most = payload_bytes // 7
+
+    check_record_count(header._replace(record_count=most), HEADER_SIZE + payload_bytes)
+    with refusal(ErrorCode.INVALID_RECORD):
+        check_record_count(header._replace(record_count=most + 1), HEADER_SIZE + payload_bytes)
+
+
+def test_the_smallest_records_are_not_refused_for_their_count() -> None:
+    batch = build([Record(n, 0, None, None) for n in range(64)])
+
+    assert len(batch) == HEADER_SIZE + 64 * 7
+    check_record_count(read_header(batch), len(batch))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_codec_unpacks_to_more_than_its_bound(codec: int) -> None:
+    plain = bytes(16 << 20)
+
+    assert most_unpacked_bytes(codec, len(compress(codec, plain))) >= len(plain)
+
+
+def test_a_zstd_block_of_one_repeated_byte_reaches_the_bound() -> None:
+    block = (128 << 10 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"x"  # so often; repeated; last
+    frame = b"\x28\xb5\x2f\xfd\x00\x38" + block
+
+    assert decompress(ZSTD, frame) == b"x" * (128 << 10)
+    assert most_unpacked_bytes(ZSTD, len(block)) == 128 << 10
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_compressed_batch_has_no_more_records_than_could_be_unpacked(codec: int) -> None:
+    header = read_header(build(RECORDS, options=BatchOptions(compression=codec)))
+    most = most_unpacked_bytes(codec, 18) // 7
+
+    check_record_count(header._replace(record_count=most), 79)
+    with refusal(ErrorCode.INVALID_RECORD):
+        check_record_count(header._replace(record_count=most + 1), 79)
+    with refusal(ErrorCode.INVALID_RECORD):
+        check_record_count(header._replace(record_count=(64 << 20) // 7 + 1), 1 << 30)
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 65, 500])
+@pytest.mark.parametrize("value_bytes", [0, 1, 60, 1_000, 9_000])
+def test_the_tail_of_an_honest_batch_fits(count: int, value_bytes: int) -> None:
+    entries = [
+        Record(n, 1000 + n // 3, b"k", bytes([1 + n % 255]) * value_bytes) for n in range(count)
+    ]
+    batch = bytearray(build(entries))
+
+    assert tail_fits(read_header(batch), batch)
+    assert tail_fits(read_header(batch), memoryview(batch))
+
+
+def test_a_batch_full_of_zeros_is_left_to_the_walk_at_worst() -> None:
+    batch = bytearray(build([Record(n, 0, b"", bytes(2_000)) for n in range(9)]))
+
+    assert not tail_fits(read_header(batch)._replace(max_timestamp=1), batch)
+    assert walk_batch(read_header(batch), batch) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_the_newest_of_few_records_may_be_any_of_them(count: int) -> None:
+    batch = bytearray(build([Record(n, 1000 - n, b"k", b"v") for n in range(count)]))
+
+    assert tail_fits(read_header(batch), batch)
+    assert not tail_fits(read_header(batch)._replace(max_timestamp=1001), batch)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"record_count": 101, "last_offset_delta": 100},
+        {"record_count": 99, "last_offset_delta": 98},
+        {"max_timestamp": 2_000_000},
+        {"max_timestamp": 1_098},
+        {"base_timestamp": 999},
+    ],
+    ids=str,
+)
+def test_a_tail_that_its_header_does_not_speak_of_does_not_fit(change: dict[str, int]) -> None:
+    batch = bytearray(build([Record(n, 1000 + n, b"k", b"v" * 50) for n in range(100)]))
+
+    assert not tail_fits(read_header(batch)._replace(**change), batch)
+
+
+@pytest.mark.parametrize("position", [-1, -52, -54, -55, -56])
+def test_a_last_record_that_is_damaged_does_not_fit(position: int) -> None:
+    batch = bytearray(build([Record(n, 1000, b"k", b"v" * 50) for n in range(100)]))
+    batch[position] ^= 0x42
+
+    assert not tail_fits(read_header(batch), batch)
+
+
+def test_the_newest_record_in_the_middle_is_left_to_the_walk() -> None:
+    batch = bytearray(build([Record(n, 1000 - n, b"k", b"v") for n in range(100)]))
+
+    assert not tail_fits(read_header(batch), batch)
+    assert walk_batch(read_header(batch), batch).max_timestamp == 1000
