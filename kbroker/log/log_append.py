@@ -34,11 +34,12 @@ from kbroker.record.record_batch import (
     assign_max_timestamp,
     crc_matches,
     join_batch,
-    payload,
+    plain_records,
     read_header,
 )
 from kbroker.record.record_walk import (
     SMALLEST_RECORD_BYTES,
+    Plain,
     WalkedRecords,
     check_record_count,
     keyless_indexes,
@@ -243,7 +244,7 @@ def open_batch(
     return OpenedBatch(batch, header, newest)
 
 
-def _plain(header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: int) -> bytes:
+def _plain(header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: int) -> Plain:
     """The records, unpacked."""
     most_bytes = limit.plain_bytes if limit is UNLIMITED else limit.plain_bytes // cost
     is_limited = limit is not UNLIMITED
@@ -252,7 +253,7 @@ def _plain(header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: in
     ):
         raise TakesLongError
     try:
-        return bytes(payload(header, batch, 0, most_bytes))
+        return plain_records(header, batch, most_bytes)
     except KafkaError as error:
         if is_limited and error.code == ErrorCode.MESSAGE_TOO_LARGE:
             raise TakesLongError from None
@@ -323,7 +324,7 @@ def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -
 
 
 def _check_walked_timestamps(
-    header: BatchHeader, plain: bytes, walked: WalkedRecords, rules: AppendRules, now_ms: int
+    header: BatchHeader, plain: Plain, walked: WalkedRecords, rules: AppendRules, now_ms: int
 ) -> None:
     """As `check_timestamps`, of a batch that was walked."""
     if not rules.bounds_timestamps:

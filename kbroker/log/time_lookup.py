@@ -14,7 +14,7 @@ from kbroker.log.log_append import AT_ONCE
 from kbroker.log.log_read import ReadableLog, upper_bound
 from kbroker.log.log_segments import LogSegments
 from kbroker.record.legacy_record import any_records
-from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, payload
+from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, plain_records
 from kbroker.record.record_walk import first_record_at
 
 
@@ -46,7 +46,7 @@ class TimedBatch(NamedTuple):
         """The first such record; may run on a worker thread. KafkaError(INVALID_RECORD)."""
         header = self.header
         if header.magic == MAGIC and header.timestamp_type != LOG_APPEND_TIME:
-            plain = bytes(payload(header, self.records))
+            plain = plain_records(header, self.records)
             found = first_record_at(header, plain, self.timestamp, self.starting_offset)
             return self._told(*found) if found is not None else None
         for record in any_records(self.records):

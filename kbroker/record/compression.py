@@ -40,6 +40,7 @@ _LZ4_LEVEL: Final = 9
 _LZ4_HIGH_LEVEL_MIN: Final = 2
 _ZSTD_LEVEL: Final = 3
 _FIRST_GUESS_BYTES: Final = 16 * 1024
+_STEP_BYTES: Final = 1024 * 1024  # of what is unpacked: beyond this no thread keeps others waiting
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = (
     _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -162,40 +163,55 @@ def _compress_gzip(data: Bytes, level: int) -> bytes:
 def _decompress_gzip(data: Bytes, max_bytes: int) -> Bytes:
     """All members of a gzip stream, as Java's reader takes them."""
     view = memoryview(data)
-    pieces = []
-    room = max_bytes
+    plain = bytearray()
     at = 0
     while at < len(view):
         unpacker = zlib.decompressobj(_GZIP_WINDOW)
         while not unpacker.eof:
             given = view[at : at + _GZIP_INPUT_BYTES]
-            if not given:
+            piece = _gzip_piece(unpacker, given, min(_STEP_BYTES, max_bytes - len(plain) + 1))
+            if not given and not piece:
                 raise _broken("gzip stream cut short")
-            try:
-                piece = unpacker.decompress(given, room + 1)
-            except zlib.error as error:
-                raise _broken(error) from error
-            if len(piece) > room:
+            plain += piece
+            if len(plain) > max_bytes:
                 raise _too_large(max_bytes)
-            room -= len(piece)
-            pieces.append(piece)
-            at += len(given) - len(unpacker.unused_data)
-    if not pieces:
+            at += len(given) - len(unpacker.unconsumed_tail) - len(unpacker.unused_data)
+    if not view:
         raise _broken("empty gzip stream")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return plain
+
+
+def _gzip_piece(unpacker: zlib._Decompress, given: memoryview, most_bytes: int) -> bytes:
+    try:
+        return unpacker.decompress(given, most_bytes)
+    except zlib.error as error:
+        raise _broken(error) from error
 
 
 def _decompress_frame(codec: ModuleType, data: Bytes, max_bytes: int) -> Bytes:
     """Unpack into a buffer that grows up to the cap; frames need not say how much they hold."""
     size = min(max_bytes, max(_FIRST_GUESS_BYTES, 4 * len(data)))
     while True:
-        room = bytearray(size)
+        room = _room(size)
         written = _unpack_frame(codec, data, room)
         if written is not None:
-            return memoryview(room)[:written]
+            del room[written:]
+            return room
         if size >= max_bytes:
             raise _too_large(max_bytes)
         size = min(max_bytes, 8 * size)
+
+
+def _room(size: int) -> bytearray:
+    """So many bytes, made in steps: other threads get the interpreter between two of them."""
+    if size <= _STEP_BYTES:
+        return bytearray(size)
+    room = bytearray()
+    step = bytes(_STEP_BYTES)
+    while len(room) < size:
+        room += step
+    del room[size:]
+    return room
 
 
 def _unpack_frame(codec: ModuleType, data: Bytes, room: bytearray | memoryview) -> int | None:
@@ -263,8 +279,7 @@ def _decompress_snappy(data: Bytes, max_bytes: int) -> Bytes:
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _snappy_block(view, max_bytes, max_bytes)
     at = len(_XERIAL_HEADER)
-    pieces = []
-    room = max_bytes
+    plain = bytearray()
     while at < len(view):
         try:
             (size,) = _BLOCK_SIZE.unpack_from(view, at)
@@ -273,11 +288,9 @@ def _decompress_snappy(data: Bytes, max_bytes: int) -> Bytes:
         at += _BLOCK_SIZE.size
         if not 0 <= size <= len(view) - at:
             raise _broken(f"snappy block of {size} bytes, {len(view) - at} left")
-        piece = _snappy_block(view[at : at + size], room, max_bytes)
+        plain += _snappy_block(view[at : at + size], max_bytes - len(plain), max_bytes)
         at += size
-        room -= len(piece)
-        pieces.append(piece)
-    return b"".join(pieces)
+    return plain
 
 
 def _snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:

@@ -249,6 +249,18 @@ def payload(
     return memoryview(decompress(header.compression, compressed, max_decompressed_bytes))
 
 
+def plain_records(
+    header: BatchHeader, buffer: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
+) -> bytes | bytearray:
+    """As `payload`, for who reads byte by byte: slower through a view. The batch is at the start.
+
+    What was unpacked is not copied again.
+    """
+    plain = payload(header, buffer, 0, max_decompressed_bytes)
+    whole = plain.obj
+    return whole if header.compression and isinstance(whole, bytes | bytearray) else bytes(plain)
+
+
 def records(
     buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:

@@ -21,7 +21,7 @@ from kbroker.record.default_record import (
     skim_record,
     write_varint,
 )
-from kbroker.record.record_batch import HEADER_SIZE, BatchHeader, payload
+from kbroker.record.record_batch import HEADER_SIZE, BatchHeader, plain_records
 
 # A length and six fields, of one byte each: length, attributes, time, offset, key, value, headers.
 SMALLEST_RECORD_BYTES: Final = 7
@@ -30,6 +30,9 @@ _LOWS: Final = 64  # deltas whose varints share all bytes behind the first
 _TAIL_BYTES: Final = 2 * 1024
 _TAIL_TRIES: Final = 8
 _ALL_LOOKED_AT: Final = 4  # so many take no longer than to look for the last one
+
+
+Plain = bytes | bytearray  # records that were unpacked
 
 
 class WalkedRecords(NamedTuple):
@@ -58,10 +61,10 @@ def walk_batch(
     Count, offset deltas and lengths must be what the header says. KafkaError: INVALID_RECORD,
     UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than `max_decompressed_bytes` of records).
     """
-    return walk_records(header, bytes(payload(header, buffer, 0, max_decompressed_bytes)))
+    return walk_records(header, plain_records(header, buffer, max_decompressed_bytes))
 
 
-def walk_records(header: BatchHeader, plain: bytes) -> WalkedRecords:
+def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
     """As `walk_batch`, of records that were unpacked already."""
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
@@ -80,7 +83,7 @@ def walk_records(header: BatchHeader, plain: bytes) -> WalkedRecords:
     return WalkedRecords(base + walked[0], base + walked[1], walked[2])
 
 
-def keyless_indexes(header: BatchHeader, plain: bytes, most: int) -> list[int]:
+def keyless_indexes(header: BatchHeader, plain: Plain, most: int) -> list[int]:
     """Indexes of the first `most` records without key; the records were walked before."""
     at = 0
     found: list[int] = []
@@ -94,7 +97,7 @@ def keyless_indexes(header: BatchHeader, plain: bytes, most: int) -> list[int]:
 
 
 def timestamps_outside(
-    header: BatchHeader, plain: bytes, bounds: tuple[int, int], most: int
+    header: BatchHeader, plain: Plain, bounds: tuple[int, int], most: int
 ) -> list[tuple[int, int]]:
     """(index, timestamp) of the first `most` records outside `bounds`, both of which are allowed;
     the records were walked before.
@@ -113,7 +116,7 @@ def timestamps_outside(
 
 
 def first_record_at(
-    header: BatchHeader, plain: bytes, timestamp: int, starting_offset: int
+    header: BatchHeader, plain: Plain, timestamp: int, starting_offset: int
 ) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record not before both, in a batch as a log holds it."""
     least_delta = timestamp - header.base_timestamp
@@ -170,7 +173,7 @@ def _all_fit(header: BatchHeader, batch: bytearray | memoryview) -> bool:
     return at == end and newest == header[8] - header[7]
 
 
-def _is_record(plain: bytes, at: int) -> bool:
+def _is_record(plain: Plain, at: int) -> bool:
     try:
         skim_record(plain, at)
     except KafkaError:
@@ -178,7 +181,7 @@ def _is_record(plain: bytes, at: int) -> bool:
     return True
 
 
-def _walk_some(plain: bytes, at: int, deltas: range, walked: list[int]) -> int:
+def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
     """Walk the records with these offset deltas, from `at` on; the position after them.
 
     What nearly all varints are is read in place. IndexError past the end.
@@ -216,7 +219,7 @@ def _walk_some(plain: bytes, at: int, deltas: range, walked: list[int]) -> int:
     return at
 
 
-def _doubled_length(plain: bytes, at: int) -> tuple[int, int]:
+def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
     """The length of a record as zigzag has it, odd or negative where it is no length; the position
     after it.
     """
@@ -227,7 +230,7 @@ def _doubled_length(plain: bytes, at: int) -> tuple[int, int]:
     return 2 * length, at
 
 
-def _behind_field(plain: bytes, at: int) -> int:
+def _behind_field(plain: Plain, at: int) -> int:
     """The position after a field that begins with its length; a negative one stands for null."""
     high = plain[at + 1]
     if high < 0x80:
