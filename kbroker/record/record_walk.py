@@ -8,6 +8,7 @@ and never decoded. Whatever `tail_fits` does not confirm is walked; it never ref
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
@@ -27,9 +28,9 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader, plain_records
 SMALLEST_RECORD_BYTES: Final = 7
 
 _LOWS: Final = 64  # deltas whose varints share all bytes behind the first
-_TAIL_BYTES: Final = 2 * 1024
+_TAIL_BYTES: Final = 256
+_TAIL_RECORDS: Final = 4  # of average size
 _TAIL_TRIES: Final = 8
-_ALL_LOOKED_AT: Final = 4  # so many take no longer than to look for the last one
 
 
 Plain = bytes | bytearray  # records that were unpacked
@@ -130,55 +131,42 @@ def first_record_at(
 
 
 def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
-    """True where an uncompressed batch ends with a whole record that has the last offset and the
-    largest time of its header, as batches of honest producers do. Of few records, all are looked
-    at.
+    """True where an uncompressed batch ends with a record that has the last offset and the largest
+    time of its header, as batches of honest producers do.
 
     False says nothing: the last record may be older than another one, or hard to find.
     """
-    if header[12] <= _ALL_LOOKED_AT:
-        return _all_fit(header, batch)
-    size = len(batch) - HEADER_SIZE
-    mark = bytearray(1)  # attributes
-    write_varint(mark, header[8] - header[7])
-    write_varint(mark, header[6])
-    window = min(size, _TAIL_BYTES + 4 * (size // header[12]))
-    tail = bytes(batch[len(batch) - window :])
-    at = window
+    count = header[12]
+    if count == 1:
+        return _only_record_fits(header, batch)
+    tail = bytes(batch[-(len(batch) // count * _TAIL_RECORDS + _TAIL_BYTES) :])
+    # Attributes, time, offset: what is between the length of that record and its key.
+    mark = b"\0" + _varint(header[8] - header[7]) + _varint(header[6])
+    at = size = len(tail)
     for _ in range(_TAIL_TRIES):
         at = tail.rfind(mark, 1, at)
         if at < 0:
             return False
-        length = bytearray()
-        write_varint(length, window - at)
-        start = at - len(length)
-        if tail[max(start, 0) : at] == length:
-            return _is_record(tail, start)
+        length = _varint(size - at)
+        if tail.startswith(length, at - len(length)):
+            return True
     return False
 
 
-def _all_fit(header: BatchHeader, batch: bytearray | memoryview) -> bool:
-    """As `tail_fits`, of every record."""
-    at, end = HEADER_SIZE, len(batch)
-    newest = None
+def _only_record_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
     try:
-        for expected in range(header[12]):
-            delta, offset_delta, _, at = skim_record(batch, at)
-            if offset_delta != expected:
-                return False
-            if newest is None or delta > newest:
-                newest = delta
+        delta, offset_delta, _, end = skim_record(batch, HEADER_SIZE)
     except KafkaError:
         return False
-    return at == end and newest == header[8] - header[7]
+    return end == len(batch) and not offset_delta and delta == header[8] - header[7]
 
 
-def _is_record(plain: Plain, at: int) -> bool:
-    try:
-        skim_record(plain, at)
-    except KafkaError:
-        return False
-    return True
+@lru_cache(maxsize=4096)
+def _varint(value: int) -> bytes:
+    """The same few lengths, offsets and time spans come again and again."""
+    encoded = bytearray()
+    write_varint(encoded, value)
+    return bytes(encoded)
 
 
 def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
