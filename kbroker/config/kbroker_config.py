@@ -17,8 +17,8 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_record_validation: str = define(
         "header",
-        "How far a produced batch is checked: its header, CRC and last record, or every record in it "
-        "(full).",
+        "How far a produced batch is checked: its header, CRC and last record, or every record in "
+        "it (full).",
         one_of=("header", "full"),
     )
     kbroker_flush: str = define(

@@ -190,16 +190,14 @@ def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:
     Uncompressed, it ends with the record that its header speaks of. Compressed, it has no more
     records than bytes, times that belong together, and begins as its codec does.
     """
-    attributes = header[5]
-    if attributes & TIMESTAMP_TYPE_BIT:
-        return False
-    codec = attributes & COMPRESSION_MASK
-    if not codec:
+    kind = header[5] & (COMPRESSION_MASK | TIMESTAMP_TYPE_BIT)
+    if not kind:
         return tail_fits(header, batch)
     return (
-        header[12] <= len(batch) - HEADER_SIZE
+        not kind & TIMESTAMP_TYPE_BIT
+        and header[12] <= len(batch) - HEADER_SIZE
         and 0 <= header[8] - header[7] <= _PLAUSIBLE_SPAN_MS
-        and looks_compressed(codec, batch, HEADER_SIZE)
+        and looks_compressed(kind, batch, HEADER_SIZE)
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append_preparation import Preparation, Prepared
-from kbroker.log.log_append import TakesLongError, WorkLimit, share_of_at_once
+from kbroker.log.log_append import AT_ONCE, TakesLongError, WorkLimit, share_of_at_once
 from kbroker.log.log_append_info import (
     AppendOrigin,
     InvalidRecordsError,
@@ -67,6 +67,7 @@ class Appends:
         self._fetches = fetches
         self._produces = produces
         self._long = LongAppends(work)
+        self._waiting = self._long.waiting
         self._create_future = create_future
 
     def append_records(
@@ -88,7 +89,7 @@ class Appends:
                 for topic_partition, _ in entries
             ]
         request = _Request(self, required_acks, timeout_ms, origin)
-        limit = share_of_at_once(len(entries))
+        limit = AT_ONCE if len(entries) == 1 else share_of_at_once(len(entries))
         later = []
         for topic_partition, records in entries:
             result = PartitionProduceResult(topic_partition)
@@ -127,7 +128,7 @@ class Appends:
         if request.origin is not AppendOrigin.COORDINATOR:
             if topic_partition.topic in INTERNAL_TOPICS:
                 raise _internal_topic(topic_partition)
-            if topic_partition in self._long.waiting:
+            if topic_partition in self._waiting:
                 raise TakesLongError
         info = partition.append_records_to_leader(
             records, request.required_acks, request.now_ms, request.origin, limit
