@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbroker.log.log_append import AppendRules, OpenedBatch, check_produced_batch, open_batch
+from kbroker.log.append_rules import AppendRules
+from kbroker.log.log_append import OpenedBatch, check_produced_batch, open_batch
 from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.message_set_append import (
     Place,

@@ -18,10 +18,10 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log import log_flush, log_read, log_retention, log_write, time_lookup
 from kbroker.log.append_preparation import Preparation, Prepared
+from kbroker.log.append_rules import UNLIMITED, AppendRules, WorkLimit
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
-from kbroker.log.log_append import UNLIMITED, AppendRules, WorkLimit
 from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush

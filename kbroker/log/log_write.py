@@ -16,18 +16,11 @@ from typing import Protocol
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.append_preparation import Prepared
+from kbroker.log.append_refusals import larger_than_segment
+from kbroker.log.append_rules import UNLIMITED, AppendRules, WorkLimit
 from kbroker.log.file_system import StorageError
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_append import (
-    UNLIMITED,
-    AppendRules,
-    OpenedBatch,
-    WorkLimit,
-    check_produced_batch,
-    larger_than_segment,
-    looks_right,
-    open_batch,
-)
+from kbroker.log.log_append import OpenedBatch, check_produced_batch, looks_right, open_batch
 from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_segment import LogSegment, RollParams
 from kbroker.log.log_segments import LogSegments

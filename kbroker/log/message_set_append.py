@@ -13,17 +13,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log_append import (
-    AppendRules,
-    TakesLongError,
-    WorkLimit,
-    check_keys,
-    check_stamps,
-    check_timestamps,
-    larger_than_segment,
-    record_corrupt,
-    too_large,
-)
+from kbroker.log.append_refusals import larger_than_segment, record_corrupt, too_large
+from kbroker.log.append_rules import AppendRules, TakesLongError, WorkLimit
+from kbroker.log.log_append import check_keys, check_stamps, check_timestamps
 from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.trusted_append import TrustedBatches, read_trusted
 from kbroker.model import NO_TIMESTAMP, TopicPartition

@@ -8,7 +8,8 @@ sequences, and control batches end transactions.
 from __future__ import annotations
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log_append import AppendRules, larger_than_segment
+from kbroker.log.append_refusals import larger_than_segment
+from kbroker.log.append_rules import AppendRules
 from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.producer_replay import end_transaction, first_record

@@ -28,8 +28,7 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader, plain_records
 SMALLEST_RECORD_BYTES: Final = 7
 
 _LOWS: Final = 64  # deltas whose varints share all bytes behind the first
-_TAIL_BYTES: Final = 256
-_TAIL_RECORDS: Final = 4  # of average size
+_TAIL_BYTES: Final = 1024  # how much larger than the average record the last one may be
 _TAIL_TRIES: Final = 8
 
 
@@ -139,7 +138,7 @@ def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
     count = header[12]
     if count == 1:
         return _only_record_fits(header, batch)
-    tail = bytes(batch[-(len(batch) // count * _TAIL_RECORDS + _TAIL_BYTES) :])
+    tail = bytes(batch[-(len(batch) // count + _TAIL_BYTES) :])
     # Attributes, time, offset: what is between the length of that record and its key.
     mark = b"\0" + _varint(header[8] - header[7]) + _varint(header[6])
     at = size = len(tail)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append_preparation import Preparation, Prepared
-from kbroker.log.log_append import AT_ONCE, TakesLongError, WorkLimit, share_of_at_once
+from kbroker.log.append_rules import AT_ONCE, TakesLongError, WorkLimit, share_of_at_once
 from kbroker.log.log_append_info import (
     AppendOrigin,
     InvalidRecordsError,

@@ -1,0 +1,92 @@
+"""The settings of a topic that an append goes by, and how much of the event loop it may take.
+
+Law: values only; one object stands for equal rules.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from kbroker.config.config_values import MAX_LONG
+from kbroker.config.topic_config import TopicConfig
+from kbroker.record.compression import CODEC_IDS, DEFAULT_MAX_BYTES
+from kbroker.record.record_batch import MAGIC
+
+
+class AppendRules(NamedTuple):
+    """The settings of a topic that say what happens to a produced batch."""
+
+    max_message_bytes: int
+    segment_bytes: int
+    is_compacted: bool
+    stamps_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+    compression: int | None  # None: the producer's codec stays
+    compression_level: int | None  # of that codec; None: its default
+    magic: int  # the format that records are stored in
+    walks_records: bool  # kbroker.record.validation=full
+    opens_batches: bool  # one of the settings above needs more than the header
+
+    @property
+    def bounds_timestamps(self) -> bool:
+        """Records too far from the broker's time are refused."""
+        return self.timestamp_before_max_ms != MAX_LONG or self.timestamp_after_max_ms != MAX_LONG
+
+    @classmethod
+    def of(cls, config: TopicConfig, *, walks_records: bool) -> AppendRules:
+        """The rules that `config` makes."""
+        is_compacted = config.is_compacted
+        stamps = config.message_timestamp_type == "LogAppendTime"
+        before = config.timestamp_before_max_ms_effective()
+        after = config.timestamp_after_max_ms_effective()
+        codec = (
+            None if config.compression_type == "producer" else CODEC_IDS[config.compression_type]
+        )
+        magic = config.message_format
+        opens = is_compacted or stamps or walks_records or codec is not None or magic != MAGIC
+        rules = cls(
+            config.max_message_bytes,
+            config.segment_bytes,
+            is_compacted,
+            stamps,
+            before,
+            after,
+            codec,
+            config.compression_level,
+            magic,
+            walks_records,
+            opens or before != MAX_LONG or after != MAX_LONG,
+        )
+        return _shared(rules)
+
+
+@lru_cache(maxsize=256)
+def _shared(rules: AppendRules) -> AppendRules:
+    """One object for all logs with the same rules: thousands of partitions have few settings."""
+    return rules
+
+
+class TakesLongError(Exception):
+    """A batch that is not for the event loop: see `append_preparation`."""
+
+
+class WorkLimit(NamedTuple):
+    """How much of a batch may be opened where it is asked for."""
+
+    record_count: int
+    plain_bytes: int
+
+
+# A walk of so many records takes about 0.5 ms, and so does unpacking so many bytes.
+AT_ONCE = WorkLimit(1_000, 64 * 1024)
+UNLIMITED = WorkLimit(2**31 - 1, DEFAULT_MAX_BYTES)
+
+
+@lru_cache(maxsize=256)
+def share_of_at_once(batch_count: int) -> WorkLimit:
+    """What each of so many batches of one request may take of the event loop."""
+    if batch_count <= 1:
+        return AT_ONCE
+    return WorkLimit(AT_ONCE.record_count // batch_count, AT_ONCE.plain_bytes // batch_count)
