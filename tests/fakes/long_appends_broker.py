@@ -54,7 +54,7 @@ class _NoTimer:
 class LongAppendsBroker:
     def __init__(self, logs: dict[TopicPartition, Log], work: LongWork | None = None) -> None:
         self.partitions = {where: Partition(where, log, 0) for where, log in logs.items()}
-        self.work = work or LongWork()
+        self.work: Any = work or LongWork()
         self.woken: list[TopicPartition] = []
         hosted: Any = self
         clock: Any = FixedClock()

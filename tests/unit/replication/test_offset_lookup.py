@@ -1,0 +1,117 @@
+"""Look-ups by time that leave the event loop, and what may happen to the log meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from kbroker.errors import ErrorCode
+from kbroker.log.log import Log
+from kbroker.model import TopicPartition
+from kbroker.record.compression import GZIP
+from kbroker.record.record_batch import (
+    BatchOptions,
+    Record,
+    assign_max_timestamp,
+    build,
+    read_header,
+)
+from kbroker.replication.offset_lookup import (
+    MAX_TIMESTAMP,
+    OffsetLookup,
+    OffsetParams,
+    OffsetQuery,
+    OffsetResult,
+)
+from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.long_appends_broker import HeldWork, LongAppendsBroker, settled
+
+T = TopicPartition("t", 0)
+U = TopicPartition("u", 0)
+PARAMS = OffsetParams(version=7)
+NOT_FOUND = OffsetResult(ErrorCode.NONE)
+
+
+def send(broker: LongAppendsBroker, where: TopicPartition, *times: int, lie: int = 0) -> Log:
+    records = [Record(n, NOW_MS + time, b"k", b"v" * 20) for n, time in enumerate(times)]
+    data = bytearray(build(records, options=BatchOptions(compression=GZIP)))
+    if lie:
+        assign_max_timestamp(read_header(data), data, 0, NOW_MS + lie)
+    partition = broker.partitions[where]
+    partition.log.append_as_leader(data, 0, NOW_MS)
+    partition.maybe_increment_high_watermark(NOW_MS)
+    return partition.log
+
+
+def asked(broker: LongAppendsBroker, *queries: OffsetQuery) -> asyncio.Task[list[OffsetResult]]:
+    hosted: Any = broker
+    answer = OffsetLookup(hosted, broker.work).list_offsets(PARAMS, queries)
+    assert not isinstance(answer, list)
+    return asyncio.ensure_future(answer)
+
+
+def run(scenario: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scenario, 30))
+
+
+def test_answers_keep_the_order_of_their_questions(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
+        broker = LongAppendsBroker(logs, HeldWork())
+        send(broker, T, 1, 5)
+        send(broker, U, 2, 9)
+        wanted = [
+            OffsetQuery(T, NOW_MS + 3),
+            OffsetQuery(TopicPartition("missing", 0), NOW_MS),
+            OffsetQuery(U, -1),
+            OffsetQuery(U, MAX_TIMESTAMP),
+        ]
+        answer = asked(broker, *wanted)
+        await broker.work.let_through(2)
+
+        assert await answer == [
+            OffsetResult(ErrorCode.NONE, NOW_MS + 5, 1, 0),
+            OffsetResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+            OffsetResult(ErrorCode.NONE, -1, 2, 0),
+            OffsetResult(ErrorCode.NONE, NOW_MS + 9, 1, 0),
+        ]
+
+    run(scenario())
+
+
+def test_headers_that_lie_are_passed_one_at_a_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        broker = LongAppendsBroker({T: open_log(tmp_path)}, HeldWork())
+        for _ in range(3):
+            send(broker, T, 0, lie=1_000)
+        send(broker, T, 500)
+        answer = asked(broker, OffsetQuery(T, NOW_MS + 400))
+        await broker.work.let_through(3)
+        assert not answer.done()
+
+        await broker.work.let_through()
+
+        assert await answer == [OffsetResult(ErrorCode.NONE, NOW_MS + 500, 3, 0)]
+
+    run(scenario())
+
+
+def test_the_partition_is_asked_for_anew(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
+        broker = LongAppendsBroker(logs, HeldWork())
+        for where in (T, U):
+            send(broker, where, 0, lie=1_000)
+            send(broker, where, 500)
+        answer = asked(broker, *(OffsetQuery(where, NOW_MS + 400) for where in (T, U)))
+        await settled()
+
+        logs[T].truncate_to(0)
+        del broker.partitions[U]
+        await broker.work.let_through(2)
+
+        assert await answer == [NOT_FOUND, OffsetResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+
+    run(scenario())
