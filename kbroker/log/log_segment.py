@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from kbroker.errors import KafkaError
 from kbroker.log.batch_audit import Damage, recoverable_batches
 from kbroker.log.fetch_data_info import SegmentRead
 from kbroker.log.file_records import FileRecords
@@ -28,10 +29,10 @@ from kbroker.log.format import (
     file_name,
 )
 from kbroker.log.found_records import DamagedBatchError, FoundRecords
+from kbroker.log.index.index_making import IndexMaking
 from kbroker.log.index.offset_index import OffsetIndex
 from kbroker.log.index.time_index import TimeIndex
 from kbroker.log.index.transaction_index import TransactionIndex
-from kbroker.model import NO_TIMESTAMP
 from kbroker.record.record_batch import BatchHeader
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
@@ -316,8 +317,6 @@ class LogSegment:
         aborted transactions (which it appends to `transaction_index`) are the log's business.
         """
         self.distrust(0, 0)
-        self.offset_index.reset()
-        self.time_index.reset()
         self.transaction_index.reset()
         self._largest = None
         self._first_batch_timestamp = None
@@ -349,7 +348,7 @@ class LogSegment:
             self.created_ms = now_ms
             self._first_batch_timestamp = None
         self._bytes_since_last_index_entry = 0
-        self._largest = None
+        self._largest = self._largest_behind_index()
         return removed
 
     def sanity_check(self) -> None:
@@ -416,18 +415,14 @@ class LogSegment:
         self, batches: Iterator[tuple[int, BatchHeader, memoryview]], on_batch: OnBatch | None
     ) -> int:
         """Index the good batches; the position behind the last one."""
-        valid = last_entry_position = 0
-        largest = (NO_TIMESTAMP, self.base_offset)
+        valid = 0
+        made = IndexMaking(self.offset_index, self.time_index, self._index_interval_bytes)
         for position, header, view in batches:
-            if header.max_timestamp > largest[0]:
-                largest = (header.max_timestamp, header.last_offset)
-            if position - last_entry_position > self._index_interval_bytes:
-                self._index_if_room(header.last_offset, position, largest)
-                last_entry_position = position
+            made.enter(position, header)
             valid = position + header.size_bytes
             if on_batch is not None:
                 on_batch(header, view)
-        self._largest = largest
+        self._largest = made.largest
         return valid
 
     def reindex(
@@ -437,16 +432,10 @@ class LogSegment:
         base_offset = self.base_offset
         offsets = self.offset_index.entries()[found_entries[0] :]
         times = self.time_index.entries()[found_entries[1] :]
-        self.offset_index.reset()
-        self.time_index.reset()
-        last_entry_position = 0
-        largest = (NO_TIMESTAMP, base_offset)
+        made = IndexMaking(self.offset_index, self.time_index, self._index_interval_bytes)
         for position, header in sound:
-            if header.max_timestamp > largest[0]:
-                largest = (header.max_timestamp, header.last_offset)
-            if position - last_entry_position > self._index_interval_bytes:
-                self._index_if_room(header.last_offset, position, largest)
-                last_entry_position = position
+            made.enter(position, header)
+        largest = made.largest
         self.time_index.maybe_append(*largest, closing=True)
         for relative_offset, position in offsets:
             self.offset_index.append(base_offset + relative_offset, position)
@@ -462,12 +451,6 @@ class LogSegment:
             self._check = FoundRecords(self, self._unchecked_bytes, self._unchecked_end_offset)
         return self._check
 
-    def _index_if_room(self, last_offset: int, position: int, largest: tuple[int, int]) -> None:
-        """Index sizes may have been lowered since it was written; a sparser index is as good."""
-        if not self.offset_index.is_full and not self.time_index.is_full:
-            self.offset_index.append(last_offset, position)
-            self.time_index.maybe_append(*largest)
-
     def _is_too_old(self, params: RollParams) -> bool:
         first = self._first_batch_timestamp
         if first is None:
@@ -482,14 +465,26 @@ class LogSegment:
         """(largest timestamp, offset): from the last time index entry and the batches behind it."""
         if self._largest is None:
             if self._unchecked_bytes:
-                timestamp, offset = self._checked().largest_entry()
-                position = self._unchecked_bytes
+                found = self._checked().largest_entry()
+                self._largest = self._larger(found, self._unchecked_bytes)
             else:
-                timestamp, offset = self.time_index.last_entry
-                _, position = self.offset_index.lookup(offset)
-            newer, newer_offset = self.records.largest_timestamp(position)
-            self._largest = (newer, newer_offset) if newer > timestamp else (timestamp, offset)
+                self._largest = self._largest_behind_index()
         return self._largest
+
+    def _largest_behind_index(self) -> tuple[int, int]:
+        """As `_largest_entry`, of a segment whose end was cut off: with an entry of the index the
+        largest time may have gone, and that of the batches before it is in no entry.
+        """
+        _, position = self.offset_index.lookup(self.time_index.last_entry[1])
+        try:
+            return self._larger(self.time_index.last_entry, position)
+        except KafkaError:  # damage among what was found at the start
+            self._checked().salvage()
+            return self.time_index.last_entry
+
+    def _larger(self, noted: tuple[int, int], position: int) -> tuple[int, int]:
+        newer = self.records.largest_timestamp(position)
+        return newer if newer[0] > noted[0] else noted
 
     def _enter_largest_timestamp(self) -> None:
         if self._largest is not None and self._largest[0] >= 0:

@@ -85,3 +85,31 @@ def test_large_and_compressed_batches_are_for_a_worker_thread(
     assert batch.takes_long is takes_long
     assert batch.search() == TimestampAndOffset(NOW_MS, 0, 3)
     assert log.next_timed_batch(NOW_MS, batch.header.next_offset) is None
+
+
+@pytest.mark.parametrize("is_found", [False, True], ids=["written here", "found at the start"])
+@pytest.mark.parametrize("is_rolled", [False, True], ids=["stopped", "rolled"])
+def test_a_time_that_no_index_entry_tells_of_is_found_after_a_cut_and_a_restart(
+    tmp_path: Path, is_rolled: bool, is_found: bool
+) -> None:
+    """The index is sparse: the entry with the newest time may be one that the cut takes away."""
+    settings = {"index_interval_bytes": 120}
+    log = open_log(tmp_path, **settings)
+    for time in (10, 11, 12, 20, 30):
+        send(log, time)
+    assert log.segments.active.time_index.last_entry == (NOW_MS + 30, 4)
+    if is_found:
+        log.close()
+        log = open_log(tmp_path, recovery_point=5, **settings)
+    log.truncate_to(4)
+    assert log.segments.active.time_index.last_entry < (NOW_MS + 20, 3)
+    if is_rolled:
+        log.roll(NOW_MS)
+    log.close()
+
+    again = open_log(tmp_path, recovery_point=4, **settings)
+
+    found = TimestampAndOffset(NOW_MS + 20, 3, 3)
+    assert again.fetch_offset_by_timestamp(NOW_MS + 13) == found
+    assert again.max_timestamp_offset() == found
+    assert log.max_timestamp_offset() == found
