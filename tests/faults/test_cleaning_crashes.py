@@ -129,6 +129,37 @@ def test_a_crash_before_any_change_of_a_cleaning_loses_no_last_value() -> None:
     assert sum(modes.values()) == _SHORT_ROUNDS
 
 
+def half_synced() -> CleaningBroker:
+    """Each key has a record that is on the disk, and a newer one that nobody has synced."""
+    disk = RecordingFileSystem()
+    disk.make_directory(DATA)
+    disk.sync_directory("/")
+    broker = CleaningBroker(disk, _TOPIC)
+    log = broker.log()
+    for value in (b"old", b"new"):
+        for number in range(9):
+            broker.write(log, (b"k%d" % number, value * 60))
+        log.roll(broker.time.now_ms())
+        if value == b"old":
+            log.flush()
+            broker.logs.checkpoint_recovery_points()
+    return broker
+
+
+def test_a_record_that_is_safe_goes_only_for_a_newer_one_that_is_safe_too() -> None:
+    broker = half_synced()
+    before = broker.disk.sequence
+    broker.clean()
+    steps = broker.disk.sequence - before
+    assert steps > 40
+
+    for step in range(1, steps):
+        for seed in range(6):
+            image = crash_while_cleaning(half_synced(), step, Random(f"{seed} {step}"))
+            found = last_values(CleaningBroker(image, _TOPIC).log())
+            assert set(found) == {b"k%d" % number for number in range(9)}, (step, image.made_as)
+
+
 def test_a_cleaning_has_many_steps_at_which_it_can_be_cut() -> None:
     assert changes_of_a_cleaning(0) > 60
 

@@ -237,10 +237,13 @@ class LogCleaner:
             self._overtake(cleaning)
         elif groups:
             cleaning.open_swaps += 1
-            # With all names safe, a start that finds a `.cleaned` file knows of a swap undone.
-            below = cleaning.job.first_uncleanable_offset
-            expect_gaps = partial(cleaning.log.expect_gaps, below)
-            self._sync_then(cleaning, lambda: self._stage(cleaning, groups), expect_gaps)
+            self._flush_then(cleaning, lambda: self._begin_swaps(cleaning, groups))
+
+    def _begin_swaps(self, cleaning: _Cleaning, groups: list[CleanedGroup]) -> None:
+        # With all names safe, a start that finds a `.cleaned` file knows of a swap undone.
+        below = cleaning.job.first_uncleanable_offset
+        expect_gaps = partial(cleaning.log.expect_gaps, below)
+        self._sync_then(cleaning, lambda: self._stage(cleaning, groups), expect_gaps)
 
     def _stage(self, cleaning: _Cleaning, groups: list[CleanedGroup]) -> None:
         staged: list[SegmentSwap] = []
@@ -294,6 +297,33 @@ class LogCleaner:
                 self._swap_closed(cleaning)
 
         sync()
+
+    def _flush_then(self, cleaning: _Cleaning, following: Callable[[], None]) -> None:
+        """Bring what was read to the disk, then go on: a record goes for a newer one of its key,
+        which may lie in a segment whose swap a loss of power undoes.
+        """
+        log = cleaning.log
+        end_offset = min(cleaning.job.first_uncleanable_offset, log.log_end_offset)
+        pending = log.begin_flush(end_offset) if self._is_current(cleaning) else None
+        if pending is None:
+            following()
+            return
+
+        def flushed(error: StorageError | None) -> None:
+            if error is None:
+                log.complete_flush(pending, self._clock.now_ms())
+                again()
+            elif log.flush_failed(pending, error) and not self._is_stopped:
+                self._timer.call_later(_SYNC_AGAIN_MS, again)
+            else:
+                self._overtake(cleaning)
+                self._swap_closed(cleaning)
+
+        def again() -> None:
+            if not self._guarded(cleaning, lambda: self._flush_then(cleaning, following)):
+                self._swap_closed(cleaning)
+
+        self._run_write(pending.sync, flushed)
 
     def _give_up_swaps(self, log: Log) -> None:
         """Undo swaps that are not in force. What is in force keeps its `.swap` name until the next
