@@ -18,7 +18,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log import log_flush, log_read, log_retention, log_write, time_lookup
 from kbroker.log.append_preparation import Preparation, Prepared
-from kbroker.log.append_rules import UNLIMITED, AppendRules, WorkLimit
+from kbroker.log.append_rules import AppendRules
 from kbroker.log.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
@@ -90,23 +90,7 @@ class Log:
             return self.high_watermark
         return max(first_unstable, self.log_start_offset)
 
-    def append_as_leader(
-        self,
-        records: memoryview | bytearray,
-        leader_epoch: int,
-        now_ms: int,
-        *,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
-        limit: WorkLimit = UNLIMITED,
-    ) -> LogAppendInfo:
-        """Give the records the next offsets and `leader_epoch`, in place, and append them.
-
-        A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes
-        back with its old offsets and `duplicate`. Raises TakesLongError beyond `limit`: see
-        `prepare_append`; KafkaError: see `log_append`, `message_set_append`,
-        `ProducerStateManager.validate`, and KAFKA_STORAGE_ERROR.
-        """
-        return log_write.append_as_leader(self, records, leader_epoch, now_ms, origin, limit)
+    append_as_leader = log_write.append_as_leader
 
     def prepare_append(
         self, records: memoryview | bytearray, leader_epoch: int, now_ms: int, origin: AppendOrigin

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from fastcrc.crc32 import iscsi as crc32c
+
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append_refusals import (
     bad_header,
@@ -33,11 +35,11 @@ from kbroker.record.compression import (
 )
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
+    ATTRIBUTES_POSITION,
     HEADER_SIZE,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     assign_max_timestamp,
-    crc_matches,
     join_batch,
     plain_records,
     read_header,
@@ -93,7 +95,7 @@ def check_produced_batch(
         )
     if batch_size > rules.max_message_bytes:
         raise too_large(batch_size, topic_partition, rules)
-    if not crc_matches(batch, 0, batch_size):
+    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != header[4]:
         raise record_corrupt(header, topic_partition)
     attributes = header[5]
     record_count = header[12]

@@ -92,13 +92,20 @@ def append_as_leader(
     records: Records,
     leader_epoch: int,
     now_ms: int,
-    origin: AppendOrigin,
-    limit: WorkLimit,
+    *,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    limit: WorkLimit = UNLIMITED,
 ) -> LogAppendInfo:
-    """See `Log.append_as_leader`."""
-    if origin != AppendOrigin.CLIENT:
+    """Give the records the next offsets and `leader_epoch`, in place, and append them.
+
+    A CLIENT brings exactly one batch. A batch that is one of the producer's last five comes back
+    with its old offsets and `duplicate`. Raises TakesLongError beyond `limit`: see
+    `Log.prepare_append`; KafkaError: see `log_append`, `message_set_append`,
+    `ProducerStateManager.validate`, and KAFKA_STORAGE_ERROR.
+    """
+    if origin is not AppendOrigin.CLIENT:
         records = whole_messages(records)
-        if origin != AppendOrigin.OLD_CLIENT or not holds_batch(records):
+        if origin is not AppendOrigin.OLD_CLIENT or not holds_batch(records):
             return _append_several(log, records, leader_epoch, now_ms, origin, limit)
     rules = log.rules
     header = check_produced_batch(records, log.topic_partition, rules)
@@ -107,9 +114,8 @@ def append_as_leader(
             origin = AppendOrigin.OLD_CLIENT
             return _append_several(log, records, leader_epoch, now_ms, origin, limit)
         opened = open_batch(records, header, log.topic_partition, rules, now_ms, limit)
-    else:
-        opened = _new_tuple(OpenedBatch, (records, header, header[8]))
-    return _append_batch(log, opened, leader_epoch, now_ms)
+        return _append_batch(log, *opened, leader_epoch, now_ms)
+    return _append_batch(log, records, header, header[8], leader_epoch, now_ms)
 
 
 def append_prepared(
@@ -120,7 +126,7 @@ def append_prepared(
         return None
     ready = prepared.ready
     if isinstance(ready, OpenedBatch):
-        return _append_batch(log, ready, leader_epoch, now_ms)
+        return _append_batch(log, *ready, leader_epoch, now_ms)
     place = prepared.place
     if ready.headers and (place.first_offset, place.leader_epoch) != (
         log.log_end_offset,
@@ -145,10 +151,14 @@ def append_as_follower(log: WritableLog, records: Records | bytes, now_ms: int) 
 
 
 def _append_batch(
-    log: WritableLog, opened: OpenedBatch, leader_epoch: int, now_ms: int
+    log: WritableLog,
+    records: Records,
+    header: BatchHeader,
+    max_timestamp: int,
+    leader_epoch: int,
+    now_ms: int,
 ) -> LogAppendInfo:
-    """Append the one batch of a client."""
-    records, header, max_timestamp = opened
+    """Append the one batch of a client, opened or not."""
     rules = log.rules
     log_append_time = -1
     if rules.stamps_append_time:
@@ -175,14 +185,18 @@ def _append_batch(
     except BaseException as error:
         _take_back(log, first_offset, now_ms, error)
         raise
-    return LogAppendInfo(
-        first_offset,
-        last_offset,
-        max_timestamp,
-        last_offset,
-        log_append_time,
-        log.log_start_offset,
-        size,
+    return _new_tuple(
+        LogAppendInfo,
+        (
+            first_offset,
+            last_offset,
+            max_timestamp,
+            last_offset,
+            log_append_time,
+            log.log_start_offset,
+            size,
+            False,
+        ),
     )
 
 
@@ -260,8 +274,9 @@ def _write(
     max_timestamp, offset_of_max_timestamp = newest
     assert last_offset >= log.log_end_offset, (last_offset, log.log_end_offset)
     config = log.config
-    params = RollParams(
-        log.segment_ms, config.segment_bytes, max_timestamp, last_offset, len(data), now_ms
+    limits = (log.segment_ms, config.segment_bytes)
+    params: RollParams = _new_tuple(
+        RollParams, (*limits, max_timestamp, last_offset, len(data), now_ms)
     )
     try:
         active = log.segments.active

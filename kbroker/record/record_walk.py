@@ -139,30 +139,51 @@ def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
     if count == 1:
         return _only_record_fits(header, batch)
     tail = bytes(batch[-(len(batch) // count + _TAIL_BYTES) :])
-    # Attributes, time, offset: what is between the length of that record and its key.
-    mark = b"\0" + _varint(header[8] - header[7]) + _varint(header[6])
-    at = size = len(tail)
-    for _ in range(_TAIL_TRIES):
-        at = tail.rfind(mark, 1, at)
-        if at < 0:
-            return False
+    mark = _mark(header[8] - header[7], header[6])
+    size = len(tail)
+    at = tail.rfind(mark, 1)
+    tries = _TAIL_TRIES
+    while at > 0 and tries:
         length = _varint(size - at)
         if tail.startswith(length, at - len(length)):
             return True
+        at = tail.rfind(mark, 1, at)
+        tries -= 1
     return False
 
 
 def _only_record_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
+    size = len(batch)
+    mark = _mark(header[8] - header[7], 0)
     try:
-        delta, offset_delta, _, end = skim_record(batch, HEADER_SIZE)
-    except KafkaError:
+        length, at = read_varint(batch, HEADER_SIZE)
+        key_at = at + len(mark)
+        if at + length != size or batch[at:key_at] != mark:
+            return False
+        at = _behind_bytes(batch, _behind_bytes(batch, key_at))
+        return (batch[at] == 0 and at + 1 == size) or skim_headers(batch, at) == size
+    except (IndexError, KafkaError):
         return False
-    return end == len(batch) and not offset_delta and delta == header[8] - header[7]
+
+
+def _behind_bytes(batch: bytearray | memoryview, at: int) -> int:
+    """The position after a key or value and its length, or null. IndexError past the end."""
+    twice = batch[at]
+    if twice >= 0x80:
+        length, at = read_varint(batch, at)
+        return at + length if length > 0 else at
+    return at + 1 if twice & 1 else at + 1 + (twice >> 1)
+
+
+# The same few lengths, offsets and time spans come again and again.
+@lru_cache(maxsize=4096)
+def _mark(time_delta: int, offset_delta: int) -> bytes:
+    """Attributes, time, offset: what is between the length of a record and its key."""
+    return b"\0" + _varint(time_delta) + _varint(offset_delta)
 
 
 @lru_cache(maxsize=4096)
 def _varint(value: int) -> bytes:
-    """The same few lengths, offsets and time spans come again and again."""
     encoded = bytearray()
     write_varint(encoded, value)
     return bytes(encoded)
