@@ -168,7 +168,8 @@ class Log:
 
     def update_high_watermark(self, offset: int) -> int:
         """Move the high watermark up to `offset`, within the log, never down; the one in force."""
-        bounded = min(max(offset, self.log_start_offset), self.log_end_offset)
+        end_offset = self.log_end_offset
+        bounded = end_offset if offset >= end_offset else max(offset, self.log_start_offset)
         if bounded > self.high_watermark:
             self.high_watermark = bounded
             self.producer_state.on_high_watermark(bounded)

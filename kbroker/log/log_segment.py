@@ -292,13 +292,17 @@ class LogSegment:
 
     def should_roll(self, params: RollParams) -> bool:
         """True where the records belong into a new segment: size, age, full index, far offset."""
+        max_segment_ms, max_segment_bytes, max_timestamp, max_offset, size_bytes, now_ms = params
         size = self.records.size_bytes
         return (
-            size > params.max_segment_bytes - params.size_bytes
-            or (size > 0 and self._is_too_old(params))
+            size > max_segment_bytes - size_bytes
+            or (
+                size > 0
+                and self._waited_ms(max_timestamp, now_ms) > max_segment_ms - self.roll_jitter_ms
+            )
             or self.offset_index.is_full
             or self.time_index.is_full
-            or not 0 <= params.max_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+            or not 0 <= max_offset - self.base_offset <= MAX_RELATIVE_OFFSET
         )
 
     def recover(
@@ -451,15 +455,14 @@ class LogSegment:
             self._check = FoundRecords(self, self._unchecked_bytes, self._unchecked_end_offset)
         return self._check
 
-    def _is_too_old(self, params: RollParams) -> bool:
+    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        """The segment's age: by its records, where they say."""
         first = self._first_batch_timestamp
         if first is None:
             first = self.first_batch_timestamp
         if first is not None and first >= 0:
-            waited_ms = params.max_timestamp - first
-        else:
-            waited_ms = params.now_ms - self.created_ms
-        return waited_ms > params.max_segment_ms - self.roll_jitter_ms
+            return max_timestamp - first
+        return now_ms - self.created_ms
 
     def _largest_entry(self) -> tuple[int, int]:
         """(largest timestamp, offset): from the last time index entry and the batches behind it."""

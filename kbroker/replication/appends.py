@@ -15,12 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append_preparation import Preparation, Prepared
-from kbroker.log.append_rules import AT_ONCE, TakesLongError, WorkLimit, share_of_at_once
+from kbroker.log.append_rules import AT_ONCE, TakesLongError, share_of_at_once
 from kbroker.log.log_append_info import (
     AppendOrigin,
     InvalidRecordsError,
     InvalidRecordSetError,
-    LogAppendInfo,
 )
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.replication.delayed_fetch import DelayedFetch
@@ -64,10 +63,12 @@ class Appends:
         self.hosted = hosted
         self.clock = clock
         self.group_commit: GroupCommit | None = None
-        self._fetches = fetches
+        # Producers wait for followers or the disk: an append of others ends no such wait.
+        self.wake_fetches = fetches.check_and_complete
         self._produces = produces
         self._long = LongAppends(work)
         self._waiting = self._long.waiting
+        self._find = hosted.find
         self._create_future = create_future
 
     def append_records(
@@ -84,72 +85,107 @@ class Appends:
         them.
         """
         if required_acks not in (0, 1, REQUIRED_ACKS_ALL):
-            return [
-                PartitionProduceResult(topic_partition, ErrorCode.INVALID_REQUIRED_ACKS)
-                for topic_partition, _ in entries
-            ]
-        request = _Request(self, required_acks, timeout_ms, origin)
+            return _invalid_acks(entries)
+        now_ms = self.clock.now_ms()
         limit = AT_ONCE if len(entries) == 1 else share_of_at_once(len(entries))
-        later = []
+        results: Results = []
+        pending: Results = []
+        later: list[LongEntry] = []
         for topic_partition, records in entries:
-            result = PartitionProduceResult(topic_partition)
-            request.results.append(result)
             try:
-                self._append(request, result, records, limit)
-            except KafkaError as error:
-                request.refuse(result, error)
-            except TakesLongError:
-                later.append(LongEntry(result, records))
-        for result in request.results:
+                partition = self._partition(topic_partition, origin)
+                info = partition.append_records_to_leader(
+                    records, required_acks, now_ms, origin, limit
+                )
+            except (KafkaError, TakesLongError) as error:
+                result = PartitionProduceResult(topic_partition)
+                results.append(result)
+                if isinstance(error, KafkaError):
+                    self.refuse(result, error)
+                else:
+                    later.append(LongEntry(result, records))
+                continue
+            last_offset = info.last_offset
+            result = PartitionProduceResult(
+                topic_partition,
+                ErrorCode.NONE,
+                info.first_offset,
+                last_offset,
+                info.log_append_time,
+                info.log_start_offset,
+            )
+            results.append(result)
+            if self.has_to_wait(partition, last_offset, required_acks):
+                pending.append(result)
+        for result in results:
             if result.base_offset >= 0:
-                # Producers wait for followers or the disk: an append of others ends no such wait.
-                self._fetches.check_and_complete(result.topic_partition)
+                self.wake_fetches(result.topic_partition)
         if later:
-            return self._answer_later(request, self._long.add(request, later))
-        return self._answer(request)
+            request = _LongRequest(self, required_acks, origin, pending)
+            done = self._long.add(request, later)
+            return self._answer_later(done, results, request, timeout_ms)
+        return self._answer(results, pending, required_acks, timeout_ms) if pending else results
 
     def shutdown(self) -> None:
         """Append nothing more."""
         self._long.shutdown()
 
-    def wake_fetches(self, topic_partition: TopicPartition) -> None:
-        """Records came to this partition."""
-        self._fetches.check_and_complete(topic_partition)
-
-    def _append(
-        self,
-        request: _Request,
-        result: PartitionProduceResult,
-        records: memoryview | bytearray,
-        limit: WorkLimit,
-    ) -> None:
+    def refuse(self, result: PartitionProduceResult, error: KafkaError) -> None:
+        """The append was not made."""
         topic_partition = result.topic_partition
-        partition = self.hosted.find(topic_partition) or self.hosted.get(topic_partition)
-        if request.origin is not AppendOrigin.COORDINATOR:
+        result.error_code = error.code
+        if isinstance(error, InvalidRecordsError):
+            result.error_message = error.message
+            result.record_errors = error.record_errors
+        partition = self.hosted.find(topic_partition)
+        knows_start = error.code not in _WITHOUT_LOG_START_OFFSET and not isinstance(
+            error, InvalidRecordSetError
+        )
+        if partition is not None and knows_start and topic_partition.topic not in INTERNAL_TOPICS:
+            result.log_start_offset = partition.log_start_offset
+
+    def has_to_wait(self, partition: Partition, last_offset: int, required_acks: int) -> bool:
+        """Whether the answer of an append waits for followers or the disk; what has to be flushed
+        is under way then.
+        """
+        log = partition.log
+        commit = self.group_commit
+        if commit is not None and (
+            last_offset + 1 >= log.flush_due_offset or commit.applies_to(required_acks)
+        ):
+            must_flush = self._must_flush(partition, last_offset + 1, required_acks)
+            if must_flush and required_acks:
+                return True
+        return required_acks == REQUIRED_ACKS_ALL and log.high_watermark <= last_offset
+
+    def _partition(self, topic_partition: TopicPartition, origin: AppendOrigin) -> Partition:
+        """The partition that is appended to now. Raises KafkaError, TakesLongError."""
+        partition = self._find(topic_partition) or self.hosted.get(topic_partition)
+        if origin is not AppendOrigin.COORDINATOR:
             if topic_partition.topic in INTERNAL_TOPICS:
                 raise _internal_topic(topic_partition)
-            if topic_partition in self._waiting:
+            if self._waiting and topic_partition in self._waiting:
                 raise TakesLongError
-        info = partition.append_records_to_leader(
-            records, request.required_acks, request.now_ms, request.origin, limit
-        )
-        request.note(result, partition, info)
+        return partition
 
-    async def _answer_later(self, request: _Request, done: asyncio.Future[None]) -> Results:
+    async def _answer_later(
+        self, done: asyncio.Future[None], results: Results, request: _LongRequest, timeout_ms: int
+    ) -> Results:
         await done
-        answer = self._answer(request)
-        return answer if isinstance(answer, list) else await answer
-
-    def _answer(self, request: _Request) -> Results | Awaitable[Results]:
-        results, pending = request.results, request.pending
-        if not pending:
+        if not request.pending:
             return results
-        waits_for_all = request.required_acks == REQUIRED_ACKS_ALL
+        return await self._answer(results, request.pending, request.required_acks, timeout_ms)
+
+    def _answer(
+        self, results: Results, pending: Results, required_acks: int, timeout_ms: int
+    ) -> Awaitable[Results]:
+        """The results, when those that are pending have what they wait for."""
+        waits_for_all = required_acks == REQUIRED_ACKS_ALL
         check = self._check_committed if waits_for_all else self._check_flushed
         future = self._create_future()
         operation = DelayedProduce(results, pending, check, future)
         keys = [result.topic_partition for result in pending]
-        self._produces.watch(operation, keys, request.timeout_ms)
+        self._produces.watch(operation, keys, timeout_ms)
         future.add_done_callback(lambda _done: self._produces.drop(operation))
         return future
 
@@ -161,7 +197,7 @@ class Appends:
         except KafkaError as error:
             return error.code
         outcome = partition.check_committed(end_offset)
-        if outcome is ErrorCode.NONE and self.must_flush(partition, end_offset, REQUIRED_ACKS_ALL):
+        if outcome is ErrorCode.NONE and self._must_flush(partition, end_offset, REQUIRED_ACKS_ALL):
             return None
         return outcome
 
@@ -170,9 +206,9 @@ class Appends:
             partition = self.hosted.get(topic_partition)
         except KafkaError as error:
             return error.code
-        return None if self.must_flush(partition, end_offset, 1) else ErrorCode.NONE
+        return None if self._must_flush(partition, end_offset, 1) else ErrorCode.NONE
 
-    def must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
+    def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
         """True when an answer has to wait for the disk; the flush is under way then."""
         commit = self.group_commit
         if commit is None or not commit.must_flush(partition, end_offset, required_acks):
@@ -181,94 +217,57 @@ class Appends:
         return commit.must_flush(partition, end_offset, required_acks)
 
 
-class _Request:
-    """One request's appends: the results as they come, and those that wait for something."""
-
-    __slots__ = (
-        "_appends",
-        "may_flush",
-        "now_ms",
-        "origin",
-        "pending",
-        "required_acks",
-        "results",
-        "timeout_ms",
-    )
+class _LongRequest:
+    """What has to be known of a request some of whose appends come later."""
 
     def __init__(
-        self, appends: Appends, required_acks: int, timeout_ms: int, origin: AppendOrigin
+        self, appends: Appends, required_acks: int, origin: AppendOrigin, pending: Results
     ) -> None:
         self.required_acks = required_acks
-        self.timeout_ms = timeout_ms
-        self.origin = origin
-        self.now_ms = appends.clock.now_ms()
-        self.results: Results = []
-        self.pending: Results = []
-        commit = appends.group_commit
-        self.may_flush = commit is not None and commit.applies_to(required_acks)
+        self.pending = pending  # results that wait for followers or the disk
         self._appends = appends
-
-    def note(
-        self, result: PartitionProduceResult, partition: Partition, info: LogAppendInfo
-    ) -> None:
-        """The append was made."""
-        result.base_offset = info.first_offset
-        result.last_offset = last_offset = info.last_offset
-        result.log_append_time_ms = info.log_append_time
-        result.log_start_offset = info.log_start_offset
-        log = partition.log
-        required_acks = self.required_acks
-        must_flush = (
-            self.may_flush or last_offset + 1 >= log.flush_due_offset
-        ) and self._appends.must_flush(partition, last_offset + 1, required_acks)
-        if required_acks and (
-            must_flush or (required_acks == REQUIRED_ACKS_ALL and log.high_watermark <= last_offset)
-        ):
-            self.pending.append(result)
-
-    def refuse(self, result: PartitionProduceResult, error: KafkaError) -> None:
-        """The append was not made."""
-        topic_partition = result.topic_partition
-        result.error_code = error.code
-        if isinstance(error, InvalidRecordsError):
-            result.error_message = error.message
-            result.record_errors = error.record_errors
-        partition = self._appends.hosted.find(topic_partition)
-        knows_start = error.code not in _WITHOUT_LOG_START_OFFSET and not isinstance(
-            error, InvalidRecordSetError
-        )
-        if partition is not None and knows_start and topic_partition.topic not in INTERNAL_TOPICS:
-            result.log_start_offset = partition.log_start_offset
+        self._origin = origin
 
     def prepare(self, entry: LongEntry) -> Preparation | None:
         """See `LongRequest`."""
+        appends = self._appends
         try:
-            partition = self._appends.hosted.get(entry.result.topic_partition)
+            partition = appends.hosted.get(entry.result.topic_partition)
             return partition.prepare_append(
-                entry.records, self.required_acks, self._appends.clock.now_ms(), self.origin
+                entry.records, self.required_acks, appends.clock.now_ms(), self._origin
             )
         except KafkaError as error:
-            self.refuse(entry.result, error)
+            appends.refuse(entry.result, error)
             return None
 
     def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:
         """See `LongRequest`."""
-        result = entry.result
+        appends, result = self._appends, entry.result
         try:
             if isinstance(prepared, KafkaError):
                 raise prepared
-            partition = self._appends.hosted.get(result.topic_partition)
-            info = partition.append_prepared(
-                prepared, self.required_acks, self._appends.clock.now_ms()
-            )
+            partition = appends.hosted.get(result.topic_partition)
+            info = partition.append_prepared(prepared, self.required_acks, appends.clock.now_ms())
             if info is None:
                 return False
         except KafkaError as error:
-            self.refuse(result, error)
+            appends.refuse(result, error)
             return True
-        self.note(result, partition, info)
-        self._appends.wake_fetches(result.topic_partition)
+        result.base_offset = info.first_offset
+        result.last_offset = info.last_offset
+        result.log_append_time_ms = info.log_append_time
+        result.log_start_offset = info.log_start_offset
+        if appends.has_to_wait(partition, info.last_offset, self.required_acks):
+            self.pending.append(result)
+        appends.wake_fetches(result.topic_partition)
         return True
+
+
+def _invalid_acks(entries: Entries) -> Results:
+    return [
+        PartitionProduceResult(topic_partition, ErrorCode.INVALID_REQUIRED_ACKS)
+        for topic_partition, _ in entries
+    ]
 
 
 def _internal_topic(topic_partition: TopicPartition) -> KafkaError:

@@ -28,7 +28,7 @@ class OffsetIndex(IndexFile):
     @property
     def is_full(self) -> bool:
         """No room for another entry: the segment rolls."""
-        return self.entry_count >= self.max_entries
+        return (self._count if self._loaded else self.entry_count) >= self.max_entries
 
     def append(self, offset: int, position: int) -> None:
         """Note that the batch whose last offset is `offset` starts at `position`."""

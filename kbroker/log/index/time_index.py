@@ -33,7 +33,7 @@ class TimeIndex(IndexFile):
     @property
     def is_full(self) -> bool:
         """Room for one entry only, which is kept for the roll."""
-        return self.entry_count >= self.max_entries - 1
+        return (self._count if self._loaded else self.entry_count) >= self.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
         """Note the largest timestamp, if it has grown; `closing` may use the reserved entry."""
