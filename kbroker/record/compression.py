@@ -250,7 +250,9 @@ def _compress_lz4_high(data: Bytes, level: int) -> bytes:
     # Java's compressor starts where the frame's level 2 does; its level 1 is the fast one.
     level = max(level, _LZ4_HIGH_LEVEL_MIN)
     packer = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    packer.compress(bytes(data))  # takes nothing else
+    view = memoryview(data)
+    for start in range(0, len(view), _LZ4_BLOCK_BYTES):  # in between other threads get their turn
+        packer.compress(bytes(view[start : start + _LZ4_BLOCK_BYTES]))  # takes nothing else
     frame = memoryview(packer.finish())
     pieces: list[Bytes] = [_LZ4_FRAME_HEADER]
     at = len(_LZ4_FRAME_HEADER)

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import gzip
 import random
+from types import SimpleNamespace
+from typing import Any
 
 import cramjam
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.record import compression
 from kbroker.record.compression import (
     GZIP,
     LZ4,
@@ -123,6 +126,30 @@ def test_lz4_frames_have_one_header_at_every_level(level: int) -> None:
 @pytest.mark.parametrize("level", [None, 1])
 def test_any_buffer_is_compressed(codec: int, level: int | None, kind: type) -> None:
     assert bytes(decompress(codec, compress(codec, kind(MIXED), level))) == MIXED
+
+
+def test_lz4_at_a_level_gives_the_interpreter_up_at_every_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[int] = []
+
+    class Packer:
+        def __init__(self, **options: Any) -> None:
+            self._packer = cramjam.lz4.Compressor(**options)
+            self.finish = self._packer.finish
+
+        def compress(self, data: bytes) -> None:
+            given.append(len(data))
+            self._packer.compress(data)
+
+    plain = TEXT * (200_000 // len(TEXT) + 1)
+    at_once = compress(LZ4, plain, 5)
+    lz4 = SimpleNamespace(Compressor=Packer)
+    monkeypatch.setattr(compression, "_cramjam", lambda: SimpleNamespace(lz4=lz4))
+
+    assert compress(LZ4, plain, 5) == at_once
+    assert max(given) == 64 * 1024
+    assert sum(given) == len(plain)
 
 
 @pytest.mark.parametrize(("codec", "level"), [(GZIP, -1), (LZ4, 9), (ZSTD, 3)])
