@@ -1,8 +1,8 @@
 """Fetches of clients that know old message formats only: what was read is converted for them
 (KIP-283).
 
-Law: small answers are converted at once, the others on a worker thread, one partition at a time for
-the whole broker, and read only then, so that old clients cost bounded memory and never hold up the
+Law: small answers are converted at once, the others as `LongWork`, one partition at a time for the
+whole broker, and read only then, so that old clients cost bounded memory and never hold up the
 loop. An answer holds no more bytes than were read for it, or one converted batch.
 
 Where Kafka answers with a fragment that stops the consumer, because all that was read are
@@ -11,7 +11,6 @@ transaction markers, the read goes on behind them here.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from kbroker.protocol.request import Piece
 from kbroker.record.conversion import DownConverted, down_convert, has_compressed
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
+from kbroker.replication.long_work import LongWork
 
 PartitionData = FetchResponse.PartitionData
 Answers = list[PartitionData]
@@ -33,9 +33,9 @@ _AT_ONCE_BYTES_MAX = 16 * 1024
 class DownConversion:
     """Owned by the event loop."""
 
-    def __init__(self, fetch: Fetch) -> None:
+    def __init__(self, fetch: Fetch, work: LongWork) -> None:
         self._fetch = fetch
-        self._turn = asyncio.Lock()
+        self._work = work
 
     async def fetch(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> Answers:
         """As `fetch` of the ReplicaManager, with records in format `params.max_magic` or older."""
@@ -78,9 +78,10 @@ class DownConversion:
             data = _in_memory(records)
             if not has_compressed(data):
                 return down_convert(data, magic, asked.fetch_offset, size)
-        async with self._turn:
-            data = _in_memory(records)
-            return await asyncio.to_thread(down_convert, data, magic, asked.fetch_offset, size)
+        return await self._work.run_read(
+            lambda: _in_memory(records),
+            lambda data: down_convert(data, magic, asked.fetch_offset, size),
+        )
 
 
 def _in_memory(records: Piece) -> bytes | bytearray | memoryview:

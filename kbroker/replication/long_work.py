@@ -24,5 +24,9 @@ class LongWork:
 
     async def run(self, work: Callable[[Given], Made], given: Given) -> Made:
         """`work(given)`, when its turn has come."""
+        return await self.run_read(lambda: given, work)
+
+    async def run_read(self, read: Callable[[], Given], work: Callable[[Given], Made]) -> Made:
+        """`work(read())`, when its turn has come: `read` is called then, on the event loop."""
         async with self._turn:
-            return await asyncio.to_thread(work, given)
+            return await asyncio.to_thread(work, read())

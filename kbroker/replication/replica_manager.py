@@ -72,7 +72,7 @@ class ReplicaManager:
         )
         self._reader = FetchReader(self._hosted)
         work = LongWork()
-        self.fetch_converted = DownConversion(self.fetch).fetch
+        self.fetch_converted = DownConversion(self.fetch, work).fetch
         self._offsets = OffsetLookup(self._hosted, work)
         self.list_offsets = self._offsets.list_offsets
         self.list_offsets_before = self._offsets.list_offsets_before

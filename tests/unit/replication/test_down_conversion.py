@@ -19,6 +19,7 @@ from kbroker.record.record_batch import BatchOptions, ControlRecord, build_marke
 from kbroker.replication import down_conversion
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.long_work import LongWork
 from tests.fakes.replication_cluster import batch
 
 
@@ -197,7 +198,7 @@ def test_a_segment_that_went_away_meanwhile_is_an_error_of_its_partition(cluster
     def fetch_gone(_params, _asked):
         return [FetchResponse.PartitionData(records=Gone())]
 
-    fetching = DownConversion(fetch_gone).fetch(params(), [asked()])
+    fetching = DownConversion(fetch_gone, LongWork()).fetch(params(), [asked()])
     (data,) = cluster.loop.run_until_complete(fetching)
 
     assert (data.error_code, data.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
@@ -227,6 +228,47 @@ def test_conversions_go_one_after_the_other(cluster, monkeypatch):
     assert together == [1, 1, 1]
 
 
+def test_a_conversion_waits_for_other_long_work(cluster, monkeypatch):
+    seen = []
+
+    def note(*_):
+        seen.append("conversion")
+        return SimpleNamespace(records=b"x", next_offset=1)
+
+    monkeypatch.setattr(down_conversion, "down_convert", note)
+    append(cluster, cluster.lead("a"), batch(b"v", compression=GZIP))
+
+    async def both():
+        work = LongWork()
+        conversion = DownConversion(cluster.replicas.fetch, work)
+        begun, goes_on = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def other(_given):
+            loop.call_soon_threadsafe(begun.set)
+            goes_on.wait(5)
+            seen.append("other work")
+
+        first = loop.create_task(work.run(other, None))
+        await begun.wait()
+        second = loop.create_task(conversion.fetch(params(), [asked("a")]))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not second.done()
+        goes_on.set()
+        await asyncio.gather(first, second)
+
+    cluster.loop.run_until_complete(asyncio.wait_for(both(), 5))
+
+    assert seen == ["other work", "conversion"]
+
+
+def test_conversions_and_long_appends_share_one_turn(cluster):
+    replicas = cluster.replicas
+
+    assert replicas.fetch_converted.__self__._work is replicas._appends._long._work
+
+
 def test_what_waits_for_its_turn_is_not_read_yet(cluster, monkeypatch):
     reads = []
     read_before_conversion = []
@@ -246,7 +288,9 @@ def test_what_waits_for_its_turn_is_not_read_yet(cluster, monkeypatch):
     monkeypatch.setattr(down_conversion, "down_convert", note)
 
     async def all_at_once():
-        conversion = DownConversion(lambda *_: [FetchResponse.PartitionData(records=Large())])
+        conversion = DownConversion(
+            lambda *_: [FetchResponse.PartitionData(records=Large())], LongWork()
+        )
         await asyncio.gather(*(conversion.fetch(params(), [asked(topic)]) for topic in "abc"))
 
     cluster.loop.run_until_complete(asyncio.wait_for(all_at_once(), 5))
