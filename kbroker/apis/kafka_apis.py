@@ -28,7 +28,7 @@ from kbroker.apis.registry import Api, Handler
 from kbroker.apis.speakers import heard_only_from
 from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
-from kbroker.protocol.codec import decode, encode_pieces
+from kbroker.protocol.codec import decode, encode_pieces, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.protocol.schema import Message, response_class
@@ -46,6 +46,7 @@ class _Served:
     """What is known beforehand about one version of one API."""
 
     __slots__ = (
+        "encode",
         "handler",
         "header",
         "large_bytes",
@@ -67,6 +68,7 @@ class _Served:
         self.speaker = api.speaker
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
+        self.encode = encoder_of(self.response_class, version)
         self.version = version
 
 
@@ -116,7 +118,7 @@ class KafkaApis:
             )
             if isinstance(answer, served.response_class):
                 head = served.header.pack(header.correlation_id)
-                return Response(encode_pieces(answer, served.version, head))
+                return Response(served.encode(answer, head))
             if isinstance(answer, NoResponse):
                 return answer
         except ProtocolError:

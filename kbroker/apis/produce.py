@@ -28,8 +28,9 @@ Answer = ProduceResponse | NoResponse
 @api(ProduceRequest, serves="0-13")
 def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[Answer]:
     """Append; answered at once unless followers have to store the records first."""
-    work = ProduceWork(request, ctx.api_version, ctx.metadata.topic_name)
-    if ctx.api_version >= FIRST_VERSION_WITH_BATCHES:
+    version = ctx.api_version
+    work = ProduceWork(request, version, ctx.metadata.topic_name)
+    if version >= FIRST_VERSION_WITH_BATCHES:
         results = ctx.replicas.append_records(work.entries, request.acks, request.timeout_ms)
     else:
         results = ctx.replicas.append_old_sets(work.entries, request.acks, request.timeout_ms)

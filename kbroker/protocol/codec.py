@@ -59,8 +59,12 @@ def encode_pieces(message: Message, version: int, head: bytes = b"") -> list[Pie
     `head` is put before the first byte: the response header. Raises ValueError for a version that
     is not declared.
     """
-    encoder = _encoders.get((type(message), version)) or _build_encoder(type(message), version)
-    return encoder(message, head)
+    return encoder_of(type(message), version)(message, head)
+
+
+def encoder_of(cls: type[Struct], version: int) -> Encoder:
+    """What `encode_pieces` does for messages of a class: for who encodes many of them."""
+    return _encoders.get((cls, version)) or _build_encoder(cls, version)
 
 
 def encode(message: Message, version: int, head: bytes = b"") -> bytes:
@@ -83,9 +87,7 @@ def keep_encoded(element: Struct, version: int) -> None:
     """
     if element.encoded is not None and version in element.encoded:
         return
-    cls = type(element)
-    encoder = _encoders.get((cls, version)) or _build_encoder(cls, version)
-    (data,) = encoder(element, b"")
+    (data,) = encoder_of(type(element), version)(element, b"")
     assert isinstance(data, bytes), "it holds no records"
     vars(element)["encoded"] = {**(element.encoded or {}), version: data}
 

@@ -152,7 +152,7 @@ def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
     return False
 
 
-def _only_record_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
+def _only_record_fits(header: BatchHeader, batch: Bytes) -> bool:
     size = len(batch)
     mark = _mark(header[8] - header[7], 0)
     try:
@@ -166,7 +166,7 @@ def _only_record_fits(header: BatchHeader, batch: bytearray | memoryview) -> boo
         return False
 
 
-def _behind_bytes(batch: bytearray | memoryview, at: int) -> int:
+def _behind_bytes(batch: Bytes, at: int) -> int:
     """The position after a key or value and its length, or null. IndexError past the end."""
     twice = batch[at]
     if twice >= 0x80:

@@ -10,7 +10,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection
 
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
@@ -33,7 +33,7 @@ from kbroker.replication.produce_result import REQUIRED_ACKS_ALL, PartitionProdu
 from kbroker.replication.purgatory import DelayedOperationPurgatory
 
 Results = list[PartitionProduceResult]
-Entries = Sequence[tuple[TopicPartition, memoryview | bytearray]]
+Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
 
 # Refused before the log's own checks were reached: such an answer holds no log start offset.
 _WITHOUT_LOG_START_OFFSET = frozenset(

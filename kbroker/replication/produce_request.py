@@ -6,7 +6,7 @@ partition that is named twice keeps the records named last, as in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from uuid import UUID
 
 from kbroker.errors import ErrorCode
@@ -18,6 +18,8 @@ from kbroker.replication.produce_validation import refusal
 PartitionProduceResponse = ProduceResponse.PartitionProduceResponse
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+
+_new_tuple = tuple.__new__
 
 
 class ProduceWork:
@@ -38,13 +40,14 @@ class ProduceWork:
         for topic in request.topic_data:
             if not topic.partition_data:
                 continue
+            key = topic.topic_id if by_id else topic.name
             name = topic_name(topic.topic_id) if by_id else topic.name
-            answer = topics.get(topic.topic_id if by_id else topic.name)
+            answer = topics.get(key)
             if answer is None:
                 answer = ProduceResponse.TopicProduceResponse(
                     name=topic.name, topic_id=topic.topic_id
                 )
-                topics[topic.topic_id if by_id else topic.name] = answer
+                topics[key] = answer
                 self.response.responses.append(answer)
             for data in topic.partition_data:
                 if name is None:
@@ -56,12 +59,14 @@ class ProduceWork:
                 if why is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                     self._refuse_all(request, why)
                     return
-                self._take(answer, TopicPartition(name, data.index), data.records, why)
+                self._take(
+                    answer, _new_tuple(TopicPartition, (name, data.index)), data.records, why
+                )
 
     @property
-    def entries(self) -> list[tuple[TopicPartition, memoryview]]:
+    def entries(self) -> Collection[tuple[TopicPartition, memoryview]]:
         """Partitions with the records to append, each once."""
-        return list(self._entries.items())
+        return self._entries.items()
 
     def fill(self, results: list[PartitionProduceResult]) -> ProduceResponse:
         """Enter what the appends came to."""
@@ -94,10 +99,9 @@ class ProduceWork:
         records: memoryview | None,
         why: ErrorCode | None,
     ) -> None:
-        answer = self._answers.get(topic_partition)
-        if answer is None:
-            answer = PartitionProduceResponse(index=topic_partition.partition, base_offset=-1)
-            self._answers[topic_partition] = answer
+        new = PartitionProduceResponse(index=topic_partition.partition, base_offset=-1)
+        answer = self._answers.setdefault(topic_partition, new)
+        if answer is new:
             topic_answer.partition_responses.append(answer)
         if why is None:
             assert records is not None, "null records are refused"

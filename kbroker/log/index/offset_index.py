@@ -33,7 +33,7 @@ class OffsetIndex(IndexFile):
     def append(self, offset: int, position: int) -> None:
         """Note that the batch whose last offset is `offset` starts at `position`."""
         relative_offset = offset - self.base_offset
-        count = self.entry_count
+        count = self._count if self._loaded else self.entry_count
         assert count < self.max_entries, self.path
         assert not count or relative_offset > self._last[0], (offset, self.last_offset, self.path)
         self._append(relative_offset, position)

@@ -37,7 +37,7 @@ class TimeIndex(IndexFile):
 
     def maybe_append(self, timestamp: int, offset: int, *, closing: bool = False) -> None:
         """Note the largest timestamp, if it has grown; `closing` may use the reserved entry."""
-        count = self.entry_count
+        count = self._count if self._loaded else self.entry_count
         assert closing or count < self.max_entries - 1, self.path
         relative_offset = offset - self.base_offset
         last_timestamp, last_relative_offset = self._last if count else (NO_TIMESTAMP, 0)
