@@ -99,7 +99,7 @@ class KafkaApis:
         """Answer a request, directly where the handler need not wait. Raises ProtocolError."""
         header = request.header
         self.requests += 1
-        served = self._served.get((header.api_key, header.api_version))
+        served = self._served.get(header[:2])  # key and version
         if served is None:
             if header.api_key == API_VERSIONS_KEY and not self._serves(
                 API_VERSIONS_KEY, header.api_version

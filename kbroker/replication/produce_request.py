@@ -44,8 +44,9 @@ class ProduceWork:
             name = topic_name(topic.topic_id) if by_id else topic.name
             answer = topics.get(key)
             if answer is None:
+                # The list is its default too, but made later it costs more.
                 answer = ProduceResponse.TopicProduceResponse(
-                    name=topic.name, topic_id=topic.topic_id
+                    name=topic.name, topic_id=topic.topic_id, partition_responses=[]
                 )
                 topics[key] = answer
                 self.response.responses.append(answer)
@@ -99,7 +100,9 @@ class ProduceWork:
         records: memoryview | None,
         why: ErrorCode | None,
     ) -> None:
-        new = PartitionProduceResponse(index=topic_partition.partition, base_offset=-1)
+        new = PartitionProduceResponse(
+            index=topic_partition.partition, base_offset=-1, record_errors=[]
+        )
         answer = self._answers.setdefault(topic_partition, new)
         if answer is new:
             topic_answer.partition_responses.append(answer)
