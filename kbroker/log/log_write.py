@@ -273,10 +273,10 @@ def _write(
     first_offset, last_offset = offsets
     max_timestamp, offset_of_max_timestamp = newest
     assert last_offset >= log.log_end_offset, (last_offset, log.log_end_offset)
-    config = log.config
-    limits = (log.segment_ms, config.segment_bytes)
+    segment_bytes = log.config.segment_bytes
     params: RollParams = _new_tuple(
-        RollParams, (*limits, max_timestamp, last_offset, len(data), now_ms)
+        RollParams,
+        (log.segment_ms, segment_bytes, max_timestamp, last_offset, len(data), now_ms),
     )
     try:
         active = log.segments.active

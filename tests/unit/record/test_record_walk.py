@@ -219,6 +219,28 @@ def test_the_tail_of_an_honest_batch_fits(count: int, value_bytes: int) -> None:
     assert tail_fits(read_header(batch), memoryview(batch))
 
 
+@pytest.mark.parametrize("key", [None, b"", b"k", b"k" * 63, b"k" * 64, b"k" * 9_000])
+@pytest.mark.parametrize("value", [None, b"", b"v" * 63, b"v" * 64, b"v" * 9_000])
+@pytest.mark.parametrize("headers", [(), (("h", None),), (("h", b"1"), ("", b""))])
+def test_an_only_record_fits_whatever_it_holds(
+    key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes | None], ...]
+) -> None:
+    batch = bytearray(build([Record(0, 1000, key, value, headers)]))
+
+    assert tail_fits(read_header(batch), memoryview(batch))
+    assert not tail_fits(read_header(batch), memoryview(batch)[:-1])
+    assert not tail_fits(read_header(batch)._replace(max_timestamp=1001), batch)
+
+
+@pytest.mark.parametrize("position", range(HEADER_SIZE, HEADER_SIZE + 13))
+def test_an_only_record_with_another_length_does_not_fit(position: int) -> None:
+    batch = bytearray(build([Record(0, 1000, b"kk", b"vv", (("h", b"1"),))]))
+    is_length = position - HEADER_SIZE not in (5, 6, 8, 9, 12)  # bytes of key, value, header key
+    batch[position] ^= 0x42
+
+    assert tail_fits(read_header(batch), batch) is not is_length
+
+
 def test_a_batch_full_of_zeros_is_left_to_the_walk_at_worst() -> None:
     batch = bytearray(build([Record(n, 0, b"", bytes(2_000)) for n in range(9)]))
 
