@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compat_tests.wire.record_bytes import ONE, Batch, batch, plain_records, varint
+from compat_tests.wire.record_bytes import ONE, Batch, batch, plain_records, unsigned_varint, varint
 from compat_tests.wire.wire_client import REFUSED_BY_LOG, WireClient, stored_at
 
 Either = Callable[[str, str], str]
@@ -15,6 +15,7 @@ Either = Callable[[str, str], str]
 REFUSAL = f"87 INVALID_RECORD; {REFUSED_BY_LOG}"
 GOOD_RECORD = plain_records(ONE)
 MOST = 2**31 - 1
+MOST_TIME = 2**63 - 1
 
 
 def claiming(count: int, **fields: object) -> bytes:
@@ -86,6 +87,60 @@ def test_offsets_with_a_hole_are_refused(wire: WireClient, made: str, either: Ei
 
     # Kafka stores it, and the next batch begins with the offset that this one ends with.
     assert wire.produce(made, holed).startswith(either("87 INVALID_RECORD", "0; base_offset=0"))
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{}, {"cleanup.policy": "compact"}, {"compression.type": "zstd"}],
+    ids=["plain", "compacted", "recompressed"],
+)
+@pytest.mark.parametrize("field", range(7))
+@pytest.mark.parametrize("count", [1, 2, 130])
+def test_varints_may_be_longer_than_they_need_to_be(
+    wire: WireClient, configs: dict[str, str], field: int, count: int
+) -> None:
+    made = wire.create_topic(configs=configs)
+    records = b"".join(_with_long_varint(index, field) for index in range(count))
+
+    assert wire.produce(made, Batch(pairs=ONE * count, payload=records).to_bytes()) == stored_at(0)
+    assert wire.list_offsets(made, -1).startswith(f"0 offset={count} ")
+
+
+def _with_long_varint(index: int, field: int) -> bytes:
+    """A record whose length, time, offset, length of key, of value, count of headers, or all of
+    them, are written in a byte more than they need.
+    """
+    numbers = [
+        _longer(varint(value)) if field in (at, 6) else varint(value)
+        for at, value in enumerate((0, index, 1, 1, 0), start=1)
+    ]
+    time_delta, offset, key_bytes, value_bytes, headers = numbers
+    body = b"\0" + time_delta + offset + key_bytes + b"k" + value_bytes + b"v" + headers
+    length = varint(len(body))
+    return (_longer(length) if field in (0, 6) else length) + body
+
+
+def _longer(number: bytes) -> bytes:
+    return number[:-1] + bytes([number[-1] | 0x80, 0])
+
+
+@pytest.mark.parametrize(
+    ("base", "delta"),
+    [(MOST_TIME, 1), (-MOST_TIME - 1, -1), (0, 2**69 - 1)],
+    ids=["beyond the last", "before the first", "70 bits"],
+)
+@pytest.mark.parametrize("maximum", [0, 5, MOST_TIME])
+def test_times_of_more_than_64_bits_are_refused(
+    wire: WireClient, made: str, base: int, delta: int, maximum: int
+) -> None:
+    body = (
+        b"\0" + unsigned_varint(delta << 1 if delta >= 0 else (-delta << 1) - 1) + GOOD_RECORD[3:]
+    )
+    lying = Batch(
+        payload=varint(len(body)) + body, timestamp_ms=base, max_timestamp_ms=maximum
+    ).to_bytes()
+
+    assert wire.produce(made, lying).startswith("32 INVALID_TIMESTAMP")
 
 
 @pytest.mark.parametrize("lie_ms", [-5_000, 5_000, 10**12])

@@ -59,6 +59,7 @@ WritableBatch = bytearray | memoryview
 
 _MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
 _PLAUSIBLE_SPAN_MS = 3_600_000  # from the first to the newest record of one batch
+_LEAST_TIMESTAMP, _LATEST_TIMESTAMP = -(2**63), 2**63 - 1
 _RECOMPRESSION_COST = 8  # compressing a byte, beside walking it
 
 
@@ -224,13 +225,14 @@ def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -
 def _check_walked_timestamps(
     header: BatchHeader, plain: Plain, walked: WalkedRecords, rules: AppendRules, now_ms: int
 ) -> None:
-    """As `check_timestamps`, of a batch that was walked."""
-    if not rules.bounds_timestamps:
-        return
+    """As `check_timestamps`, of a batch that was walked. Delta and base may add up to a time that
+    no header can hold: that is outside whatever the topic allows.
+    """
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-    if earliest <= walked.least_timestamp and walked.max_timestamp <= latest:
+    bounds = max(earliest, _LEAST_TIMESTAMP), min(latest, _LATEST_TIMESTAMP)
+    if bounds[0] <= walked.least_timestamp and walked.max_timestamp <= bounds[1]:
         return
-    found = timestamps_outside(header, plain, (earliest, latest), _MOST_RECORD_ERRORS)
+    found = timestamps_outside(header, plain, bounds, _MOST_RECORD_ERRORS)
     if found:
         offset = header.base_offset
         outside = [(index, timestamp, offset + index) for index, timestamp in found]

@@ -2,8 +2,9 @@
 or by a look at the first bytes and the last record.
 
 Law: nothing is built or copied per record, and any bytes end in an answer or in
-KafkaError(INVALID_RECORD). Offsets of a produced batch have no holes, so their deltas are compared
-and never decoded. Whatever `tail_fits` does not confirm is walked; it never refuses anything.
+KafkaError(INVALID_RECORD). Offsets of a produced batch have no holes, so their deltas are compared,
+and decoded only where a client wrote them in more bytes than they need. Whatever `tail_fits` does
+not confirm is walked; it never refuses anything.
 """
 
 from __future__ import annotations
@@ -212,9 +213,10 @@ def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
             delta, at = read_varint(plain, at - 1, 10)
         if not least <= delta <= most:
             least, most = min(least, delta), max(most, delta)
-        if plain[at] != low or plain[at + 1 : at + 1 + behind] != tail:
-            invalid(f"record {deltas.start + (low - low_byte) // 2} has another offset delta")
-        at += 1 + behind
+        if plain[at] == low and plain[at + 1 : at + 1 + behind] == tail:
+            at += 1 + behind
+        else:
+            at = _behind_long_offset(plain, at, deltas.start + (low - low_byte) // 2)
         length = plain[at]
         keyless += length & 1  # the sign, however long the varint is
         at = at + _BEHIND[length] if length < 0x80 else _behind_field(plain, at)
@@ -246,6 +248,14 @@ def _behind_field(plain: Plain, at: int) -> int:
         return at + 2 if length & 1 else at + 2 + (length >> 1)
     length, at = read_varint(plain, at)
     return at + length if length > 0 else at
+
+
+def _behind_long_offset(plain: Plain, at: int, delta: int) -> int:
+    """The position after an offset delta that is written in more bytes than it needs."""
+    found, behind = read_varint(plain, at)
+    if found != delta:
+        invalid(f"record {delta} has another offset delta")
+    return behind
 
 
 def _offset_bytes(delta: int) -> tuple[int, bytes]:

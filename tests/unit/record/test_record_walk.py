@@ -14,6 +14,7 @@ from kbroker.record.compression import (
     decompress,
     most_unpacked_bytes,
 )
+from kbroker.record.default_record import skim_record
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     HEADER_SIZE,
@@ -30,6 +31,7 @@ from kbroker.record.record_walk import (
     tail_fits,
     timestamps_outside,
     walk_batch,
+    walk_records,
 )
 
 RECORDS = [
@@ -135,6 +137,21 @@ def test_a_wrong_offset_is_found_wherever_it_is(at: int) -> None:
 
     with refusal(ErrorCode.INVALID_RECORD):
         walk_batch(header, batch)
+
+
+@pytest.mark.parametrize("index", [0, 1, 63, 64, 8_191, 8_192])
+def test_an_offset_may_be_written_in_more_bytes_than_it_needs(index: int) -> None:
+    header, plain = plain_of(build([Record(n, 7, b"k", b"v") for n in range(9_000)]))
+    at = 0
+    for _ in range(index):
+        at = skim_record(plain, at)[3]
+    end = skim_record(plain, at)[3]
+    offset_bytes = end - at - len(b"l\0t\2k\2v\0")
+    offset = plain[at + 3 : at + 3 + offset_bytes]
+    longer = offset[:-1] + bytes([offset[-1] | 0x80, 0])
+    record = bytes([plain[at] + 2]) + plain[at + 1 : at + 3] + longer + plain[end - 5 : end]
+
+    assert walk_records(header, plain[:at] + record + plain[end:]) == (7, 7, 0)
 
 
 @pytest.mark.parametrize("length", [0, 1, 63, 64, 8_191, 8_192, 70_000])
