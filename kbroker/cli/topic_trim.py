@@ -150,6 +150,12 @@ def _delete(client: Any, partition: Any, offset: int, failures: list[str]) -> in
 
     try:
         answer = client.delete_records({partition: offset})
+    except errors.PolicyViolationError:
+        failures.append(
+            f"{partition.topic}-{partition.partition}: a compacted topic keeps the newest record "
+            "of each key; records before an offset go only with cleanup.policy=compact,delete"
+        )
+        return -1
     except errors.KafkaError as error:
         failures.append(f"{partition.topic}-{partition.partition}: {sentence_of(error)}")
         return -1
