@@ -260,7 +260,6 @@ def deletion_not_retried() -> AbstractContextManager[Any]:
 FIRST_SEEDS: dict[Mistake, int] = {
     notifications_skipped: 21,
     growth_overlooked: 15,
-    deleted_topics_known_for_good: 61,
     failed_events_forgotten: 67,
 }
 REST = "not at rest"
