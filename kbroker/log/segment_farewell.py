@@ -1,13 +1,15 @@
 """The files of segments that have left their log get the names of what is to be removed.
 
 Law: `rename` may run on any thread, and touches files alone; who opens one meanwhile finds it under
-either name. `finish` tells the segments where their files are, in their owner's thread, whatever
-became of the renames: what kept its name is removed under that.
+either name. It does so once: whoever needs the names for other files renames before, and then the
+thread finds nothing to do. `finish` tells the segments where their files are, in their owner's
+thread, whatever became of the renames: what kept its name is removed under that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import DELETED_SUFFIX
@@ -23,10 +25,12 @@ class SegmentFarewell:
         file_system: FileSystem,
         snapshots: ProducerSnapshots,
         segments: list[LogSegment],
-        left: Callable[[], None],
+        left: Callable[[SegmentFarewell], None],
     ) -> None:
         """`left` is told when they have gone."""
         self._left = left
+        self._lock = Lock()
+        self._is_renamed = False
         self._file_system = file_system
         self._snapshots = snapshots
         self._bases = [segment.base_offset for segment in segments]
@@ -35,15 +39,19 @@ class SegmentFarewell:
 
     def rename(self) -> None:
         """Away with the names, and with the producer snapshots. Raises StorageError."""
-        for base_offset in self._bases:
-            self._snapshots.delete(base_offset)
-        for path in self._paths:
-            if self._file_system.exists(path):
-                self._file_system.rename(path, path + DELETED_SUFFIX)
+        with self._lock:
+            if self._is_renamed:
+                return
+            for base_offset in self._bases:
+                self._snapshots.delete(base_offset)
+            for path in self._paths:
+                if self._file_system.exists(path):
+                    self._file_system.rename(path, path + DELETED_SUFFIX)
+            self._is_renamed = True
 
     def finish(self) -> None:
         """All renames are done, or one of them failed."""
         for part, path in zip(self._parts, self._paths, strict=True):
             if part.path == path and self._file_system.exists(path + DELETED_SUFFIX):
                 part.path = path + DELETED_SUFFIX
-        self._left()
+        self._left(self)

@@ -30,6 +30,7 @@ class SegmentStore:
         "_draw_jitter",
         "_file_system",
         "_jitter_ms",
+        "_leaving",
         "_segment_config",
         "directory",
         "is_active_open",
@@ -56,6 +57,7 @@ class SegmentStore:
         self._draw_jitter = draw_jitter
         self._doomed = DoomedSegments()
         self._jitter_ms = 0
+        self._leaving: tuple[SegmentFarewell, ...] = ()  # their files may have their old names
 
     def update_config(self, config: TopicConfig) -> None:
         """Use new topic settings from the next append on."""
@@ -117,8 +119,13 @@ class SegmentStore:
             self.segments.remove(segment)
             self.unsynced.gone(segment)
             self._doomed.add_unnamed(segment, remove_at_ms)
-        left = self.unsynced.segments_left
-        return SegmentFarewell(self._file_system, self.snapshots, doomed, left)
+        farewell = SegmentFarewell(self._file_system, self.snapshots, doomed, self._left)
+        self._leaving = (*self._leaving, farewell)
+        return farewell
+
+    def _left(self, farewell: SegmentFarewell) -> None:
+        self._leaving = tuple(each for each in self._leaving if each is not farewell)
+        self.unsynced.segments_left()
 
     def _cancel_swaps(self) -> None:
         """What is taken out may be a part of any."""
@@ -178,7 +185,9 @@ class SegmentStore:
         return active.next_offset
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:
-        """Drop everything and start an empty segment at `offset`."""
+        """Drop everything and start an empty segment at `offset`, where one may just have left."""
+        for farewell in self._leaving:
+            farewell.rename()
         doomed = list(self.segments)
         self.take_out([s for s in doomed if s.base_offset != offset], None)
         for segment in doomed:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from typing import NamedTuple
 
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append_preparation import Preparation, Prepared
 from kbroker.log.append_rules import AT_ONCE, TakesLongError, share_of_at_once
+from kbroker.log.log import Log
 from kbroker.log.log_append_info import (
     AppendOrigin,
     InvalidRecordsError,
@@ -23,7 +25,7 @@ from kbroker.log.log_append_info import (
 )
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.replication.delayed_fetch import DelayedFetch
-from kbroker.replication.delayed_produce import DelayedProduce
+from kbroker.replication.delayed_produce import CommitCheck, DelayedProduce
 from kbroker.replication.group_commit import GroupCommit
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_appends import LongAppends, LongEntry
@@ -89,7 +91,7 @@ class Appends:
         now_ms = self.clock.now_ms()
         limit = AT_ONCE if len(entries) == 1 else share_of_at_once(len(entries))
         results: Results = []
-        pending: Results = []
+        pending: list[_Pending] = []
         later: list[LongEntry] = []
         for topic_partition, records in entries:
             try:
@@ -116,7 +118,7 @@ class Appends:
             )
             results.append(result)
             if self.has_to_wait(partition, last_offset, required_acks):
-                pending.append(result)
+                pending.append(_pending(result, partition))
         for result in results:
             if result.base_offset >= 0:
                 self.wake_fetches(result.topic_partition)
@@ -172,16 +174,34 @@ class Appends:
         self, done: asyncio.Future[None], results: Results, request: _LongRequest, timeout_ms: int
     ) -> Results:
         await done
-        if not request.pending:
+        # Nobody was woken for this request until now.
+        check = self._check(request.required_acks)
+        pending = [each for each in request.pending if self._waits(each, check)]
+        if not pending:
             return results
-        return await self._answer(results, request.pending, request.required_acks, timeout_ms)
+        return await self._answer(results, pending, request.required_acks, timeout_ms)
+
+    def _waits(self, pending: _Pending, check: CommitCheck) -> bool:
+        """Whether it still does; else its result says how it ended."""
+        result, log, cuts = pending
+        partition = self.hosted.find(result.topic_partition)
+        is_there = partition is None or (partition.log is log and log.cuts == cuts)
+        outcome: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if is_there:  # else other records have these offsets
+            outcome = check(result.topic_partition, result.last_offset + 1)
+        if outcome is not None:
+            result.error_code = outcome
+        return outcome is None
+
+    def _check(self, required_acks: int) -> CommitCheck:
+        return self._check_committed if required_acks == REQUIRED_ACKS_ALL else self._check_flushed
 
     def _answer(
-        self, results: Results, pending: Results, required_acks: int, timeout_ms: int
+        self, results: Results, waiting: list[_Pending], required_acks: int, timeout_ms: int
     ) -> Awaitable[Results]:
-        """The results, when those that are pending have what they wait for."""
-        waits_for_all = required_acks == REQUIRED_ACKS_ALL
-        check = self._check_committed if waits_for_all else self._check_flushed
+        """The results, when those that are waiting have what they wait for."""
+        pending = [each.result for each in waiting]
+        check = self._check(required_acks)
         future = self._create_future()
         operation = DelayedProduce(results, pending, check, future)
         keys = [result.topic_partition for result in pending]
@@ -217,14 +237,26 @@ class Appends:
         return commit.must_flush(partition, end_offset, required_acks)
 
 
+class _Pending(NamedTuple):
+    """What waits for followers or the disk, and where it was written."""
+
+    result: PartitionProduceResult
+    log: Log
+    cuts: int
+
+
+def _pending(result: PartitionProduceResult, partition: Partition) -> _Pending:
+    return _Pending(result, partition.log, partition.log.cuts)
+
+
 class _LongRequest:
     """What has to be known of a request some of whose appends come later."""
 
     def __init__(
-        self, appends: Appends, required_acks: int, origin: AppendOrigin, pending: Results
+        self, appends: Appends, required_acks: int, origin: AppendOrigin, pending: list[_Pending]
     ) -> None:
         self.required_acks = required_acks
-        self.pending = pending  # results that wait for followers or the disk
+        self.pending = pending
         self._appends = appends
         self._origin = origin
 
@@ -258,7 +290,7 @@ class _LongRequest:
         result.log_append_time_ms = info.log_append_time
         result.log_start_offset = info.log_start_offset
         if appends.has_to_wait(partition, info.last_offset, self.required_acks):
-            self.pending.append(result)
+            self.pending.append(_pending(result, partition))
         appends.wake_fetches(result.topic_partition)
         return True
 

@@ -71,11 +71,18 @@ class LongAppendsBroker:
         for where in logs:
             self.lead(where, 0)
 
-    def lead(self, where: TopicPartition, leader_epoch: int, leader: int = 0) -> None:
+    def lead(
+        self,
+        where: TopicPartition,
+        leader_epoch: int,
+        leader: int = 0,
+        isr: tuple[int, ...] | None = None,
+    ) -> None:
+        isr = isr or (leader,)
         change = LeaderAndIsr(
-            leader=leader, leader_epoch=leader_epoch, isr=(leader,), partition_epoch=leader_epoch
+            leader=leader, leader_epoch=leader_epoch, isr=isr, partition_epoch=leader_epoch
         )
-        assignment = ReplicaAssignment(replicas=(0, 1)[: 1 + (leader > 0)])
+        assignment = ReplicaAssignment(replicas=(0, 1)[: 1 + max(isr)])
         partition = self.partitions[where]
         if leader == 0:
             partition.make_leader(change, assignment, 1, NOW_MS)

@@ -78,6 +78,7 @@ class _Cleaning:
 
     log: Log
     job: CleaningJob
+    cuts: int  # of the log when this began: after another one, segments hold other records
     abort: Callable[[], None] = lambda: None
     held: list[CleanedGroup] = field(default_factory=list)  # cleaned, and to be swapped in
     held_bytes: int = 0  # of their sources
@@ -190,7 +191,7 @@ class LogCleaner:
             job.first_dirty_offset,
             job.first_uncleanable_offset,
         )
-        cleaning = _Cleaning(target.log, job)
+        cleaning = _Cleaning(target.log, job, target.log.cuts)
         cleaning.abort = self._runner.run(
             job,
             lambda group: self._cleaned(cleaning, group),
@@ -354,6 +355,7 @@ class LogCleaner:
         log = cleaning.log
         return (
             not cleaning.was_overtaken
+            and log.cuts == cleaning.cuts
             and log.failure is None
             and log.config.is_compacted
             and self._logs.get_log(log.topic_partition) is log

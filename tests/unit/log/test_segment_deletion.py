@@ -10,12 +10,13 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.write_runner import InTurn, run_now
 from tests.fakes.failing_file_system import FailingFileSystem
-from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch
+from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.recording_file_system import RecordingFileSystem
 
@@ -161,6 +162,28 @@ def test_a_reader_finds_the_file_while_its_name_is_being_changed() -> None:
     farewell.finish()
 
     assert len(found) == len(records) > 0
+
+
+def test_a_log_that_begins_anew_at_an_old_offset_keeps_its_new_files() -> None:
+    disk = MemoryFileSystem()
+    logs = started(disk)
+    log = filled(logs)
+    log.flush(and_closed=True)
+    log.expire_segments(LATER_MS)
+    farewell = log.let_go_of_expired(5, LATER_MS)
+
+    log.truncate_fully_and_start_at(0, LATER_MS)  # a leader with less than this follower
+    log.append_as_leader(batch(b"new", timestamp=LATER_MS), 0, LATER_MS)
+    farewell.rename()
+    farewell.finish()
+
+    assert log.segments.active.size_bytes == disk.size("/d/t-0/00000000000000000000.log")
+    assert read_values(log.read(0, 1 << 20, FetchIsolation.LOG_END).records.read()) == [b"new"]
+    doomed = [name for name in disk.list("/d/t-0") if name.endswith(".log.deleted")]
+    assert len(doomed) == SEGMENTS + 1
+    logs.cleanup(LATER_MS)
+    logs.cleanup(LATER_MS + 100)
+    assert not [name for name in disk.list("/d/t-0") if name.endswith(".deleted")]
 
 
 @pytest.mark.parametrize("moved_before", [True, False])

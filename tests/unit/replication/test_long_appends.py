@@ -20,6 +20,7 @@ from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, Record, build, join_batch, read_header
 from kbroker.replication import long_appends
+from kbroker.replication.partition import Partition
 from kbroker.replication.produce_result import PartitionProduceResult
 from tests.fakes.log_maker import NOW_MS, open_log, read_values
 from tests.fakes.long_appends_broker import HeldWork, LongAppendsBroker, settled
@@ -161,6 +162,57 @@ def test_leadership_is_looked_at_again(tmp_path: Path) -> None:
         assert said(await asked[2]) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
         assert (logs[T].log_end_offset, logs[U].log_end_offset) == (MANY, 0)
         assert not broker.appends._long.waiting
+
+    run(scenario())
+
+
+def test_what_is_committed_while_others_are_prepared_is_acknowledged_with_them(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        work = HeldWork()
+        logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
+        broker = LongAppendsBroker(logs, work)
+        broker.lead(U, 1, isr=(0, 1))
+        asked = started(broker.append([(U, batch(1)), (T, LONG)], acks=-1))
+        await settled()
+
+        broker.partitions[U].follower_fetched(1, 1, 0, NOW_MS)
+        assert logs[U].high_watermark == 1
+        await work.let_through()
+
+        assert asked.done()  # no follower comes again
+        assert said(await asked) == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 0)]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_made_anew", [False, True])
+def test_records_that_are_lost_while_others_are_prepared_are_not_acknowledged(
+    tmp_path: Path, is_made_anew: bool
+) -> None:
+    async def scenario() -> None:
+        work = HeldWork()
+        logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
+        broker = LongAppendsBroker(logs, work)
+        broker.lead(U, 1, isr=(0, 1))
+        asked = started(broker.append([(U, batch(1, b"lost")), (T, LONG)], acks=-1))
+        await settled()
+        assert logs[U].log_end_offset == 1
+
+        broker.lead(U, 2, leader=1)
+        if is_made_anew:
+            broker.partitions[U] = Partition(U, open_log(tmp_path / "new", **COMPACTED), 0)
+        else:
+            logs[U].truncate_to(0)
+        broker.lead(U, 3)
+        assert said(await broker.append([(U, batch(1, b"other"))])) == [(ErrorCode.NONE, 0)]
+        await work.let_through()
+
+        assert said(await asked) == [
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0),
+            (ErrorCode.NONE, 0),
+        ]
 
     run(scenario())
 
