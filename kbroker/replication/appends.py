@@ -216,6 +216,8 @@ class Appends:
             partition = self.hosted.get(topic_partition)
         except KafkaError as error:
             return error.code
+        if end_offset > partition.log.log_end_offset:  # it was cut, or is another one
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         outcome = partition.check_committed(end_offset)
         if outcome is ErrorCode.NONE and self._must_flush(partition, end_offset, REQUIRED_ACKS_ALL):
             return None
@@ -226,6 +228,8 @@ class Appends:
             partition = self.hosted.get(topic_partition)
         except KafkaError as error:
             return error.code
+        if not partition.is_leader or end_offset > partition.log.log_end_offset:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # no flush comes as far: its log was cut
         return None if self._must_flush(partition, end_offset, 1) else ErrorCode.NONE
 
     def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:

@@ -46,6 +46,7 @@ class MemoryLog:
         self.flush_messages = 2**63 - 1
         self.sync_error: StorageError | None = None
         self.flushes = 0
+        self.cuts = 0
         self.leader_epoch_cache = LeaderEpochCache([], lambda _entries: None)
         self.batches: list[tuple[int, int, bytes]] = []  # base offset, last offset, bytes
         self.fail_with: KafkaError | None = None
@@ -122,7 +123,14 @@ class MemoryLog:
         end = self.log_end_offset if up_to_offset is None else up_to_offset
         if end <= self.recovery_point:
             return None
-        return SimpleNamespace(end_offset=end, sync=self._sync)
+        return SimpleNamespace(end_offset=end, sync=self._sync, cuts=self.cuts)
+
+    def truncate_to(self, offset):
+        self.batches = [batch for batch in self.batches if batch[1] < offset]
+        self.log_end_offset = offset
+        self.high_watermark = min(self.high_watermark, offset)
+        self.recovery_point = min(self.recovery_point, offset)
+        self.cuts += 1
 
     @property
     def flush_due_offset(self):
@@ -136,7 +144,8 @@ class MemoryLog:
 
     def complete_flush(self, flush, now_ms=0):
         self.flushes += 1
-        self.recovery_point = max(self.recovery_point, flush.end_offset)
+        if flush.cuts == self.cuts:
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
 
     def _sync(self):
         if self.sync_error is not None:

@@ -7,6 +7,7 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.log.file_system import StorageError
 from kbroker.replication.group_commit import MAX_THREADS, FlushPolicy
+from tests.fakes.replication_cluster import leader_and_isr
 
 
 class Threads:
@@ -167,6 +168,23 @@ def test_always_lets_acks_one_and_two_replicas_wait_for_the_disk_too(cluster):
     assert not early
     assert answer.result()[0].error_code is ErrorCode.NONE
     assert partition.log.recovery_point == 1
+
+
+def test_who_waits_for_the_disk_of_a_leader_that_follows_is_sent_to_the_next_one(cluster):
+    threads = Threads(cluster.loop)
+    cluster.replicas.set_group_commit(FlushPolicy.ALWAYS, threads.run)
+    partition = cluster.lead("t")
+    answer = cluster.append(partition, b"v", acks=1)
+
+    cluster.replicas.become_leader_or_follower(
+        leader_and_isr("t", leader=1, leader_epoch=1, isr=(1,), replicas=(0, 1))
+    )
+    partition.log.truncate_to(0)  # so no flush ever comes as far as this append
+    threads.finish(cluster)
+    cluster.time.advance(0)
+
+    assert answer.result()[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert threads.waiting == []
 
 
 def test_always_flushes_what_nobody_waits_for(cluster):
