@@ -1,8 +1,8 @@
 """The files of segments that have left their log get the names of what is to be removed.
 
 Law: `rename` may run on any thread, and touches files alone; who opens one meanwhile finds it under
-either name. It does so once: whoever needs the names for other files renames before, and then the
-thread finds nothing to do. `finish` tells the segments where their files are, in their owner's
+either name. It does so once: `settle` is for an owner who needs the names for other files at once,
+and then the thread finds nothing to do. `finish` tells the segments where their files are, in their owner's
 thread, whatever became of the renames: what kept its name is removed under that.
 """
 
@@ -49,9 +49,17 @@ class SegmentFarewell:
                     self._file_system.rename(path, path + DELETED_SUFFIX)
             self._is_renamed = True
 
+    def settle(self) -> None:
+        """Have no file of them under its old name any more, nor looked for there. StorageError."""
+        self.rename()
+        self._tell()
+
     def finish(self) -> None:
         """All renames are done, or one of them failed."""
+        self._tell()
+        self._left(self)
+
+    def _tell(self) -> None:
         for part, path in zip(self._parts, self._paths, strict=True):
             if part.path == path and self._file_system.exists(path + DELETED_SUFFIX):
                 part.path = path + DELETED_SUFFIX
-        self._left(self)

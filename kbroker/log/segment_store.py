@@ -187,7 +187,7 @@ class SegmentStore:
     def truncate_fully(self, offset: int, now_ms: int) -> None:
         """Drop everything and start an empty segment at `offset`, where one may just have left."""
         for farewell in self._leaving:
-            farewell.rename()
+            farewell.settle()
         doomed = list(self.segments)
         self.take_out([s for s in doomed if s.base_offset != offset], None)
         for segment in doomed:

@@ -169,11 +169,15 @@ def test_a_log_that_begins_anew_at_an_old_offset_keeps_its_new_files() -> None:
     logs = started(disk)
     log = filled(logs)
     log.flush(and_closed=True)
+    answer = log.read(0, 1 << 20).records
+    first = answer.read()
     log.expire_segments(LATER_MS)
     farewell = log.let_go_of_expired(5, LATER_MS)
 
     log.truncate_fully_and_start_at(0, LATER_MS)  # a leader with less than this follower
     log.append_as_leader(batch(b"new", timestamp=LATER_MS), 0, LATER_MS)
+    log.close_files()
+    assert answer.read() == first
     farewell.rename()
     farewell.finish()
 
