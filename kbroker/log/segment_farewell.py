@@ -2,8 +2,8 @@
 
 Law: `rename` may run on any thread, and touches files alone; who opens one meanwhile finds it under
 either name. It does so once: `settle` is for an owner who needs the names for other files at once,
-and then the thread finds nothing to do. `finish` tells the segments where their files are, in their owner's
-thread, whatever became of the renames: what kept its name is removed under that.
+and then the thread finds nothing to do. `finish` tells the segments where their files are, in their
+owner's thread, whatever became of the renames: what kept its name is removed under that.
 """
 
 from __future__ import annotations
