@@ -76,6 +76,9 @@ class SegmentDeletion:
                     shrunk.append(log)
             except KafkaError:
                 continue  # said by the log; its directory is offline, or it is tried again
+            except Exception:  # the next log must not fill the disk for it
+                _log.exception("Retention of %s failed", log.topic_partition)
+                continue
             self._remove_files(log, now_ms)
             if log.producer_state.producers:
                 log.producer_state.remove_expired(now_ms, self._expiration_ms)

@@ -83,7 +83,7 @@ class InTurn:
         self._is_going_on = True
         try:
             while self._steps and not self._is_under_way:
-                prepared = self._steps.popleft()()
+                prepared = _prepared(self._steps.popleft())
                 if prepared is not None:
                     work, done = prepared
                     self._is_under_way = True
@@ -97,3 +97,11 @@ class InTurn:
             done(error)
         finally:
             self._go_on()
+
+
+def _prepared(step: Step) -> tuple[Callable[[], None], Done] | None:
+    try:
+        return step()
+    except Exception:  # a fault of the program ends its own step, not what others wait for
+        _log.exception("A step of the upkeep could not be taken")
+        return None

@@ -15,6 +15,7 @@ from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.write_runner import InTurn, run_now
+from kbroker.model import TopicPartition
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values
 from tests.fakes.memory_file_system import MemoryFileSystem
@@ -34,9 +35,9 @@ def started(disk: FileSystem) -> LogManager:
     return logs
 
 
-def filled(logs: LogManager) -> Log:
+def filled(logs: LogManager, topic_partition: TopicPartition = PARTITION) -> Log:
     """Old segments, and one that stays."""
-    log = logs.get_or_create_log(PARTITION)
+    log = logs.get_or_create_log(topic_partition)
     for _ in range(SEGMENTS):
         log.append_as_leader(batch(b"a" * 90, timestamp=NOW_MS), 0, NOW_MS)
     log.append_as_leader(batch(b"new" * 30, timestamp=LATER_MS), 0, LATER_MS)
@@ -208,6 +209,38 @@ def test_a_partition_that_is_deleted_meanwhile_takes_no_directory_offline(
         steps += 1
 
     assert logs.online_directories == ["/d"]
+
+
+def test_a_fault_in_one_log_keeps_no_other_from_its_retention(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = started(MemoryFileSystem())
+    other = filled(logs, TopicPartition("a", 0))
+    log, third = filled(logs), filled(logs, TopicPartition("u", 0))
+    monkeypatch.setattr(other, "expire_segments", lambda _: 1 / 0)
+
+    logs.cleanup(LATER_MS)
+
+    assert [each.segments.base_offsets for each in (log, third)] == [[SEGMENTS]] * 2
+    assert "ZeroDivisionError" in caplog.text
+    monkeypatch.undo()
+    logs.cleanup(LATER_MS)
+    assert other.segments.base_offsets == [SEGMENTS]
+
+
+def test_a_step_that_fails_stops_none_behind_it(caplog: pytest.LogCaptureFixture) -> None:
+    order: list[str] = []
+    turns = InTurn(lambda: run_now)
+
+    def fails() -> None:
+        raise ValueError("a fault of the program")
+
+    turns.add(fails)
+    turns.add(lambda: order.append("next"))
+
+    assert order == ["next"]
+    assert turns.is_idle
+    assert "a fault of the program" in caplog.text
 
 
 def test_work_in_turn_lets_others_in_between_and_needs_no_deep_stack() -> None:
