@@ -141,11 +141,11 @@ class LogManager:
                 self._open.adopt_found(outcome, directory, now_ms)
             else:
                 self._leave_closed(request, directory, outcome)
+        self._directories.loaded()
         self._directories.check(self._required)
         for directory in self._directories:
             if directory.failure is not None:
                 self._open.fail(directory, directory.failure)
-        self._directories.loaded()
         self._directories.on_offline = self._directory_offline
         self._checkpoints.forget_gone()
         return [request.topic_partition for _, request in requests if not request.was_clean]

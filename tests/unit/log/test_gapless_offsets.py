@@ -14,7 +14,9 @@ from kbroker.log.gapless_offsets import GaplessOffsets
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from tests.fakes.cleaning_broker import DATA, CleaningBroker
+from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_maker import NOW_MS, FixedClock, batch
+from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.recording_file_system import RecordingFileSystem
 
 FILE = f"{DATA}/kbroker-gapless-offset-checkpoint"
@@ -141,3 +143,28 @@ def test_a_cleaning_takes_the_word_back_before_its_first_swap_and_only_below_its
 
     assert seen
     assert all(known == {PLACE: 6} for known in seen)
+
+
+def test_a_start_that_cannot_note_it_serves_no_log_of_that_directory() -> None:
+    places = [TopicPartition("t", number) for number in range(2)]
+
+    def opened(disk: FailingFileSystem) -> LogManager:
+        logs = LogManager(["/a", "/b"], LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
+        logs.open_directories()
+        logs.load("cluster", 1)
+        return logs
+
+    disk = FailingFileSystem(MemoryFileSystem())
+    before = opened(disk)
+    for place in places:
+        before.get_or_create_log(place)
+    before.shutdown()
+    disk.fail("fsync", "/b/kbroker-gapless-offset-checkpoint*")
+
+    logs = opened(disk)
+
+    assert logs.online_directories == ["/a"]
+    for place, is_served in zip(places, (True, False), strict=True):
+        log = logs.get_log(place)
+        assert log is not None
+        assert (log.directory.startswith("/a/"), log.failure is None) == (is_served, is_served)
