@@ -199,6 +199,8 @@ class LogManager:
         if log is None:
             self._check_may_create(topic_partition, is_new=is_new)
             log = self._create(topic_partition)
+        elif log.failure is not None:  # before anybody led or followed it
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(log.failure))
         if topic_id is not None and log.topic_id != topic_id:
             if log.topic_id is not None:
                 raise KafkaError(

@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
-from kbroker.errors import KafkaError
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import StorageError
 from kbroker.log.gapless_offsets import GaplessOffsets
 from kbroker.log.log_manager import LogManager
@@ -168,3 +168,6 @@ def test_a_start_that_cannot_note_it_serves_no_log_of_that_directory() -> None:
         log = logs.get_log(place)
         assert log is not None
         assert (log.directory.startswith("/a/"), log.failure is None) == (is_served, is_served)
+    with pytest.raises(KafkaError) as refused:  # so that nobody leads or follows it
+        logs.get_or_create_log(places[1], is_new=False)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
