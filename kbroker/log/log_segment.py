@@ -334,9 +334,13 @@ class LogSegment:
         file_size = self._file_system.size(self.records.path)
         self.records.truncate_to(valid)
         self.time_index.maybe_append(*self._largest_entry(), closing=True)
-        for index in (self.offset_index, self.time_index, self.transaction_index):
+        for index in self.parts[1:]:
             index.trim()
         return file_size - valid
+
+    def salvage(self) -> None:
+        """Look for damage in all of what is not checked yet, and index what is sound."""
+        self._checked().salvage()
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset` and all after it; the number of bytes that went."""

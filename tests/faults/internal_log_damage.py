@@ -52,7 +52,7 @@ _LEFT_ALONE = (
     "partition.metadata",
 )
 _INDEXES = (".index", ".timeindex", ".txnindex")
-_EPOCHS = ("leader-epoch-checkpoint", "recovery-point-offset-checkpoint")
+_RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _WORKING = ("a", "new")  # groups that work after the load
 _HEAD = 27  # offset, size, ... to the last offset's delta
 _MONTH_MS = 30 * 86_400_000
@@ -180,6 +180,12 @@ class Case:
 
     def _examine(self, broker: GroupBroker, log: Log) -> None:
         found = state_of(broker)
+        is_noted = not any(
+            injury.path.suffix == ".snapshot" or injury.path.name == _RECOVERY_POINTS
+            for injury in self._injuries
+        )
+        if self._template.is_clean and is_noted and log.log_end_offset != self._template.end_offset:
+            self.problems.append(f"the log ends at {log.log_end_offset}")
         for key in found.keys() | self._possible.keys():
             allowed = self._possible.get(key, {None})
             if found.get(key) not in allowed:
@@ -247,7 +253,7 @@ def _possible(template: Template, injuries: list[Injury]) -> dict[Key, set[int |
     """
     hit = _hit(template, injuries)
     is_whole = template.is_clean and not any(
-        injury.path.name in _EPOCHS or injury.kind == "torn" for injury in injuries
+        injury.path.name == _RECOVERY_POINTS or injury.kind == "torn" for injury in injuries
     )
     others = {injury.path.suffix for injury in injuries if not injury.is_log}
     # Where markers are damaged, these tell how transactions ended; a start that cuts does not.
@@ -270,7 +276,6 @@ def _possible(template: Template, injuries: list[Injury]) -> dict[Key, set[int |
 def _hit(template: Template, injuries: list[Injury]) -> set[int]:
     """The last offsets of batches that were hit, and of those that go with them."""
     hit: set[int] = set()
-    spoilt = {i.path.with_suffix("") for i in injuries if i.path.suffix in _INDEXES}
     for injury in (each for each in injuries if each.is_log):
         before, after = (template.directory / injury.path).read_bytes(), injury.content or b""
         ranges = batch_ranges(template.directory / injury.path)
@@ -286,11 +291,8 @@ def _hit(template: Template, injuries: list[Injury]) -> set[int]:
             hit.update(last for _, _, last in ranges[unsized[0] : unsized[-1]])
             if template.name.startswith("compacted"):
                 hit.update(last for at in unsized for _, _, last in ranges[max(0, at - 1) : at + 2])
-        if damaged and injury.path.with_suffix("") in spoilt:
-            # The start recovers a segment without sound indexes: it cuts it at the damage.
-            hit.update(last for _, _, last in ranges[damaged[0] :])
-    if hit and (not template.is_clean or any(i.path.name in _EPOCHS for i in injuries)):
-        # As it does with all of a log that was not stopped cleanly, or has no leader epochs or recovery point.
+    if hit and not template.is_clean:
+        # The start recovers it: it cuts the log at the damage.
         hit.update(last_offset for last_offset in template.said if last_offset >= min(hit))
     return hit
 
@@ -327,6 +329,8 @@ def _injure(template: Template, path: Path, rnd: random.Random) -> Injury:
         for _ in range(rnd.choice((1, 1, 2, 5))):
             data[rnd.randrange(used)] ^= 1 << rnd.randrange(8)
     elif kind == "torn":
+        if path.suffix == ".log" and rnd.random() < 0.5:  # at a batch: nothing looks cut
+            at = rnd.choice(batch_ranges(template.directory / path))[0]
         del data[at:]
     elif kind == "zeros":
         start = at // _PAGE * _PAGE

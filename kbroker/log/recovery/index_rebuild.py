@@ -9,6 +9,7 @@ the disk; the offset index comes last, and without it the rebuild begins anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import TypeVar
 
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
@@ -18,7 +19,9 @@ from kbroker.log.format import (
     file_name,
 )
 from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segment import LogSegment, OnBatch
+
+_T = TypeVar("_T")
 
 
 def index_fault(segment: LogSegment, names: Collection[str]) -> str | None:
@@ -36,8 +39,8 @@ def index_fault(segment: LogSegment, names: Collection[str]) -> str | None:
 def rebuild_beside(
     segment: LogSegment,
     file_system: FileSystem,
-    rebuild: Callable[[LogSegment], int],
-) -> int:
+    rebuild: Callable[[LogSegment], _T],
+) -> _T:
     """Call `rebuild`, which writes the indexes anew, and put them into their places.
 
     Returns what `rebuild` does.
@@ -63,3 +66,17 @@ def rebuild_beside(
         index.share_stem(segment.path_stem)
     file_system.sync_directory(directory)
     return outcome
+
+
+def index_sound_batches(segment: LogSegment, end_offset: int, on_batch: OnBatch) -> None:
+    """As `LogSegment.recover` for a segment that was on the disk for good, with offsets below
+    `end_offset`: nothing is cut. `on_batch` sees its sound batches.
+    """
+    for index in segment.parts[1:]:
+        index.reset()
+    segment.distrust(end_offset)
+    segment.salvage()
+    for position, header in segment.sound_headers():
+        on_batch(header, memoryview(segment.records.read(position, header.size_bytes)))
+    for index in segment.parts[1:]:
+        index.trim()

@@ -7,7 +7,7 @@ Law: nothing here changes a file; the answer is what to believe.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from kbroker.errors import KafkaError
 from kbroker.log.format import MAX_RELATIVE_OFFSET
@@ -68,13 +68,13 @@ def sound_end_offset(segment: LogSegment, recovery_point: int) -> int:
 
 
 def _last_sound_headers(segment: LogSegment) -> Iterator[tuple[int, BatchHeader]]:
-    """From the last index entry on; all of them where no sound one is behind it."""
-    is_none = True
-    for found in segment.sound_headers(segment.offset_index.last_offset):
-        is_none = False
-        yield found
-    if is_none:
-        yield from segment.sound_headers()
+    """From the last index entry on; all of them where fewer than two are behind it: what is wrong
+    with the last one is seen beside the one before.
+    """
+    start_offset = segment.offset_index.last_offset
+    if sum(1 for _ in islice(segment.sound_headers(start_offset), 2)) < 2:
+        start_offset = 0
+    yield from segment.sound_headers(start_offset)
 
 
 def are_rising(entries: Sequence[EpochEntry]) -> bool:

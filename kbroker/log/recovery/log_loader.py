@@ -4,6 +4,9 @@ Law: a cleanly stopped log is taken at its word after a look at its indexes; oth
 from the recovery point on is read and checked. At the first broken one the segment is cut and all
 later segments go, durably: what was cut must not be there again after a clean stop and a power
 loss. Whatever comes out ends at a whole batch, and epochs, producers and indexes agree with it.
+What was on the disk for good loses no sound batch, whatever is made anew beside it: all of a log
+that was stopped cleanly, and every segment below the recovery point. Nor does such a log give out
+again the offsets of an end that is missing.
 
 Missing offsets are no damage by themselves: the cleaner leaves gaps, and leaders send them. Only
 behind the offset from which this broker is known to have written the log without any (see
@@ -31,17 +34,24 @@ from kbroker.log.format import (
     LEADER_EPOCH_CHECKPOINT_FILE,
     LOG_SUFFIX,
     MAX_OFFSET,
+    MAX_RELATIVE_OFFSET,
     PARTITION_METADATA_FILE,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    file_name,
     offset_of,
 )
 from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from kbroker.log.log import Log
-from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segment import LogSegment, OnBatch
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import LogEnvironment, LogState, segment_config
 from kbroker.log.producer_replay import replay_batch
 from kbroker.log.recovery import leftovers
-from kbroker.log.recovery.index_rebuild import index_fault, rebuild_beside
+from kbroker.log.recovery.index_rebuild import (
+    index_fault,
+    index_sound_batches,
+    rebuild_beside,
+)
 from kbroker.log.recovery.load_checks import (
     agree_with,
     are_rising,
@@ -107,8 +117,9 @@ class LogLoader:
         )
         self._names: list[str] = []
         self._latest_epoch = -1  # of the last batch that was recovered
-        self._recovered: set[int] = set()  # base offsets
-        self._cut_bytes: dict[int, int] = {}  # by base offset
+        self._recovered: set[int] = set()  # base offsets of segments that were checked and cut
+        self._rebuilt: set[int] = set()  # of those whose indexes alone were made anew
+        self._has_lost_epochs = False
         self._epochs: LeaderEpochCache
         self._stored_epochs: list[EpochEntry] = []
 
@@ -119,11 +130,14 @@ class LogLoader:
         self._names = leftovers.clear(self._file_system, self._directory, self._segment)
         self._epochs = self._load_epochs()
         self._load_segments()
+        if self._has_lost_epochs:
+            self._find_epochs()
         if not self._was_clean:
             self._recover_segments()
         end_offset = self._end_offset()
-        if not self._was_clean and end_offset < self._recovery_point:
-            end_offset = self._recover_all(end_offset)
+        if end_offset < self._recovery_point:
+            keep = self._keep_offsets if self._was_clean else self._recover_all
+            end_offset = keep(end_offset)
         self._distrust(end_offset)
         start_offset = self._request.log_start_offset
         if len(self._segments):
@@ -148,7 +162,7 @@ class LogLoader:
             # Where nothing was known, nothing below the end is: appends to come leave no gap.
             gapless_from=min(self._gapless_from, end_offset),
             topic_id=topic_id,
-            rebuilt=frozenset(self._recovered),
+            rebuilt=frozenset(self._recovered | self._rebuilt),
         )
 
     def _read_topic_id(self) -> UUID | None:
@@ -179,9 +193,8 @@ class LogLoader:
                     raise CheckpointError(f"No leader epochs in {self._directory}")
             except CheckpointError as error:
                 entries = []
-                _log.warning("Reading the whole log for its leader epochs: %s", error)
-                self._was_clean = False
-                self._recovery_point = 0
+                _log.warning("Taking the leader epochs from the batches: %s", error)
+                self._has_lost_epochs = True
         self._stored_epochs = entries
         # Written when all are found: half of them would be believed after another power loss.
         return LeaderEpochCache(entries, lambda _: None)
@@ -210,14 +223,28 @@ class LogLoader:
         for base_offset in sorted(
             offset for stem in stems if (offset := offset_of(f"{stem}.")) is not None
         ):
-            segment = self._segment(base_offset)
-            self._segments.add(segment)
-            # An unclean stop leaves the indexes behind the recovery point as they are: they are
-            # rebuilt anyway.
-            is_believed = self._was_clean or base_offset < self._recovery_point
-            if is_believed and (fault := index_fault(segment, names)):
+            self._segments.add(self._segment(base_offset))
+        for segment in self._believed():
+            if fault := index_fault(segment, names):
                 _log.warning("Rebuilding the indexes of %s: %s", segment.path_stem, fault)
-                self._recover(segment)
+                self._rebuild(segment)
+
+    def _believed(self) -> list[LogSegment]:
+        """The segments that were on the disk for good; from now on their batches are checked when
+        they are read. The indexes of the others are rebuilt anyway.
+        """
+        segments = list(self._segments)
+        if not self._was_clean:
+            segments = segments[: -len(self._segments.from_offset(self._recovery_point))]
+        for segment in segments:
+            segment.distrust(self._end_of(segment))
+        return segments
+
+    def _end_of(self, segment: LogSegment) -> int:
+        """Where the next segment begins; for the last one the highest it can reach."""
+        if segment is self._segments.active:
+            return segment.base_offset + MAX_RELATIVE_OFFSET + 1
+        return self._segments.after(segment).base_offset
 
     def _recover_segments(self) -> None:
         """Check everything behind the recovery point; cut at the first broken batch."""
@@ -266,44 +293,62 @@ class LogLoader:
         return True
 
     def _recover(self, segment: LogSegment) -> int:
-        """See `_walk`; indexes that the next start would believe are not made in their places."""
-        if self._was_clean or segment.base_offset < self._request.recovery_point:
-            return rebuild_beside(segment, self._file_system, self._walk)
-        return self._walk(segment)
-
-    def _walk(self, segment: LogSegment) -> int:
-        """Walk a segment's batches, rebuild its indexes, epochs and producers; the number of bytes
-        cut off, by an earlier walk too.
+        """Check a segment and cut it at the first broken batch; rebuild its indexes, epochs and
+        producers. The number of bytes cut off.
         """
-        base_offset = segment.base_offset
-        self._producers.begin_segment(base_offset, was_clean=self._was_clean)
-        producers = self._producers.state
         runs: list[tuple[int, int, int]] = []  # (epoch, first and last base offset) of batches
+
+        def walk(segment: LogSegment) -> int:
+            replay = self._replay_of(segment)
+
+            def on_batch(header: BatchHeader, batch: memoryview) -> None:
+                epoch, first_offset = header.partition_leader_epoch, header.base_offset
+                if runs and runs[-1][0] == epoch:
+                    first_offset = runs.pop()[1]
+                runs.append((epoch, first_offset, header.base_offset))
+                replay(header, batch)
+
+            is_last = segment is self._segments.active
+            end_offset = None if is_last else self._end_of(segment)
+            return segment.recover(on_batch, gapless_from=self._gapless_from, end_offset=end_offset)
+
+        self._recovered.add(segment.base_offset)
+        if segment.base_offset < self._request.recovery_point:
+            # The next start believes its indexes, so they are not made in their places.
+            cut_bytes = rebuild_beside(segment, self._file_system, walk)
+        else:
+            cut_bytes = walk(segment)
+        for run in runs:
+            self._epochs.learn(*run)
+            self._latest_epoch = run[0]
+        self._producers.end_segment(was_clean=self._was_clean)
+        return cut_bytes
+
+    def _rebuild(self, segment: LogSegment) -> None:
+        """Make the indexes of a believed segment anew, around what is damaged in it."""
+
+        def walk(segment: LogSegment) -> None:
+            index_sound_batches(segment, self._end_of(segment), self._replay_of(segment))
+
+        self._rebuilt.add(segment.base_offset)
+        rebuild_beside(segment, self._file_system, walk)
+        self._producers.end_segment(was_clean=self._was_clean)
+
+    def _replay_of(self, segment: LogSegment) -> OnBatch:
+        """What takes the batches of a segment into account, from its first one on: producers, and
+        the transactions they aborted.
+        """
+        self._producers.begin_segment(segment.base_offset, was_clean=self._was_clean)
+        producers = self._producers.state
         transaction_index = segment.transaction_index
         on_recovered = self._request.on_recovered
 
         def on_batch(header: BatchHeader, batch: memoryview) -> None:
             on_recovered(len(batch))
-            epoch, first_offset = header.partition_leader_epoch, header.base_offset
-            if runs and runs[-1][0] == epoch:
-                first_offset = runs.pop()[1]
-            runs.append((epoch, first_offset, header.base_offset))
             replay_batch(producers, header, batch, transaction_index)
             producers.map_end_offset = header.next_offset
 
-        is_last = segment is self._segments.active
-        cut_bytes = segment.recover(
-            on_batch,
-            gapless_from=self._gapless_from,
-            end_offset=None if is_last else self._segments.after(segment).base_offset,
-        )
-        self._recovered.add(base_offset)
-        self._cut_bytes[base_offset] = self._cut_bytes.get(base_offset, 0) + cut_bytes
-        for run in runs:
-            self._epochs.learn(*run)
-            self._latest_epoch = run[0]
-        self._producers.end_segment(was_clean=self._was_clean)
-        return self._cut_bytes[base_offset]
+        return on_batch
 
     def _end_offset(self) -> int:
         if not len(self._segments):
@@ -311,19 +356,50 @@ class LogLoader:
         active = self._segments.active
         tail = tail_of(active)
         end_offset = tail[-1].next_offset if tail else active.base_offset
-        if self._was_clean and end_offset != self._recovery_point:
+        if not self._was_clean:
+            return end_offset
+        if not agree_with(self._epochs, tail, self._request.log_start_offset):
+            self._find_epochs()
+        if end_offset != self._recovery_point:
             return sound_end_offset(active, self._recovery_point)
-        start_offset = self._request.log_start_offset
-        if self._was_clean and not agree_with(self._epochs, tail, start_offset):
-            self._find_epochs(end_offset)
         return end_offset
 
-    def _find_epochs(self, end_offset: int) -> None:
-        """Learn the leader epochs from the batches: their file contradicts them."""
+    def _keep_offsets(self, end_offset: int) -> int:
+        """The log end where the end of the last segment is missing although it was stopped cleanly:
+        no other records get the offsets of those that were there.
+
+        A number alone may be wrong, so the stop must have noted the producers of that offset, too.
+        """
+        noted = self._recovery_point
+        if file_name(noted, PRODUCER_SNAPSHOT_SUFFIX) not in self._names:
+            _log.error(
+                "%s ends at %d, and at %d when it was stopped cleanly, says its recovery point: "
+                "records may be lost, and new ones get their offsets",
+                self._directory,
+                end_offset,
+                noted,
+            )
+            return end_offset
+        _log.error(
+            "%s ends at %d, and at %d when it was stopped cleanly: the records between are lost. "
+            "New ones get offsets from %d on",
+            self._directory,
+            end_offset,
+            noted,
+            noted,
+        )
+        self._segments.add(self._segment(noted))  # its name keeps the offset
+        self._segments.active.records.create()
+        self._file_system.sync_directory(self._directory)
+        return noted
+
+    def _find_epochs(self) -> None:
+        """Learn the leader epochs from the batches that are believed: their file cannot be read, or
+        contradicts them.
+        """
         _log.warning("Reading the leader epochs of %s from its batches", self._directory)
-        self._distrust(end_offset)
         found = LeaderEpochCache([], lambda _: None)
-        for segment in self._segments:
+        for segment in self._believed():
             for _, header in segment.sound_headers():
                 if header.partition_leader_epoch > found.latest_epoch:
                     found.assign(header.partition_leader_epoch, header.base_offset)
@@ -339,7 +415,7 @@ class LogLoader:
             is_noted = segment.transaction_index.entries
             if is_noted and not are_witnessed(self._segments, segment, segment_end):
                 _log.warning("Rebuilding %s", segment.transaction_index.path)
-                self._recover(segment)
+                self._rebuild(segment)
 
     def _start_anew(self, start_offset: int, end_offset: int) -> tuple[int, int]:
         """(start, end) of a log whose noted start lies behind its end: no more than a number says
