@@ -69,6 +69,7 @@ class LogDeletions:
         remove_at_ms = now_ms + log.config.file_delete_delay_ms
         self._renamed[log.topic_partition] = _Renamed(home, target, remove_at_ms)
         home.gone.add(log.topic_partition)
+        self._directories.forget_gapless(home, log.topic_partition)
         try:
             log.move_to(target)
         except StorageError as error:
@@ -124,6 +125,9 @@ class LogDeletions:
     def could_not_make(self, topic_partition: TopicPartition, path: str) -> None:
         """There was no room for a log, or no descriptor: what was made of it is to go."""
         self._unmade[topic_partition] = path
+        home = self._directories.of(path)
+        if home is not None:
+            self._directories.forget_gapless(home, topic_partition)
         self.remove_unmade(topic_partition)
 
     def remove_unmade(self, topic_partition: TopicPartition) -> None:

@@ -186,6 +186,12 @@ class LogDirectories:
             directory.gapless.withdraw(topic_partition, below)
             directory.gapless.write()
 
+    def forget_gapless(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        """A log was deleted, or not made: what is known of its gaps is not true of another one in its place."""
+        directory.gapless.withdraw(topic_partition)
+        if not directory.gapless.is_written:
+            self._write_gapless(directory)
+
     def write_clean_shutdown(self) -> None:
         """All logs are whole on the disk: say so where nothing speaks against it."""
         for directory in self.online:

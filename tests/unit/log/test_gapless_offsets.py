@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from errno import EMFILE
 from random import Random
 
 import pytest
@@ -171,3 +172,71 @@ def test_a_start_that_cannot_note_it_serves_no_log_of_that_directory() -> None:
     with pytest.raises(KafkaError) as refused:  # so that nobody leads or follows it
         logs.get_or_create_log(places[1], is_new=False)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_deleted_log_takes_its_word_along() -> None:
+    disk = disk_of_a_broker()
+    logs = started(disk)
+    other = TopicPartition("t", 1)
+    for place in (PLACE, other):
+        logs.get_or_create_log(place)
+
+    logs.delete_log(PLACE)
+    logs.finish_deletions()
+
+    assert noted(disk) == {other: 0}
+
+
+def test_one_write_takes_back_what_was_said_of_all_logs_deleted_until_it_begins() -> None:
+    disk = disk_of_a_broker()
+    logs = started(disk)
+    places = [TopicPartition("t", partition) for partition in range(5)]
+    for place in places:
+        logs.get_or_create_log(place)
+    waiting = []
+    logs.write_with(lambda work, done: waiting.append((work, done)))
+    for place in places:
+        logs.delete_log(place)
+    ((work, done),) = waiting
+    work()
+    done(None)
+
+    assert noted(disk) == {}
+    assert len(waiting) == 1
+
+
+def test_a_log_that_could_not_be_made_leaves_no_word() -> None:
+    disk = disk_of_a_broker()
+    logs = started(disk)
+
+    def refuse(_operation: str, path: str) -> None:
+        if path.endswith(".timeindex"):
+            raise StorageError(path, "open", EMFILE)
+
+    disk.before_change = refuse
+    with pytest.raises(KafkaError):
+        logs.get_or_create_log(PLACE)
+
+    assert not disk.exists(f"{DATA}/t-0")
+    assert noted(disk) == {}
+
+
+def test_a_partition_moved_in_by_hand_after_a_deletion_and_a_kill_may_have_gaps() -> None:
+    disk = disk_of_a_broker()
+    logs = started(disk)
+    log = logs.get_or_create_log(PLACE)
+    log.append_as_leader(batch(b"a"), 0, NOW_MS)
+    logs.delete_log(PLACE)
+    logs.finish_deletions()
+    killed = disk.image(Random(0), "killed")
+    directory = f"{DATA}/t-0"
+    killed.make_directory(directory)
+    for base_offset in (0, 10):  # as a cleaner leaves it
+        killed.write_bytes(
+            f"{directory}/{base_offset:020d}.log", bytes(batch(b"v", base_offset=base_offset))
+        )
+
+    found = started(killed).get_log(PLACE)
+
+    assert found is not None
+    assert found.segments.base_offsets == [0, 10]
