@@ -5,11 +5,12 @@ A gap of offsets looks the same whether the cleaner left it, a leader sent it, o
 the end of a segment and not the next one. Only who wrote the log can tell, so it is written down.
 
 Law: the file claims nothing that is not so at that moment: what leaves a gap first takes the claim
-back, durably. A log that is not in the file may have gaps anywhere, and a deleted one leaves it. The
-file is there only while this broker is at work, or was not stopped cleanly: others who use the
-directory know nothing of it. Where one of them cleaned after a crash of this broker and crashed too,
-the cleaner's checkpoint tells up to where; one who has dropped the log from that checkpoint as well
-(its `cleanup.policy` was changed) leaves nothing that tells, so the README asks for a clean stop.
+back, durably. A log that is not in the file may have gaps anywhere; one that is deleted leaves it.
+The file is there only while this broker is at work, or was not stopped cleanly: others who use the
+directory know nothing of it. Where one of them cleans after a crash of this broker, and crashes
+too, the cleaner's checkpoint tells up to where. One that has dropped the log from that checkpoint
+meanwhile (its `cleanup.policy` was changed) leaves nothing that tells it: the README says what to
+do.
 """
 
 from __future__ import annotations

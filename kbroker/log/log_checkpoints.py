@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from kbroker.log.file_system import StorageError
 from kbroker.log.format import (
+    CLEANER_OFFSET_CHECKPOINT_FILE,
     LOG_START_OFFSET_CHECKPOINT_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
@@ -109,6 +110,11 @@ class LogCheckpoints:
             then()
             return
         affected = frozenset(waiting)
+        for directory in self._directories.online:
+            if directory.path in affected:
+                # What the cleaner said of an earlier log would allow gaps in the next one.
+                gone, file = waiting[directory.path], CLEANER_OFFSET_CHECKPOINT_FILE
+                self._directories.forget_offsets(directory, file, gone, noted)
         self._write(RECOVERY_POINT_CHECKPOINT_FILE, recovery_point_to_note, noted, affected)
         self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note, written, affected)
 

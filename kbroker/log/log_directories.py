@@ -161,6 +161,21 @@ class LogDirectories:
 
         self.run_write(partial(directory.write_offsets, file, offsets), done)
 
+    def forget_offsets(
+        self,
+        directory: LogDirectory,
+        file: str,
+        gone: frozenset[TopicPartition],
+        written: Callable[[LogDirectory, StorageError | None], None],
+    ) -> None:
+        """See `LogDirectory`; `written` hears what came of it."""
+
+        def done(error: StorageError | None) -> None:
+            self._written(directory.path, error)
+            written(directory, error)
+
+        self.run_write(partial(directory.forget_offsets, file, gone), done)
+
     def loaded(self) -> None:
         """All logs that can be opened are open."""
         for directory in self.online:
@@ -187,7 +202,9 @@ class LogDirectories:
             directory.gapless.write()
 
     def forget_gapless(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
-        """A log was deleted, or not made: what is known of its gaps is not true of another one in its place."""
+        """A log was deleted, or not made: what is known of its gaps is not true of another one in
+        its place.
+        """
         directory.gapless.withdraw(topic_partition)
         if not directory.gapless.is_written:
             self._write_gapless(directory)

@@ -7,7 +7,7 @@ good, and its clean-shutdown marker is gone before the first write to it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ENOENT
@@ -147,6 +147,15 @@ class LogDirectory:
             kept = self._kept[file]
             offsets = {tp: kept[tp] for tp in self.unopened if tp in kept} | dict(offsets)
         checkpoint.write_offset_checkpoint(self.file_system, f"{self.path}/{file}", offsets)
+
+    def forget_offsets(self, file: str, gone: Collection[TopicPartition]) -> None:
+        """Drop what a checkpoint file says of logs that have gone; one that cannot be read says
+        nothing.
+        """
+        with suppress(CheckpointError):
+            offsets = self.read_offsets(file)
+            if not offsets.keys().isdisjoint(gone):
+                self.write_offsets(file, {tp: o for tp, o in offsets.items() if tp not in gone})
 
     def recovery_points(self) -> dict[TopicPartition, int]:
         """Up to where each log was on disk.

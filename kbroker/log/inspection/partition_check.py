@@ -35,6 +35,7 @@ from kbroker.model import GROUP_METADATA_TOPIC
 
 _GOING = "a running broker removes what retention and the cleaner let go"
 _NOT_OPENED = "the partition is not opened; remove the file, and the topic id is written again"
+_END_IS_LOST = "its last records are lost; the next start goes on at the recovery point"
 _REPLAYED = "it is deleted at the next start and the log is replayed instead"
 
 
@@ -263,7 +264,10 @@ class PartitionCheck:
         beyond = f"lies beyond the end of the log, {end}"
         if view.recovery_point is not None and view.recovery_point > end:
             what = f"the recovery point {view.recovery_point} {beyond}"
-            self._say(Severity.WARNING, "recovery-point", "", what, "it is set to the end")
+            severity, advice = Severity.WARNING, "it is set to the end"
+            if view.was_clean and view.recovery_point in files.snapshot_offsets:
+                severity, advice = Severity.ERROR, _END_IS_LOST
+            self._say(severity, "recovery-point", "", what, advice)
         if view.high_watermark is not None and view.high_watermark > end:
             what = f"the high watermark {view.high_watermark} {beyond}"
             advice = "committed records may be missing; it is set to the end"

@@ -77,7 +77,7 @@ def scan(
                 was_clean=directory.was_clean,
             )
         )
-    directory.gone.update(recovery_points, start_offsets)
+    directory.gone.update(recovery_points, start_offsets, cleaned_offsets)
     directory.gone.difference_update(request.topic_partition for request in content.requests)
     if foreign:
         _log.warning("Leaving alone what is no log of ours in %s: %s", directory.path, foreign)

@@ -10,6 +10,7 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.checkpoint import read_offset_checkpoint
 from kbroker.log.file_system import StorageError
 from kbroker.log.gapless_offsets import GaplessOffsets
 from kbroker.log.log_manager import LogManager
@@ -203,6 +204,25 @@ def test_one_write_takes_back_what_was_said_of_all_logs_deleted_until_it_begins(
 
     assert noted(disk) == {}
     assert len(waiting) == 1
+
+
+def test_what_the_cleaner_said_of_a_deleted_log_allows_no_gap_in_the_next_one() -> None:
+    disk = disk_of_a_broker()
+    logs = started(disk)
+    other = TopicPartition("t", 1)
+    for place in (PLACE, other):
+        logs.get_or_create_log(place)
+    file = "cleaner-offset-checkpoint"
+    logs.directories()[0].write_offsets(file, {PLACE: 17, other: 3})
+
+    logs.delete_log(PLACE)
+    logs.finish_deletions()
+
+    lost = disk.image(Random(0), "lost")
+    assert read_offset_checkpoint(lost, f"{DATA}/{file}") == {other: 3}
+    logs.directories()[0].write_offsets(file, {PLACE: 17, other: 3})  # as a crash may leave it
+    started(killed := disk.image(Random(0), "killed"))
+    assert read_offset_checkpoint(killed, f"{DATA}/{file}") == {other: 3}
 
 
 def test_a_log_that_could_not_be_made_leaves_no_word() -> None:

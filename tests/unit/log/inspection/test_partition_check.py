@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from errno import EACCES, EIO, ENOENT
 from pathlib import Path
 
@@ -109,6 +110,26 @@ def test_whether_the_log_will_be_cut_follows_the_recovery_point(
     (finding,) = [f for f in check(directory, **view) if f.code == "batch-crc"]
 
     assert (finding.advice, finding.offset, finding.position) == (advice, 3, 3 * len(batch(0)))
+
+
+@pytest.mark.parametrize(
+    ("was_clean", "has_snapshot", "severity"),
+    [
+        (True, True, Severity.ERROR),
+        (True, False, Severity.WARNING),
+        (False, True, Severity.WARNING),
+    ],
+)
+def test_an_end_that_is_missing_after_a_clean_stop_is_an_error(
+    directory: Path, was_clean: bool, has_snapshot: bool, severity: Severity
+) -> None:
+    if has_snapshot:
+        shutil.copy(directory / f"{4:020d}.snapshot", directory / f"{9:020d}.snapshot")
+
+    findings = check(directory, was_clean=was_clean, recovery_point=9)
+
+    told = [finding.severity for finding in findings if finding.code == "recovery-point"]
+    assert told == [severity]
 
 
 def damage(path: Path, batches: int) -> None:
