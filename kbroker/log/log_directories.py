@@ -168,13 +168,15 @@ class LogDirectories:
         gone: frozenset[TopicPartition],
         written: Callable[[LogDirectory, StorageError | None], None],
     ) -> None:
-        """See `LogDirectory`; `written` hears what came of it."""
+        """See `LogDirectory`; `written` hears what came of it. What is known of gaps follows."""
 
         def done(error: StorageError | None) -> None:
             self._written(directory.path, error)
             written(directory, error)
 
         self.run_write(partial(directory.forget_offsets, file, gone), done)
+        if not directory.gapless.is_written:
+            self._write_gapless(directory)
 
     def loaded(self) -> None:
         """All logs that can be opened are open."""
@@ -205,9 +207,7 @@ class LogDirectories:
         """A log was deleted, or not made: what is known of its gaps is not true of another one in
         its place.
         """
-        directory.gapless.withdraw(topic_partition)
-        if not directory.gapless.is_written:
-            self._write_gapless(directory)
+        directory.gapless.withdraw(topic_partition)  # `forget_offsets` brings the file up to date
 
     def write_clean_shutdown(self) -> None:
         """All logs are whole on the disk: say so where nothing speaks against it."""
