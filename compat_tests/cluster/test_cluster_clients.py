@@ -18,7 +18,7 @@ from compat_tests import apache_kafka
 from compat_tests.clients import require_program, run
 from compat_tests.cluster.processes import Cluster, until
 from compat_tests.java_clients import compiled, run_java
-from compat_tests.wire.wire_client import FIND_COORDINATOR, METADATA
+from compat_tests.wire.wire_client import FIND_COORDINATOR, METADATA, WireClient
 
 PARTITIONS = 6
 COUNT = 60
@@ -222,7 +222,13 @@ def test_a_topic_made_by_its_first_use_is_usable_through_every_broker(
         assert producer.send(name, b"first").get(30).offset == 0
         producer.close()
 
+    made = {f"{topic}-{n}" for n in cluster.ids}
     for number in cluster.ids:
         with cluster.wire(number) as wire:
-            told = wire.call(METADATA, 8, topics=None, allow_auto_topic_creation=False)
-        assert {f"{topic}-{n}" for n in cluster.ids} <= {t.name for t in told.topics}
+
+            def knows_them(wire: WireClient = wire) -> bool:
+                """The others hear of a topic a moment after the broker that made it."""
+                told = wire.call(METADATA, 8, topics=None, allow_auto_topic_creation=False)
+                return made <= {t.name for t in told.topics}
+
+            until(knows_them, f"{made} at broker {number}")
