@@ -21,7 +21,7 @@ from kbroker.log.trusted_append import TrustedBatches, read_trusted
 from kbroker.model import NO_TIMESTAMP, TopicPartition
 from kbroker.record.compression import COMPRESSION_MASK, NONE, ZSTD, unsupported
 from kbroker.record.conversion import TargetFormat, convert
-from kbroker.record.default_record import Record
+from kbroker.record.default_record import Record, let_go
 from kbroker.record.legacy_builder import place_wrapper
 from kbroker.record.legacy_record import (
     HEADER_SIZE_UP_TO_MAGIC,
@@ -138,6 +138,7 @@ def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) 
     stored = _in_place(messages, entries, rules, place, codec)
     if stored is None:
         stored = _rebuilt(entries, codec, rules, place)
+    let_go(entries)
     if len(stored) > rules.segment_bytes:
         raise larger_than_segment(len(stored), place.topic_partition, rules)
     headers = _headers(stored)
@@ -160,7 +161,9 @@ def as_one_batch(data: memoryview | bytearray, rules: AppendRules, place: Place)
     messages = _checked_messages(whole, rules, place)
     entries = _checked_records(messages, rules, place)
     codec = messages[0][0].compression if rules.compression is None else rules.compression
-    return bytearray(_rebuilt(entries, codec, rules._replace(stamps_append_time=False), place))
+    stored = _rebuilt(entries, codec, rules._replace(stamps_append_time=False), place)
+    let_go(entries)
+    return bytearray(stored)
 
 
 def _checked_messages(view: memoryview, rules: AppendRules, place: Place) -> list[Message]:

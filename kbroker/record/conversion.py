@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.record import record_batch
 from kbroker.record.compression import NONE, ZSTD
-from kbroker.record.default_record import Bytes, Record
+from kbroker.record.default_record import Bytes, Record, let_go
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, any_records, read_any_header
 from kbroker.record.record_batch import (
@@ -68,7 +68,9 @@ def convert(records: Iterable[Record], target: TargetFormat) -> bytes:
         partition_leader_epoch=target.leader_epoch,
         max_timestamp=target.append_time_ms,
     )
-    return record_batch.build(entries, base_offset=entries[0].offset, options=options)
+    stored = record_batch.build(entries, base_offset=entries[0].offset, options=options)
+    let_go(entries)
+    return stored
 
 
 def down_convert(data: Bytes, magic: int, fetch_offset: int, max_bytes: int) -> DownConverted:

@@ -29,7 +29,7 @@ from kbroker.model import (
 )
 from kbroker.record import record_batch
 from kbroker.record.compression import DEFAULT_MAX_BYTES, LZ4, ZSTD, decompress
-from kbroker.record.default_record import Bytes, Record, invalid
+from kbroker.record.default_record import Bytes, Record, invalid, let_go
 from kbroker.record.lz4_checksum import with_right_checksum
 from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
 
@@ -99,7 +99,9 @@ def produced_records(
         if not is_intact(inner_header, wrapped, at):
             _corrupt(f"wrapped message with a wrong checksum (stored crc = {inner_header.crc})")
         inner.append(_read_message(inner_header, wrapped, at))
-    return list(_placed(header, inner))
+    placed = list(_placed(header, inner))
+    let_go(inner)
+    return placed
 
 
 def _legacy_header(buffer: Bytes, position: int, prefix: tuple[int, int, int, int]) -> BatchHeader:
