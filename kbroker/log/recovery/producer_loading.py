@@ -53,7 +53,12 @@ class ProducerLoading:
             # What snapshots beyond say comes from batches that may be gone: found out again.
             self._snapshots.delete_outside(0, base_offset)
         self.has_recovered = True
-        self._load_up_to(base_offset, self._log_start_offset)
+        start_offset = self._log_start_offset
+        if start_offset > base_offset:
+            # Whether the log comes as far is not known yet: if not, it starts with its first
+            # segment, and so do its producers.
+            start_offset = self._segments[0].base_offset
+        self._load_up_to(base_offset, start_offset)
         self._replay_up_to(base_offset)
         if not was_clean:  # what a clean stop has written may go further back than the log
             self._write_snapshot(base_offset)
@@ -99,6 +104,8 @@ class ProducerLoading:
         # After a clean stop the snapshot also knows producers from below the log start.
         if was_clean or self.state.map_end_offset != end_offset:
             self._load_newest(newest, start_offset, end_offset)
+        else:
+            self.state.on_log_start_offset(start_offset)
         self._replay_up_to(end_offset)
         self._write_snapshot(end_offset)
 

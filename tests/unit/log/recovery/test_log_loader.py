@@ -481,3 +481,17 @@ def test_an_epoch_file_emptied_by_a_power_loss_is_made_anew(tmp_path: Path) -> N
     log = open_log(directory, was_clean=False, recovery_point=4)
 
     assert log.leader_epoch_cache.entries == [(0, 0), (1, 2)]
+
+
+def test_a_start_noted_beyond_the_end_costs_no_producer(tmp_path: Path) -> None:
+    """The log starts with its first segment then, and knows who wrote from there on."""
+    log = open_log(tmp_path)
+    log.append_as_leader(batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0), 0, NOW_MS)
+    log.roll(NOW_MS)
+    log.append_as_leader(batch(b"v", producer_id=8, producer_epoch=0, base_sequence=0), 0, NOW_MS)
+    log.close_files()
+
+    again = open_log(tmp_path, was_clean=False, recovery_point=1, start=99)
+
+    assert (again.log_start_offset, again.log_end_offset) == (0, 2)
+    assert set(again.producer_state.producers) == {7, 8}
