@@ -121,7 +121,9 @@ class LogCheckpoints:
     def _start_to_note(self, log: Log) -> int | None:
         start_offset = log.log_start_offset
         for wanted in self._wanted_starts:
-            start_offset = max(start_offset, wanted.get(log.topic_partition, 0))
+            offset = wanted.get(log.topic_partition, 0)
+            if start_offset < offset <= log.high_watermark:  # else it was cut since
+                start_offset = offset
         is_inside = start_offset > log.segments[0].base_offset
         if not is_inside and not log.files.unsynced.has_removed:
             return None
@@ -133,7 +135,8 @@ class LogCheckpoints:
         log, home = self._open.logs.get(topic_partition), self._open.homes.get(topic_partition)
         if log is None or home is None or home.failure is not None or home.path in failed:
             return False
-        return offset <= max(log.recovery_point, log.segments[0].base_offset)
+        noted = home.starts.in_file(topic_partition)  # it may have been cut since
+        return offset <= max(min(log.recovery_point, noted), log.segments[0].base_offset)
 
     def _write(
         self,

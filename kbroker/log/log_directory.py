@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import ENOENT
+from functools import partial
 
 from kbroker.log import checkpoint, failed_sync
 from kbroker.log.checkpoint import CheckpointError, MetaProperties
@@ -24,6 +25,7 @@ from kbroker.log.format import (
     REPLICATION_OFFSET_CHECKPOINT_FILE,
 )
 from kbroker.log.gapless_offsets import GaplessOffsets
+from kbroker.log.noted_starts import NotedStarts
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -54,10 +56,12 @@ class LogDirectory:
     is_loaded: bool = False
     is_noting_gapless: bool = False
     gapless: GaplessOffsets = field(init=False)
+    starts: NotedStarts = field(init=False)
     _kept: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gapless = GaplessOffsets(self.file_system, self.path)
+        self.starts = NotedStarts(partial(self.write_offsets, LOG_START_OFFSET_CHECKPOINT_FILE))
 
     @classmethod
     def unusable(cls, file_system: FileSystem, path: str, reason: str) -> LogDirectory:
@@ -169,7 +173,9 @@ class LogDirectory:
 
         A file that cannot be read counts as empty.
         """
-        return self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
+        found = self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
+        self.starts.found(found)
+        return found
 
     def cleaned_offsets(self) -> dict[TopicPartition, int]:
         """Up to where each log was cleaned, by whatever broker.

@@ -322,8 +322,11 @@ class CrashLoad:
         promise = self.promises.partitions[topic_partition]
         promise.promise_up_to(log.recovery_point)
         kept = max((split(d)[0][0].next_offset for d in promise.promised.values()), default=0)
+        lowest = max(kept, log.log_start_offset)
+        if self.random.random() < 0.15:
+            lowest = 0  # an unclean election
         # What is cleaned is replicated: nothing of it is cut.
-        lowest = max(kept, log.log_start_offset, promise.may_have_gaps_below)
+        lowest = max(lowest, promise.may_have_gaps_below)
         ends = [end for end, _ in promise.current if end >= lowest]
         if ends and self.random.random() < 0.7:
             cut = self.random.choice(ends)

@@ -84,9 +84,12 @@ class PartitionPromise:
             self.current.append((read_header(data).next_offset, data))
 
     def cut(self, end_offset: int) -> None:
-        """The log was truncated."""
+        """The log was truncated, and what was promised of the rest with it."""
         while self.current and self.current[-1][0] > end_offset:
             self.current.pop()
+        self.promised = {base: d for base, d in self.promised.items() if base < end_offset}
+        self.promised_up_to = min(self.promised_up_to, end_offset)
+        self.must_lack_below = min(self.must_lack_below, end_offset)
 
     def promise_up_to(self, end_offset: int) -> None:
         """All batches below `end_offset` are safe from now on."""

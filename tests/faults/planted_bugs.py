@@ -22,6 +22,7 @@ from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, PendingFlush
+from kbroker.log.noted_starts import NotedStarts
 from kbroker.log.recovery import log_loader
 from kbroker.log.recovery.log_loader import LoadRequest, LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles
@@ -157,6 +158,11 @@ def epochs_not_cut() -> AbstractContextManager[Any]:
     return patch.object(LeaderEpochCache, "truncate_from_end", lambda *_: None)
 
 
+def start_beyond_a_cut_noted() -> AbstractContextManager[Any]:
+    """A log is cut, and the file goes on to name the start it had."""
+    return patch.object(NotedStarts, "lower", lambda *_: None)
+
+
 def log_start_forgotten() -> AbstractContextManager[Any]:
     """DeleteRecords is answered and not written down."""
 
@@ -239,6 +245,7 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     cleaning_not_noted: frozenset({"lost record"}),
     index_not_trimmed: frozenset({"wrong read", "start failure", "wrong transactions", "hole"}),
     epochs_not_cut: frozenset({"wrong epoch"}),
+    start_beyond_a_cut_noted: frozenset({"record is back"}),
     log_start_forgotten: frozenset({"record is back"}),
     aborted_transactions_not_indexed: frozenset({"wrong transactions"}),
     truncate_to_the_high_watermark: frozenset({"lost record"}),
