@@ -40,6 +40,7 @@ class GaplessOffsets:
         self._file_system = file_system
         self._path = f"{directory}/{GAPLESS_OFFSET_CHECKPOINT_FILE}"
         self._offsets: dict[TopicPartition, int] = {}
+        self._in_file: Mapping[TopicPartition, int] = {}
         self._changes = 1  # what a broker before has left is replaced whatever happens
         self._written_changes = 0
         self._change_lock = Lock()
@@ -49,6 +50,10 @@ class GaplessOffsets:
     def is_written(self) -> bool:
         """Whether the file says what is known now."""
         return self._written_changes == self._changes
+
+    def is_noted(self, topic_partition: TopicPartition) -> bool:
+        """Whether the file says what is known now of this log."""
+        return self._in_file.get(topic_partition) == self._offsets.get(topic_partition)
 
     def read(self) -> Mapping[TopicPartition, int]:
         """What the last broker knew when it ended; nothing where it cannot be read."""
@@ -87,7 +92,7 @@ class GaplessOffsets:
                 changes, offsets = self._changes, dict(self._offsets)
             if changes != self._written_changes:
                 write_offset_checkpoint(self._file_system, self._path, offsets)
-                self._written_changes = changes
+                self._written_changes, self._in_file = changes, offsets
 
     def remove(self) -> None:
         """All is on the disk and noted so: nothing of this is asked for any more."""

@@ -275,6 +275,7 @@ class Log:
 
         No first segment may lie behind `offset`.
         """
+        self._before_cut(offset)
         self.unfinished_cut = offset
         self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
         self.unfinished_cut = None
@@ -282,6 +283,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Drop everything; the log is empty and starts and ends at `offset`."""
         try:
+            self._before_cut(offset)
             self.files.truncate_fully(offset, now_ms)
         except StorageError as error:
             raise self.failed(error) from error
@@ -364,6 +366,7 @@ class Log:
         active = self.segments.active
         if active.base_offset == base_offset and not active.size_bytes:
             return active
+        self.environment.before_roll(self.directory, self.topic_partition)
         self.producer_state.map_end_offset = base_offset
         self.take_snapshot()
         return self.files.roll(base_offset, now_ms)
@@ -386,6 +389,10 @@ class Log:
         self._set_recovery_point(min(self.recovery_point, end_offset))
         if self.cleaned_end_offset is not None:
             self.cleaned_end_offset = min(self.cleaned_end_offset, end_offset)
+
+    def _before_cut(self, offset: int) -> None:
+        start_offset = min(self.log_start_offset, offset)
+        self.environment.before_cut(self.directory, self.topic_partition, offset, start_offset)
 
     def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
         self.log_end_offset = end_offset

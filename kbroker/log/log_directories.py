@@ -15,8 +15,9 @@ from functools import partial
 
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import LOG_START_OFFSET_CHECKPOINT_FILE
 from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
-from kbroker.log.write_runner import WriteRunner, run_now
+from kbroker.log.write_runner import WriteRunner, outcome, run_now
 from kbroker.model import TopicPartition
 
 _MB = 1_000_000
@@ -159,7 +160,11 @@ class LogDirectories:
             self._written(directory.path, error)
             written(directory, error)
 
-        self.run_write(partial(directory.write_offsets, file, offsets), done)
+        if file == LOG_START_OFFSET_CHECKPOINT_FILE:
+            write = directory.starts.gather(offsets)
+        else:
+            write = partial(directory.write_offsets, file, offsets)
+        self.run_write(write, done)
 
     def forget_offsets(
         self,
@@ -202,6 +207,24 @@ class LogDirectories:
         if directory is not None:
             directory.gapless.withdraw(topic_partition, below)
             directory.gapless.write()
+
+    def before_roll(self, path: str, topic_partition: TopicPartition) -> None:
+        """The log in `path` is about to begin a segment, which a power loss may spare when it takes
+        the end of the one before: by now the file must say that this leaves a gap.
+        """
+        directory = self.of(path)
+        if directory is not None and not directory.gapless.is_noted(topic_partition):
+            self._written(directory.path, outcome(directory.gapless.write))
+
+    def before_cut(
+        self, path: str, topic_partition: TopicPartition, end_offset: int, start_offset: int
+    ) -> None:
+        """The log in `path` is about to be cut: no file may name a start beyond its end. Raises
+        StorageError.
+        """
+        directory = self.of(path)
+        if directory is not None:
+            directory.starts.lower(topic_partition, end_offset, start_offset)
 
     def forget_gapless(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """A log was deleted, or not made: what is known of its gaps is not true of another one in

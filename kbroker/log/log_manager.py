@@ -97,6 +97,8 @@ class LogManager:
             on_full=self._directories.full,
             on_gapless=self._directories.gapless,
             before_gap=self._directories.before_gap,
+            before_roll=self._directories.before_roll,
+            before_cut=self._directories.before_cut,
         )
 
     def open_directories(self, required: str | None = None) -> MetaProperties | None:

@@ -39,6 +39,10 @@ class LogEnvironment:
     # (as above): gaps are about to come into it, all below an offset where that is given; returns
     # when that is written down, raises StorageError
     before_gap: Callable[[str, TopicPartition, int | None], None] = lambda _, __, ___: None
+    # (as above): it is about to begin a segment
+    before_roll: Callable[[str, TopicPartition], None] = lambda _, __: None
+    # (as above, its end and its start then): it is about to be cut; as `before_gap`
+    before_cut: Callable[[str, TopicPartition, int, int], None] = lambda *_: None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.write_runner import Done, run_now
 from kbroker.model import TopicPartition
@@ -22,8 +23,10 @@ TOPIC_ID = UUID(int=7, version=4)
 METADATA = f"{DATA}/t-0/partition.metadata"
 
 
-def started(disk: RecordingFileSystem) -> LogManager:
-    topic = TopicConfig(segment_bytes=300, retention_bytes=300)
+ROLLING = TopicConfig(segment_bytes=300, retention_bytes=300)
+
+
+def started(disk: RecordingFileSystem, topic: TopicConfig = ROLLING) -> LogManager:
     logs = LogManager([DATA], LogConfig(), lambda _: topic, disk, FixedClock())
     logs.open_directories()
     logs.load("cluster", 1)
@@ -103,3 +106,106 @@ def test_records_below_a_noted_log_start_are_safe_although_retention_takes_segme
 
     assert found is not None
     assert found.log_start_offset >= 8
+
+
+def log_with_deleted_records(disk: RecordingFileSystem) -> tuple[LogManager, Log]:
+    """Twenty records in one segment, all on the disk; those below 4 are deleted for good."""
+    logs = started(disk, TopicConfig())
+    log = logs.get_or_create_log(PLACE, TOPIC_ID)
+    for _ in range(20):
+        log.append_as_leader(batch(b"v"), 0, NOW_MS)
+    log.flush()
+    log.update_high_watermark(20)
+    logs.write_log_starts({PLACE: 4}, lambda refused: None)
+    log.maybe_increment_log_start_offset(4)
+    return logs, log
+
+
+def start_after_power_loss(disk: RecordingFileSystem, seed: int) -> int:
+    found = started(disk.image(Random(seed)), TopicConfig()).get_log(PLACE)
+    assert found is not None
+    return found.log_start_offset
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("cut", [2, 4, 7])
+def test_a_cut_below_a_noted_start_brings_no_deleted_record_back(seed: int, cut: int) -> None:
+    disk = new_disk()
+    logs, log = log_with_deleted_records(disk)
+    logs.write_log_starts({PLACE: 15}, lambda refused: None)
+    log.maybe_increment_log_start_offset(15)
+
+    log.truncate_to(cut)  # by an unclean election
+
+    assert start_after_power_loss(disk, seed) == cut
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("written_before_the_cut", [0, 1, 2])
+def test_a_cut_below_a_start_on_its_way_to_the_disk_brings_no_deleted_record_back(
+    seed: int, written_before_the_cut: int
+) -> None:
+    disk = new_disk()
+    logs, log = log_with_deleted_records(disk)
+    waiting: list[tuple[Callable[[], None], Done]] = []
+    logs.write_with(lambda work, done: waiting.append((work, done)))
+    answers: list[frozenset[TopicPartition]] = []
+    logs.write_log_starts({PLACE: 15}, answers.append)
+    logs.checkpoint_log_start_offsets()
+    for _ in range(written_before_the_cut):
+        run_now(*waiting.pop(0))
+
+    log.truncate_to(7)
+    starts = [start_after_power_loss(disk, seed)]
+    while waiting:
+        run_now(*waiting.pop(0))
+        starts.append(start_after_power_loss(disk, seed))
+
+    is_refused = answers == [frozenset({PLACE})]
+    assert is_refused == (written_before_the_cut == 0)
+    assert set(starts) == {4}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_start_that_was_cut_off_on_its_way_is_refused_though_the_log_has_grown_since(
+    seed: int,
+) -> None:
+    disk = new_disk()
+    logs, log = log_with_deleted_records(disk)
+    waiting: list[tuple[Callable[[], None], Done]] = []
+    logs.write_with(lambda work, done: waiting.append((work, done)))
+    answers: list[frozenset[TopicPartition]] = []
+    logs.write_log_starts({PLACE: 15}, answers.append)
+    log.truncate_to(7)
+    for _ in range(13):
+        log.append_as_leader(batch(b"new"), 1, NOW_MS)
+    log.flush()
+    log.update_high_watermark(20)
+
+    carry_out(waiting)
+
+    assert answers == [frozenset({PLACE})]
+    assert start_after_power_loss(disk, seed) == 4
+    logs.write_log_starts({PLACE: 15}, answers.append)  # asked for again, of the log as it is
+    carry_out(waiting)
+    assert answers[1:] == [frozenset()]
+    assert start_after_power_loss(disk, seed) == 15
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_new_log_that_rolls_at_once_has_no_hole_after_a_power_loss(seed: int) -> None:
+    disk = new_disk()
+    logs = started(disk)
+    waiting: list[tuple[Callable[[], None], Done]] = []
+    logs.write_with(lambda work, done: waiting.append((work, done)))  # none is carried out
+    log = logs.get_or_create_log(PLACE, TOPIC_ID)
+    for _ in range(12):
+        log.append_as_leader(batch(b"v" * 20), 0, NOW_MS)
+
+    found = started(disk.image(Random(seed))).get_log(PLACE)
+
+    assert len(log.segments) == 4
+    if found is not None:
+        batches = [header for segment in found.segments for _, header in segment.sound_headers()]
+        ends = [found.log_start_offset, *(header.next_offset for header in batches)]
+        assert [*(header.base_offset for header in batches), found.log_end_offset] == ends
