@@ -275,7 +275,7 @@ class Log:
 
         No first segment may lie behind `offset`.
         """
-        self._before_cut(offset)
+        self._before_cut(offset, min(self.log_start_offset, offset))
         self.unfinished_cut = offset
         self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
         self.unfinished_cut = None
@@ -283,7 +283,7 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Drop everything; the log is empty and starts and ends at `offset`."""
         try:
-            self._before_cut(offset)
+            self._before_cut(offset, self.log_start_offset)
             self.files.truncate_fully(offset, now_ms)
         except StorageError as error:
             raise self.failed(error) from error
@@ -294,6 +294,10 @@ class Log:
         self.snapshots.delete_outside(offset, offset)
         self.producer_state.clear(offset)
         self._last_snapshot_offset = offset
+        try:
+            self._before_cut(offset, offset)  # before there are records below the start it had
+        except StorageError as error:
+            raise self.failed(error) from error
 
     def expect_gaps(self, below: int | None = None) -> None:
         """Note durably that offsets `below` one will be missing; on any thread. StorageError."""
@@ -389,9 +393,10 @@ class Log:
         self._set_recovery_point(min(self.recovery_point, end_offset))
         if self.cleaned_end_offset is not None:
             self.cleaned_end_offset = min(self.cleaned_end_offset, end_offset)
+        # Appends to come leave no gap, or say so before.
+        self.environment.on_gapless(self.directory, self.topic_partition, end_offset)
 
-    def _before_cut(self, offset: int) -> None:
-        start_offset = min(self.log_start_offset, offset)
+    def _before_cut(self, offset: int, start_offset: int) -> None:
         self.environment.before_cut(self.directory, self.topic_partition, offset, start_offset)
 
     def _cut_state_at(self, end_offset: int, now_ms: int) -> None:

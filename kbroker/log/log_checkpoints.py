@@ -135,7 +135,9 @@ class LogCheckpoints:
         log, home = self._open.logs.get(topic_partition), self._open.homes.get(topic_partition)
         if log is None or home is None or home.failure is not None or home.path in failed:
             return False
-        noted = home.starts.in_file(topic_partition)  # it may have been cut since
+        noted = home.noted[LOG_START_OFFSET_CHECKPOINT_FILE].in_file(
+            topic_partition
+        )  # it may have been cut since
         return offset <= max(min(log.recovery_point, noted), log.segments[0].base_offset)
 
     def _write(

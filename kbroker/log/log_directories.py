@@ -15,7 +15,10 @@ from functools import partial
 
 from kbroker.log.checkpoint import MetaProperties
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import LOG_START_OFFSET_CHECKPOINT_FILE
+from kbroker.log.format import (
+    LOG_START_OFFSET_CHECKPOINT_FILE,
+    RECOVERY_POINT_CHECKPOINT_FILE,
+)
 from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
 from kbroker.log.write_runner import WriteRunner, outcome, run_now
 from kbroker.model import TopicPartition
@@ -160,11 +163,11 @@ class LogDirectories:
             self._written(directory.path, error)
             written(directory, error)
 
-        if file == LOG_START_OFFSET_CHECKPOINT_FILE:
-            write = directory.starts.gather(offsets)
+        noted = directory.noted.get(file)
+        if noted is not None:
+            self.run_write(noted.gather(offsets), done)
         else:
-            write = partial(directory.write_offsets, file, offsets)
-        self.run_write(write, done)
+            self.run_write(partial(directory.write_offsets, file, offsets), done)
 
     def forget_offsets(
         self,
@@ -219,12 +222,19 @@ class LogDirectories:
     def before_cut(
         self, path: str, topic_partition: TopicPartition, end_offset: int, start_offset: int
     ) -> None:
-        """The log in `path` is about to be cut: no file may name a start beyond its end. Raises
-        StorageError.
+        """The log in `path` is about to be cut: no file may say that it is on the disk beyond its
+        end, or begins there, unless it does until all of it has gone. Raises StorageError.
         """
         directory = self.of(path)
         if directory is not None:
-            directory.starts.lower(topic_partition, end_offset, start_offset)
+            starts = directory.noted[LOG_START_OFFSET_CHECKPOINT_FILE]
+            if start_offset >= end_offset:  # while it has no segment, nothing else tells it
+                starts.note(topic_partition, start_offset)
+            else:
+                starts.lower(topic_partition, end_offset, start_offset)
+            recovery_points = directory.noted[RECOVERY_POINT_CHECKPOINT_FILE]
+            # Not its end: the segment that is cut may be longer after a loss of power.
+            recovery_points.lower(topic_partition, end_offset, max(end_offset - 1, 0))
 
     def forget_gapless(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """A log was deleted, or not made: what is known of its gaps is not true of another one in

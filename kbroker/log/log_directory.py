@@ -25,7 +25,7 @@ from kbroker.log.format import (
     REPLICATION_OFFSET_CHECKPOINT_FILE,
 )
 from kbroker.log.gapless_offsets import GaplessOffsets
-from kbroker.log.noted_starts import NotedStarts
+from kbroker.log.noted_offsets import NotedOffsets
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -56,12 +56,15 @@ class LogDirectory:
     is_loaded: bool = False
     is_noting_gapless: bool = False
     gapless: GaplessOffsets = field(init=False)
-    starts: NotedStarts = field(init=False)
+    noted: dict[str, NotedOffsets] = field(init=False)  # by file
     _kept: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gapless = GaplessOffsets(self.file_system, self.path)
-        self.starts = NotedStarts(partial(self.write_offsets, LOG_START_OFFSET_CHECKPOINT_FILE))
+        self.noted = {
+            file: NotedOffsets(partial(self.write_offsets, file))
+            for file in (RECOVERY_POINT_CHECKPOINT_FILE, LOG_START_OFFSET_CHECKPOINT_FILE)
+        }
 
     @classmethod
     def unusable(cls, file_system: FileSystem, path: str, reason: str) -> LogDirectory:
@@ -173,9 +176,7 @@ class LogDirectory:
 
         A file that cannot be read counts as empty.
         """
-        found = self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
-        self.starts.found(found)
-        return found
+        return self._read_or_reset(LOG_START_OFFSET_CHECKPOINT_FILE)
 
     def cleaned_offsets(self) -> dict[TopicPartition, int]:
         """Up to where each log was cleaned, by whatever broker.
@@ -216,6 +217,8 @@ class LogDirectory:
             _log.warning("Ignoring a checkpoint file that cannot be read: %s", error)
             found = {}
         self._kept.setdefault(file, found)
+        if file in self.noted:
+            self.noted[file].found(found)
         return found
 
 

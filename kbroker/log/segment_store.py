@@ -185,10 +185,12 @@ class SegmentStore:
         return active.next_offset
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:
-        """Drop everything and start an empty segment at `offset`, where one may just have left."""
+        """Drop everything, the newest first, and start an empty segment at `offset`, where one may
+        just have left.
+        """
         for farewell in self._leaving:
             farewell.settle()
-        doomed = list(self.segments)
+        doomed = list(reversed(list(self.segments)))
         self.take_out([s for s in doomed if s.base_offset != offset], None)
         for segment in doomed:
             if segment.base_offset == offset:

@@ -162,7 +162,7 @@ class ImageCheck:
             self._check_epochs(log, found, promise.may_lack_below)
             was_cleaned = log.log_start_offset < promise.may_have_gaps_below
             self._check_transactions(log, found, was_cleaned=was_cleaned)
-            self._check_producers(log, found)
+            self._check_producers(log, found, promise.may_have_gaps_below)
         return found
 
     def _check_promised(self, log: Log, promise: PartitionPromise, found: Found) -> None:
@@ -280,7 +280,7 @@ class ImageCheck:
                 f"{log.topic_partition}: index has {sorted(noted)}, log has {sorted(aborted)}",
             )
 
-    def _check_producers(self, log: Log, found: Found) -> None:
+    def _check_producers(self, log: Log, found: Found, cleaned_up_to: int) -> None:
         """The last batch of each producer, sent again, is known; the next one is accepted."""
         last: dict[int, tuple[BatchHeader, bytes]] = {}
         for header, data in found:
@@ -288,26 +288,29 @@ class ImageCheck:
                 last[header.producer_id] = (header, data)
         for producer_id, (header, data) in last.items():
             entry = log.producer_state.producers.get(producer_id)
-            where = f"{log.topic_partition} producer {producer_id}"
             if entry is None:
+                where = f"{log.topic_partition} producer {producer_id}"
                 self.report("wrong producer state", f"{where} is forgotten")
-            elif not header.is_control and header.record_count > header.last_offset_delta:
-                again = memoryview(bytearray(bytes(8) + data[8:]))
-                try:
-                    info = log.append_as_leader(again, header.partition_leader_epoch, 0)
-                except KafkaError as error:
-                    self.report("wrong producer state", f"{where}: {error}")
-                    continue
-                is_deleted = (
-                    info.first_offset < log.log_start_offset
-                )  # known as long as its file is
-                if not info.duplicate or (
-                    info.first_offset != header.base_offset and not is_deleted
-                ):
-                    self.report("wrong producer state", f"{where}: {info} for {header}")
+                continue
+            known = entry.batches[-1].last_offset if entry.batches else -1
+            if header.last_offset < known < cleaned_up_to:
+                continue  # the cleaner has taken its last one: a later one was there, and is lost
+            if not header.is_control and header.record_count > header.last_offset_delta:
+                self._check_sent_again(log, header, data)
         for producer_id in last:
             if not self.violations:
                 self._check_next(log, producer_id)
+
+    def _check_sent_again(self, log: Log, header: BatchHeader, data: bytes) -> None:
+        where = f"{log.topic_partition} producer {header.producer_id}"
+        again = memoryview(bytearray(bytes(8) + data[8:]))
+        try:
+            info = log.append_as_leader(again, header.partition_leader_epoch, 0)
+        except KafkaError as error:
+            self.report("wrong producer state", f"{where}: {error}")
+            return
+        if not info.duplicate or info.first_offset != header.base_offset:
+            self.report("wrong producer state", f"{where}: {info} for {header}")
 
     def _check_next(self, log: Log, producer_id: int) -> None:
         entry = log.producer_state.producers[producer_id]

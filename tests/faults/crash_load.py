@@ -455,10 +455,15 @@ class CrashLoad:
 
     def _before_change(self, _operation: str, _path: str) -> None:
         self.on_moment(self)
-        if self._is_in_thread and self.random.random() < 0.1:
+        if self._is_in_thread and self.random.random() < 0.1 and not self._would_wait():
             self._is_in_thread = False
             self._produce()  # the event loop goes on meanwhile
             self._is_in_thread = True
+
+    def _would_wait(self) -> bool:
+        """A log that rolls waits for the thread that notes where logs have no gap."""
+        homes = self.storage.logs.directories()
+        return any(home.gapless._write_lock.locked() for home in homes)
 
     # Inside
 

@@ -22,7 +22,7 @@ from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, PendingFlush
-from kbroker.log.noted_starts import NotedStarts
+from kbroker.log.noted_offsets import NotedOffsets
 from kbroker.log.recovery import log_loader
 from kbroker.log.recovery.log_loader import LoadRequest, LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles
@@ -160,7 +160,7 @@ def epochs_not_cut() -> AbstractContextManager[Any]:
 
 def start_beyond_a_cut_noted() -> AbstractContextManager[Any]:
     """A log is cut, and the file goes on to name the start it had."""
-    return patch.object(NotedStarts, "lower", lambda *_: None)
+    return patch.object(NotedOffsets, "lower", lambda *_: None)
 
 
 def log_start_forgotten() -> AbstractContextManager[Any]:

@@ -209,3 +209,57 @@ def test_a_new_log_that_rolls_at_once_has_no_hole_after_a_power_loss(seed: int) 
         batches = [header for segment in found.segments for _, header in segment.sound_headers()]
         ends = [found.log_start_offset, *(header.next_offset for header in batches)]
         assert [*(header.base_offset for header in batches), found.log_end_offset] == ends
+
+
+@pytest.mark.parametrize("moment", range(12))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_log_that_was_cut_whole_never_starts_before_the_cut(seed: int, moment: int) -> None:
+    disk = new_disk()
+    logs = started(disk, TopicConfig(segment_bytes=300))
+    log = logs.get_or_create_log(PLACE, TOPIC_ID)
+    for _ in range(12):
+        log.append_as_leader(batch(b"v" * 20), 0, NOW_MS)
+    log.flush()
+    log.update_high_watermark(12)
+    logs.write_log_starts({PLACE: 7}, lambda refused: None)
+    log.maybe_increment_log_start_offset(7)
+    delete_old_segments(log, NOW_MS)
+    assert log.segments.base_offsets == [6, 9]
+    images = []
+    disk.before_change = lambda *_: images.append(disk.image(Random(seed)))
+
+    log.truncate_to(4)
+    is_done = moment == 11
+    for _ in range(5):
+        log.append_as_leader(batch(b"new"), 1, NOW_MS)
+    log.flush()
+    images.append(disk.image(Random(seed)))
+
+    found = started(images[-1 if is_done else moment], TopicConfig(segment_bytes=300)).get_log(
+        PLACE
+    )
+    assert found is not None
+    assert found.log_start_offset == 4 if is_done else found.log_start_offset in (4, 7)
+    assert found.log_end_offset == 9 if is_done else found.log_end_offset >= found.log_start_offset
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_was_cut_below_the_recovery_point_is_not_back_before_a_new_segment(seed: int) -> None:
+    disk = new_disk()
+    settings = TopicConfig(segment_bytes=1000)
+    logs = started(disk, settings)
+    log = logs.get_or_create_log(PLACE, TOPIC_ID)
+    for _ in range(8):
+        log.append_as_leader(batch(b"v" * 20), 0, NOW_MS)
+    log.flush()
+    logs.checkpoint_recovery_points()
+
+    log.truncate_to(6)
+    log.append_as_leader(batch(b"new" * 200), 1, NOW_MS)
+
+    found = started(disk.image(Random(seed), "random"), settings).get_log(PLACE)
+    assert log.segments.base_offsets == [0, 6]
+    assert found is not None
+    batches = [header for segment in found.segments for _, header in segment.sound_headers()]
+    ends = [0, *(header.next_offset for header in batches)]
+    assert [*(header.base_offset for header in batches), found.log_end_offset] == ends

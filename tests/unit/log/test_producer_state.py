@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.log_append_info import AppendOrigin
@@ -119,6 +121,37 @@ def test_batches_before_a_break_in_the_sequences_are_no_duplicates_of_those_afte
     assert duplicate.first_offset == 2
     assert partition.producers.find_duplicate(header(1)) is None
     assert partition.produce(header(1)) == 3
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 12), st.integers(1, 4), st.sampled_from((0, 0, 0, 1)))
+        | st.sampled_from(("marker", "forgotten", "snapshot")),
+        max_size=40,
+    )
+)
+def test_whatever_was_written_the_next_batch_is_no_duplicate_and_the_last_one_is_itself(
+    steps: list[tuple[int, int, int] | str],
+) -> None:
+    partition = Partition()
+    producers = partition.producers
+    for step in steps:
+        if step == "marker":
+            partition.end(commit=True, epoch=1, coordinator_epoch=MAX_INT)
+        elif step == "forgotten":
+            producers.clear(partition.end_offset)
+        elif step == "snapshot":  # holds one batch of each
+            for entry in producers.producers.values():
+                del entry.batches[:-1]
+        elif not isinstance(step, str):
+            sequence, count, epoch = step
+            batch = header(sequence, count=count, epoch=epoch)
+            first = partition.produce(batch, AppendOrigin.REPLICATION)
+            found = producers.find_duplicate(batch)
+            assert found is not None
+            assert found.first_offset == first
+            following = header(sequence + count, count=count, epoch=epoch)
+            assert producers.find_duplicate(following) is None
 
 
 def test_sequences_wrap_to_zero_between_batches() -> None:
