@@ -6,11 +6,11 @@ twice is refused; Apache Kafka never answers that.
 
 from __future__ import annotations
 
+from kbroker.admin.config_admin import AlterConfigsResource
+from kbroker.admin.config_changes import AlterableConfig
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
-from kbroker.controller.admin.config_admin import AlterConfigsResource
-from kbroker.controller.admin.config_changes import AlterableConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 

@@ -14,8 +14,8 @@ import re
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, api, registered
-from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode
+from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

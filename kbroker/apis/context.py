@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.producer_id_manager import ProducerIdManager
+from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.admin.config_admin import ConfigAdmin
-from kbroker.controller.admin.producer_id_manager import ProducerIdManager
-from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.channels.control_requests import ControlRequests
-from kbroker.controller.channels.forwarding_manager import ForwardingManager
-from kbroker.controller.channels.peers import Peers
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import GroupCoordinator
+from kbroker.peers.forwarding_manager import ForwardingManager
+from kbroker.peers.peers import Peers
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
 from kbroker.replication.metadata_cache import MetadataCache

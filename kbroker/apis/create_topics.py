@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 
+from kbroker.admin.new_topics import TopicResult
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.controller.admin.new_topics import TopicResult
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from kbroker.admin.broker_loggers import describe_loggers
+from kbroker.admin.own_broker import broker_id_in
+from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -26,9 +29,6 @@ from kbroker.config.config_view import (
     select,
 )
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.admin.broker_loggers import describe_loggers
-from kbroker.controller.admin.own_broker import broker_id_in
-from kbroker.controller.machines.topic_validation import validate_topic_name
 from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.protocol.codec import keep_encoded
 from kbroker.protocol.messages.describe_configs import (

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api, registered
-from kbroker.controller.channels.forwarding_manager import decode_principal, unpack_address
-from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.peers.cluster_action import Speaker
+from kbroker.peers.forwarding_manager import decode_principal, unpack_address
 from kbroker.protocol.codec import decode
 from kbroker.protocol.error_response import error_codes
 from kbroker.protocol.header import (

@@ -14,9 +14,9 @@ from collections.abc import Awaitable
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.registry import api
-from kbroker.controller.machines.cluster_action import BrokerClaim
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
+from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.replication.fetch_params import FetchParams
 from kbroker.replication.fetch_reader import refused

@@ -26,8 +26,8 @@ from kbroker.apis.large_requests import (
 )
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.speakers import heard_only_from
-from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.codec import decode, encode_pieces, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Request, Response

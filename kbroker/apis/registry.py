@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kbroker.apis.large_requests import Parts
-from kbroker.controller.machines.cluster_action import Speaker
+from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.schema import Message, Versions, message_spec
 
 Handler = Callable[..., Any]

@@ -12,8 +12,8 @@ from typing import Any
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Handler
-from kbroker.controller.machines.cluster_action import BrokerClaim, ControllerClaim, Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.peers.cluster_action import BrokerClaim, ControllerClaim, Speaker
 from kbroker.protocol.schema import Message
 
 # No broker has that id, which each API says in its own words.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.controller.machines.cluster_action import Speaker
+from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 

@@ -22,14 +22,14 @@ from kbroker.cli.segment_rows import (
     batch_rows,
     record_rows,
 )
-from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.format import LOG_SUFFIX, log_file, offset_of, parse_directory_name
-from kbroker.log.inspection.log_paths import (
+from kbroker.inspection.log_paths import (
     DataDirectory,
     PartitionDirectory,
     partition_directories,
 )
-from kbroker.log.inspection.partition_files import sort_files
+from kbroker.inspection.partition_files import sort_files
+from kbroker.log.file_system import FileSystem, RealFileSystem
+from kbroker.log.format import LOG_SUFFIX, log_file, offset_of, parse_directory_name
 from kbroker.model import TopicPartition
 
 

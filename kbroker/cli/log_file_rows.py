@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kbroker.log.checkpoint import (
+from kbroker.inspection.index_check import used_entries
+from kbroker.inspection.log_directory_view import CHECKPOINT_FILES
+from kbroker.log.directories.checkpoint import (
     CheckpointError,
     format_uuid,
     read_leader_epochs,
@@ -28,9 +30,7 @@ from kbroker.log.format import (
 )
 from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.index.transaction_index import TransactionIndex
-from kbroker.log.inspection.index_check import used_entries
-from kbroker.log.inspection.log_directory_view import CHECKPOINT_FILES
-from kbroker.log.producer_snapshot import SnapshotError, decode_snapshot
+from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
 
 Rows = Iterator[dict[str, Any]]
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.inspection import log_paths
+from kbroker.inspection.log_paths import LogPath, NotALogError
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.inspection import log_paths
-from kbroker.log.inspection.log_paths import LogPath, NotALogError
 
 
 @contextmanager

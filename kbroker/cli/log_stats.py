@@ -11,9 +11,9 @@ from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
+from kbroker.inspection.log_paths import partition_directories
+from kbroker.inspection.partition_stats import LogStats, partition_stats
 from kbroker.log.file_system import RealFileSystem
-from kbroker.log.inspection.log_paths import partition_directories
-from kbroker.log.inspection.partition_stats import LogStats, partition_stats
 
 _COLUMNS = (
     "topic",

@@ -11,15 +11,15 @@ from kbroker.cli.connection import ExitCode
 from kbroker.cli.log_paths import log_directory, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.inspection.directory_check import (
+from kbroker.inspection.directory_check import (
     check_data_directory,
     check_partition_directory,
     check_together,
 )
-from kbroker.log.inspection.finding import Finding, Findings, Severity
-from kbroker.log.inspection.log_paths import DataDirectory, LogPath
-from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals
+from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.log_paths import DataDirectory, LogPath
+from kbroker.inspection.log_walk import CheckOptions, CheckTotals
+from kbroker.log.file_system import RealFileSystem
 
 _COLUMNS = ("severity", "code", "path", "position", "offset", "what", "advice")
 _WRITE_PAUSE_S = 0.05

@@ -14,11 +14,11 @@ from kbroker.cli.internal_records import decoder_of
 from kbroker.cli.record_rows import RECORD_COLUMNS, headers_of, text_of
 from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
+from kbroker.inspection.batch_check import MAX_DECOMPRESSED_BYTES
+from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
 from kbroker.log.batch_audit import BatchAudit
 from kbroker.log.file_system import File, FileSystem
 from kbroker.log.format import offset_of
-from kbroker.log.inspection.batch_check import MAX_DECOMPRESSED_BYTES
-from kbroker.log.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
 from kbroker.model import TopicPartition
 from kbroker.record import record_batch
 from kbroker.record.compression import CODEC_NAMES

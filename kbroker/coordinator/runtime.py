@@ -18,7 +18,7 @@ from kbroker.coordinator.partition_replay import PartitionReplay, Replay
 from kbroker.coordinator.sliced_work import SlicedWork
 from kbroker.effects import Instant, KeyValue
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build

@@ -16,18 +16,20 @@ from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log import log_flush, log_read, log_retention, log_write, time_lookup
-from kbroker.log.append_preparation import Preparation, Prepared
-from kbroker.log.append_rules import AppendRules
-from kbroker.log.checkpoint import write_partition_metadata
+from kbroker.log import log_flush, log_read, time_lookup
+from kbroker.log.append import log_write
+from kbroker.log.append.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_rules import AppendRules
+from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.append.message_set_append import Place
+from kbroker.log.deletion import log_retention
+from kbroker.log.deletion.segment_farewell import SegmentFarewell
+from kbroker.log.directories.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
-from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
-from kbroker.log.message_set_append import Place
-from kbroker.log.producer_replay import rewind
-from kbroker.log.segment_farewell import SegmentFarewell
+from kbroker.log.producers.producer_replay import rewind
 from kbroker.log.segment_store import SegmentStore
 from kbroker.log.time_lookup import TimedBatch
 from kbroker.model import TopicPartition

@@ -23,14 +23,15 @@ from kbroker.clock import Clock
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.checkpoint import CheckpointError, MetaProperties
+from kbroker.log.deletion.log_deletions import LogDeletions, OnSettled
+from kbroker.log.deletion.segment_deletion import SegmentDeletion
+from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties
+from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
+from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import log_directory_name
 from kbroker.log.log import Log
-from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
-from kbroker.log.log_deletions import LogDeletions, OnSettled
-from kbroker.log.log_directories import LogDirectories
-from kbroker.log.log_directory import LogDirectory
 from kbroker.log.log_state import LogEnvironment, PendingFlush
 from kbroker.log.open_logs import OpenLogs
 from kbroker.log.recovery.directory_scan import scan
@@ -38,7 +39,6 @@ from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from kbroker.log.recovery.log_opening import open_logs
 from kbroker.log.recovery.stray_directories import StrayDirectories
-from kbroker.log.segment_deletion import SegmentDeletion
 from kbroker.log.write_runner import InTurn, WriteRunner
 from kbroker.model import TopicPartition
 

@@ -19,7 +19,7 @@ from kbroker.log.file_system import StorageError
 from kbroker.log.found_records import DamagedBatchError
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
-from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.record.legacy_record import (
     HEADER_SIZE_UP_TO_MAGIC,
     is_intact,

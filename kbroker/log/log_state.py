@@ -16,7 +16,7 @@ from kbroker.log.format import LOG_SUFFIX
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_segment import LogSegment, SegmentConfig
 from kbroker.log.log_segments import LogSegments
-from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.unsynced_files import FlushMarks
 from kbroker.model import TopicPartition
 

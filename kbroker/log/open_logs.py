@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
+from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_directory import LogDirectory
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.doomed_segments import DoomedSegments
+from kbroker.log.deletion.doomed_segments import DoomedSegments
+from kbroker.log.deletion.segment_farewell import SegmentFarewell
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import CLEANED_SUFFIX, SWAP_SUFFIX
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import PendingFlush, segment_config
-from kbroker.log.producer_snapshot import ProducerSnapshots
-from kbroker.log.segment_farewell import SegmentFarewell
+from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.segment_swap import SegmentSwap
 from kbroker.log.unsynced_files import UnsyncedFiles
 

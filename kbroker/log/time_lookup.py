@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from kbroker.log.append_rules import AT_ONCE
+from kbroker.log.append.append_rules import AT_ONCE
 from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
 from kbroker.log.log_read import ReadableLog, upper_bound
 from kbroker.log.log_segments import LogSegments

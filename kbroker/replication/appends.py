@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append_preparation import Preparation, Prepared
-from kbroker.log.append_rules import AT_ONCE, TakesLongError, share_of_at_once
-from kbroker.log.log import Log
-from kbroker.log.log_append_info import (
+from kbroker.log.append.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_rules import AT_ONCE, TakesLongError, share_of_at_once
+from kbroker.log.append.log_append_info import (
     AppendOrigin,
     InvalidRecordsError,
     InvalidRecordSetError,
 )
+from kbroker.log.log import Log
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.replication.delayed_fetch import DelayedFetch
 from kbroker.replication.delayed_produce import CommitCheck, DelayedProduce

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from kbroker.clock import Clock
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.log_deletions import OnSettled
+from kbroker.log.deletion.log_deletions import OnSettled
 from kbroker.log.log_manager import LogManager
 from kbroker.model import (
     LEADER_DURING_DELETE,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from kbroker.errors import ErrorCode
+from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_directory import LogDirectory
 from kbroker.model import TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 

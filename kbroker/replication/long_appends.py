@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_preparation import Preparation, Prepared
 from kbroker.model import TopicPartition
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.produce_result import PartitionProduceResult

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append_preparation import Preparation, Prepared
-from kbroker.log.append_rules import UNLIMITED, WorkLimit
+from kbroker.log.append.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_rules import UNLIMITED, WorkLimit
+from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.model import ZERO_UUID, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
 from kbroker.replication.state.partition_state import PartitionState

@@ -16,7 +16,7 @@ from functools import partial
 from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse

@@ -19,33 +19,32 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.admin.producer_id_manager import ProducerIdManager
+from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.apis import registry
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.active.leader_elections import LeaderBalanceSettings
-from kbroker.controller.admin.config_admin import ConfigAdmin
-from kbroker.controller.admin.dynamic_config_manager import DynamicConfigManager
-from kbroker.controller.admin.producer_id_manager import ProducerIdManager
-from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.channels.control_requests import ControlRequests
-from kbroker.controller.channels.forwarding_manager import ForwardingManager
-from kbroker.controller.channels.node_to_controller_channel import NodeToControllerChannel
-from kbroker.controller.channels.peers import Peers
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
-from kbroker.controller.log_dir_events import LogDirEvents
-from kbroker.controller.machines.cluster_action import PeerListeners
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.open_files import open_files_of
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
+from kbroker.peers.cluster_action import PeerListeners
+from kbroker.peers.forwarding_manager import ForwardingManager
+from kbroker.peers.metadata_waiter import MetadataWaiter
+from kbroker.peers.node_to_controller_channel import NodeToControllerChannel
+from kbroker.peers.peers import Peers
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
@@ -60,6 +59,7 @@ from kbroker.server.membership.cluster_membership import ClusterMembership, Memb
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.membership.leadership_handover import LeadershipHandover
+from kbroker.server.membership.log_dir_events import LogDirEvents
 from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError

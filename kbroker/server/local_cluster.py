@@ -12,8 +12,12 @@ import logging
 from collections.abc import Sequence
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.log.directories.log_directory import (
+    LogDirectory,
+    LogDirectoryError,
+    open_log_directory,
+)
 from kbroker.log.file_system import FileSystem, RealFileSystem
-from kbroker.log.log_directory import LogDirectory, LogDirectoryError, open_log_directory
 from kbroker.model import EndPoint
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_configs import listeners_of, with_values

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
+from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.admin.producer_id_manager import ProducerIdManager
 from kbroker.protocol.codec import decode, encode
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 

@@ -9,16 +9,16 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE
-from kbroker.controller.admin.config_admin import ConfigAdmin
-from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel, ControlResponse
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.controller.machines.request_batch import ControlRequest
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.errors import ErrorCode
 from kbroker.model import Broker, EndPoint, TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse

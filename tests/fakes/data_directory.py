@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from tests.fakes.log_maker import NOW_MS
 
 

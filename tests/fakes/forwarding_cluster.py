@@ -12,14 +12,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.apis import registry
 from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.admin.producer_id_manager import ProducerIdManager
-from kbroker.controller.channels.forwarding_manager import ForwardingManager
-from kbroker.controller.channels.node_to_controller_channel import NodeToControllerChannel
 from kbroker.model import Broker
+from kbroker.peers.forwarding_manager import ForwardingManager
+from kbroker.peers.node_to_controller_channel import NodeToControllerChannel
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import (
     API_VERSIONS_KEY,

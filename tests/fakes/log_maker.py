@@ -7,10 +7,10 @@ from typing import Any
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.deletion.log_retention import before_start
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
-from kbroker.log.log_retention import before_start
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from kbroker.model import TopicPartition

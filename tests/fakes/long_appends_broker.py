@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.replication.appends import Appends, Results
 from kbroker.replication.long_work import LongWork

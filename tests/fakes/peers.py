@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbroker.controller.channels.peers import Peers
-from kbroker.controller.machines.cluster_action import PeerListeners
+from kbroker.peers.cluster_action import PeerListeners
+from kbroker.peers.peers import Peers
 from kbroker.zk.nodes.cluster_members import ClusterMembers
 from kbroker.zk.tree import Tree
 

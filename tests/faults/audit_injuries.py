@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbroker.log.inspection.finding import Severity
+from kbroker.inspection.finding import Severity
 from tests.fakes.archived_directory import archive_directory
 from tests.faults.audit_archive_faults import ARCHIVE_FAULTS
 from tests.faults.audit_case import Case, Planted

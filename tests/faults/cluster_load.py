@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from kbroker.controller.admin.config_admin import AlterConfigsResource
-from kbroker.controller.admin.config_changes import AlterableConfig
+from kbroker.admin.config_admin import AlterConfigsResource
+from kbroker.admin.config_changes import AlterableConfig
 from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.controller.machines.isr_change import AlterPartition
 from kbroker.errors import ErrorCode, KafkaError

@@ -12,27 +12,27 @@ from functools import partial
 from random import Random
 from unittest.mock import patch
 
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.admin.config_admin import ConfigAdmin
-from kbroker.controller.admin.dynamic_config_manager import DynamicConfigManager
-from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel, ControlResponse
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
-from kbroker.controller.log_dir_events import LogDirEvents
 from kbroker.controller.machines.request_batch import ControlRequest
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import Broker, EndPoint, TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
+from kbroker.server.membership.log_dir_events import LogDirEvents
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_file_system import MemoryFileSystem, Node

@@ -29,8 +29,8 @@ from zlib import crc32
 
 from kbroker.controller.active import reassignments
 from kbroker.errors import KafkaError
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.server.start_error import BrokerIdInUseError
 from kbroker.zk.tree import TreeError
 from kbroker.zk.zk_utils import ControllerMovedError

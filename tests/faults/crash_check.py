@@ -13,11 +13,11 @@ from struct import error as struct_error
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
-from kbroker.log.checkpoint import CheckpointError
+from kbroker.log.directories.checkpoint import CheckpointError
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     BatchHeader,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from kbroker.clock import Clock
-from kbroker.log.producer_state import ProducerStateEntry
+from kbroker.log.producers.producer_state import ProducerStateEntry
 from kbroker.record.compression import GZIP, NONE
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,

@@ -15,8 +15,8 @@ from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
 from kbroker.log.temporary_file_system import TemporaryFileSystem
 from kbroker.model import TopicPartition

@@ -25,9 +25,9 @@ from uuid import UUID
 
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
 from kbroker.replication.group_commit import FlushPolicy

@@ -25,8 +25,8 @@ from kbroker.coordinator.group.records import (
     offset_commit_key,
     offset_commit_value,
 )
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
 from kbroker.log.temporary_file_system import TemporaryFileSystem
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition

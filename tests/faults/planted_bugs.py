@@ -10,19 +10,19 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kbroker.log import checkpoint, log_directory
+from kbroker.log.deletion.log_deletions import OnSettled
+from kbroker.log.directories import checkpoint, log_directory
+from kbroker.log.directories.gapless_offsets import GaplessOffsets
+from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
+from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.log.directories.noted_offsets import NotedOffsets
 from kbroker.log.format import MAX_OFFSET
-from kbroker.log.gapless_offsets import GaplessOffsets
 from kbroker.log.index.index_file import IndexFile
 from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_checkpoints import LogCheckpoints, OnStartsWritten
-from kbroker.log.log_deletions import OnSettled
-from kbroker.log.log_directories import LogDirectories
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, PendingFlush
-from kbroker.log.noted_offsets import NotedOffsets
 from kbroker.log.recovery import log_loader
 from kbroker.log.recovery.log_loader import LoadRequest, LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles

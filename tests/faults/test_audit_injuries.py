@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.inspection.finding import Severity
+from kbroker.inspection.finding import Severity
 from tests.fakes.archived_directory import archive_directory
 from tests.faults.audit_case import Case
 from tests.faults.audit_injuries import FAULTS, SOUND, complaints, hunt, make_case

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from kbroker.config.config_def import replace
-from kbroker.log.inspection.directory_check import check_data_directory
-from kbroker.log.inspection.finding import Findings, Severity
-from kbroker.log.inspection.log_walk import CUT, CheckOptions
+from kbroker.inspection.directory_check import check_data_directory
+from kbroker.inspection.finding import Findings, Severity
+from kbroker.inspection.log_walk import CUT, CheckOptions
 from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment
 from tests.fakes.cleaning_broker import DATA, CleaningBroker

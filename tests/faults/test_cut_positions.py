@@ -15,9 +15,9 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.recovery.log_loader import LoadRequest, load_log

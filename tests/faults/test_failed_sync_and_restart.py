@@ -13,9 +13,9 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
-from kbroker.log.failed_sync import NOTE_FILE
+from kbroker.log.directories.failed_sync import NOTE_FILE
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.log.log_manager import LogManager
 from kbroker.server.tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directory import open_log_directory
 from kbroker.log.file_system import StorageError
-from kbroker.log.log_directory import open_log_directory
 from kbroker.log.log_manager import LogManager
 from kbroker.server.tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

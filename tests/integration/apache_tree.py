@@ -11,7 +11,7 @@ from pathlib import Path
 from kazoo.client import KazooClient
 
 from kbroker.errors import KafkaError
-from kbroker.log.checkpoint import (
+from kbroker.log.directories.checkpoint import (
     read_leader_epochs,
     read_meta_properties,
     read_partition_metadata,

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
-from kbroker.log.checkpoint import read_offset_checkpoint
+from kbroker.log.directories.checkpoint import read_offset_checkpoint
 from kbroker.log.file_records import FileRecords
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.format import (

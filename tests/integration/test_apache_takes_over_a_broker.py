@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from compat_tests.apache_directories import ApacheBroker, zookeeper
 from compat_tests.apache_kafka import ZOOKEEPER_LINE, NotAvailableError, jars
 from compat_tests.conftest import BrokerProcess
-from kbroker.log.checkpoint import read_meta_properties
+from kbroker.log.directories.checkpoint import read_meta_properties
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from tests.golden import golden_logs

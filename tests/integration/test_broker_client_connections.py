@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kbroker.model import EndPoint
-from kbroker.network.broker_client import BrokerClient
+from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse

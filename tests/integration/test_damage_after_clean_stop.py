@@ -14,7 +14,7 @@ import pytest
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
 from compat_tests.apache_kafka import ZOOKEEPER_LINE, NotAvailableError, jars
-from kbroker.log.checkpoint import read_offset_checkpoint
+from kbroker.log.directories.checkpoint import read_offset_checkpoint
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_records import FileRecords
 from kbroker.log.file_system import RealFileSystem

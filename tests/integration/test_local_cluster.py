@@ -13,7 +13,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.log_directory import LogDirectoryError
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest
 from kbroker.protocol.schema import Message

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller import log_dir_events
 from kbroker.errors import ErrorCode
 from kbroker.log.file_system import RealFileSystem
-from kbroker.network.broker_client import BrokerClient
+from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
@@ -25,6 +24,7 @@ from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.membership import log_dir_events
 from tests.fakes.failing_file_system import FailingFileSystem
 
 PATIENCE_S = 30.0

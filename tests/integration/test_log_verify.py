@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.file_system import RealFileSystem
-from kbroker.log.inspection.directory_check import (
+from kbroker.inspection.directory_check import (
     check_data_directory,
     check_partition_directory,
 )
-from kbroker.log.inspection.finding import Finding, Findings, Severity
-from kbroker.log.inspection.log_walk import CheckOptions, CheckTotals
+from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.log_walk import CheckOptions, CheckTotals
+from kbroker.log.file_system import RealFileSystem
 from tests.golden import golden_logs
 
 SOUND = (*golden_logs.CLEAN, *golden_logs.COMPACTED, golden_logs.OLD_FORMATS)

@@ -15,7 +15,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
-from kbroker.network.broker_client import BrokerClient
+from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.record_batch import Record, build

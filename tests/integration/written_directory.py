@@ -12,7 +12,7 @@ from functools import reduce
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import offset_commit_key, offset_commit_value
 from kbroker.coordinator.runtime import OFFSET_BATCH
-from kbroker.log.log_append_info import AppendOrigin
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.legacy_builder import build_legacy

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from compat_tests.clients import create_topic
-from kbroker.log.inspection.finding import Severity
+from kbroker.inspection.finding import Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_job import Means, run_audit
 from kbroker.pipeline.audit.audit_report import AuditRequest, window_rows

@@ -26,7 +26,7 @@ from kbroker.cli.pipeline.parameters import names
 from kbroker.cli.pipeline.session_options import SessionOptions, session_options
 from kbroker.cli.pipeline.written_paths import prepare_directory, prepare_file
 from kbroker.cli.progress import CountedProgress
-from kbroker.log.inspection.finding import Severity
+from kbroker.inspection.finding import Severity
 
 if TYPE_CHECKING:
     from kbroker.pipeline.audit.audit_job import Means

@@ -28,9 +28,9 @@ from kbroker.controller.machines.request_shapes import (
     with_end_points,
     without_unsound,
 )
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.errors import ErrorCode
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import (

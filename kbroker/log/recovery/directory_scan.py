@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.format import (
     DELETE_DIRECTORY_SUFFIX,
     is_moved_directory,
     parse_directory_name,
 )
-from kbroker.log.log_directory import LogDirectory
 from kbroker.log.recovery.log_loader import LoadRequest
 
 _CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic of this broker

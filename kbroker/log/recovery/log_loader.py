@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.checkpoint import (
+from kbroker.log.directories.checkpoint import (
     CheckpointError,
     EpochFile,
     read_leader_epochs,
@@ -45,7 +45,7 @@ from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment, OnBatch
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import LogEnvironment, LogState, segment_config
-from kbroker.log.producer_replay import replay_batch
+from kbroker.log.producers.producer_replay import replay_batch
 from kbroker.log.recovery import leftovers
 from kbroker.log.recovery.index_rebuild import (
     index_fault,

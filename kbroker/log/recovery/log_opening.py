@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from kbroker.errors import KafkaError
-from kbroker.log.checkpoint import CheckpointError
+from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOG_SUFFIX, offset_of
 from kbroker.log.log import Log

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from kbroker.errors import KafkaError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log_segments import LogSegments
-from kbroker.log.producer_replay import load_snapshot, replay_segments
-from kbroker.log.producer_snapshot import ProducerSnapshots, snapshot_offsets
-from kbroker.log.producer_state import ProducerStateManager
+from kbroker.log.producers.producer_replay import load_snapshot, replay_segments
+from kbroker.log.producers.producer_snapshot import ProducerSnapshots, snapshot_offsets
+from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-from kbroker.log.inspection.finding import Finding
+from kbroker.inspection.finding import Finding
 from kbroker.model import TopicPartition
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.log.inspection.finding import Severity
-from kbroker.log.inspection.log_walk import CheckTotals
+from kbroker.inspection.finding import Severity
+from kbroker.inspection.log_walk import CheckTotals
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.audit.archives.archive_side import CheckedArchive, check_archive
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kbroker.log.inspection.finding import Severity
-from kbroker.log.inspection.log_walk import CheckTotals
+from kbroker.inspection.finding import Severity
+from kbroker.inspection.log_walk import CheckTotals
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side

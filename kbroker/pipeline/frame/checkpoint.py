@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from uuid import uuid4
 
-from kbroker.log.checkpoint import write_atomically
+from kbroker.log.directories.checkpoint import write_atomically
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError

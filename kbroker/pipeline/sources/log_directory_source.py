@@ -11,7 +11,7 @@ from dataclasses import replace
 from errno import ENOENT
 from typing import Any
 
-from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
+from kbroker.log.directories.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline import register

@@ -14,10 +14,10 @@ from uuid import UUID, uuid4
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
-from kbroker.log.checkpoint import CheckpointError
+from kbroker.log.directories.checkpoint import CheckpointError
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOCK_FILE, parse_directory_name
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.model import (
     INTERNAL_TOPICS,
     TRANSACTION_STATE_TOPIC,

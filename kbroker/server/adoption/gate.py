@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import parse_directory_name
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
 from kbroker.zk.zk_utils import ZkUtils

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from kbroker.controller.machines.topic_validation import validate_topic_name
+from kbroker.admin.topic_validation import validate_topic_name
 from kbroker.errors import KafkaError
-from kbroker.log.checkpoint import (
+from kbroker.log.directories.checkpoint import (
     CheckpointError,
     MetaProperties,
     read_clean_shutdown,

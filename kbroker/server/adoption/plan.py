@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from kbroker.admin.internal_topics import new_topic
 from kbroker.config.kafka_config import ORIGIN_DEFAULT, ORIGIN_PROFILE, KafkaConfig
 from kbroker.config.topic_config import topic_config_key
-from kbroker.controller.admin.internal_topics import new_topic
 from kbroker.errors import ConfigError
-from kbroker.log.checkpoint import MetaProperties
-from kbroker.log.log_directory import LogDirectoryError
+from kbroker.log.directories.checkpoint import MetaProperties
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.model import INTERNAL_TOPICS
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic

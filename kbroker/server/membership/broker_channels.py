@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.errors import KafkaError
 from kbroker.model import Broker, EndPoint
-from kbroker.network.broker_client import BrokerClient
+from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 
 LOCAL_HOST = "127.0.0.1"  # of a listener that is announced under the address a client came by

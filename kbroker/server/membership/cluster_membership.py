@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from kbroker.controller.kafka_controller import KafkaController
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.replication.metadata_cache import MetadataCache, PartitionState
 from kbroker.server.membership.expected_topics import expected_topics
 from kbroker.zk.tree import TreeUnavailableError

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kbroker.controller.channels.node_to_controller_channel import (
-    NodeToControllerChannel,
-    PeerClient,
-)
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
+from kbroker.peers.node_to_controller_channel import (
+    NodeToControllerChannel,
+    PeerClient,
+)
 from kbroker.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kbroker.config.kafka_config import ORIGIN_PROFILE, KafkaConfig
 from kbroker.errors import ConfigError
-from kbroker.log.checkpoint import MetaProperties
+from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.format import META_PROPERTIES_FILE
 from kbroker.server.start_error import InconsistentClusterIdError
 from kbroker.zk import zk_paths

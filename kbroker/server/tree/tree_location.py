@@ -13,7 +13,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbroker.log.checkpoint import write_atomically
+from kbroker.log.directories.checkpoint import write_atomically
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import META_PROPERTIES_FILE
 from kbroker.server.start_error import StartError

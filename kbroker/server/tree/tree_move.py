@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kbroker.log.checkpoint import CheckpointError, MetaProperties, read_meta_properties
+from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties, read_meta_properties
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOCK_FILE
 from kbroker.server.start_error import StartError

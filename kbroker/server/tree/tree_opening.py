@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.log.checkpoint import MetaProperties
+from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.file_system import FileSystem
 from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
 from kbroker.server.membership.broker_channels import answers

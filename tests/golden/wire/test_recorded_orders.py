@@ -18,8 +18,8 @@ import pytest
 
 from kbroker.config.replication_config import ReplicationConfig
 from kbroker.controller.channels.control_requests import ControlRequests
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.model import TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import decode_request_header, decode_response_header
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from uuid import UUID
 
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.admin.config_admin import ConfigAdmin
-from kbroker.controller.admin.topic_admin import TopicAdmin
 from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
 from kbroker.controller.machines.reassignment import AlterPartitionReassignments
 from kbroker.model import EndPoint, TopicPartition

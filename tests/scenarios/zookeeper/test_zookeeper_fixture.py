@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
+from kbroker.admin import new_topics, topic_admin
 from kbroker.controller.active import reassignments
-from kbroker.controller.admin import new_topics, topic_admin
 from kbroker.model import TopicPartition
 from tests.fakes.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kbroker.controller.channels.forwarding_manager import decode_principal, encode_principal
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.peers.forwarding_manager import decode_principal, encode_principal
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader, decode_response_header, encode_request_header
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse

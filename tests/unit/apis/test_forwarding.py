@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kbroker.controller.channels.forwarding_manager import SHOWN_TIMEOUT_MS
 from kbroker.errors import ErrorCode
+from kbroker.peers.forwarding_manager import SHOWN_TIMEOUT_MS
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -11,8 +11,8 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import LARGE_BYTES, LARGEST_BYTES, PART_ENTRIES, Parts
 from kbroker.apis.registry import Api
-from kbroker.controller.machines.cluster_action import Speaker
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse

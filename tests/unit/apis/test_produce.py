@@ -4,7 +4,7 @@ import pytest
 
 from kbroker.apis.produce import handle
 from kbroker.errors import ErrorCode
-from kbroker.log.log_append_info import InvalidRecordsError, RecordError
+from kbroker.log.append.log_append_info import InvalidRecordsError, RecordError
 from kbroker.model import TopicPartition
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.produce import ProduceRequest

@@ -10,8 +10,8 @@ from kbroker.coordinator.partition_replay import PartitionReplay
 from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply
 from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (
     TRANSACTIONAL_BIT,

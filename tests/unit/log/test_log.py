@@ -9,10 +9,14 @@ import pytest
 from fastcrc.crc32 import iscsi
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.log_append_info import (
+    AppendOrigin,
+    InvalidRecordsError,
+    InvalidRecordSetError,
+)
 from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin, InvalidRecordsError, InvalidRecordSetError
 from kbroker.record.record_batch import (
     CONTROL_BIT,
     TRANSACTIONAL_BIT,

@@ -15,8 +15,8 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
-from kbroker.log.log_directory import LogDirectoryError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from tests.fakes.failing_file_system import FailingFileSystem

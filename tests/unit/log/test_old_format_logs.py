@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.record.compression import GZIP, NONE
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy

@@ -12,10 +12,10 @@ from tempfile import TemporaryFile
 
 import pytest
 
+from kbroker.log.append.log_append_info import LogAppendInfo
 from kbroker.log.file_records import RecordsSlice
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import LogAppendInfo
 from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, remove_deleted_files
 
 OPEN_FILES = Path("/proc/self/fd")

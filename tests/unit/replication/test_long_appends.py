@@ -11,10 +11,10 @@ import pytest
 
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
-from kbroker.log.append_rules import AT_ONCE
+from kbroker.log.append.append_rules import AT_ONCE
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.legacy_builder import build_legacy

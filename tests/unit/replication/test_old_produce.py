@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kbroker.errors import ErrorCode
-from kbroker.log.append_preparation import Preparation, Prepared
+from kbroker.log.append.append_preparation import Preparation, Prepared
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition
 from kbroker.record.compression import GZIP, NONE
 from kbroker.record.default_record import Record

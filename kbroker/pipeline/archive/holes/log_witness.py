@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from kbroker.inspection.log_directory_view import view_log_directory
+from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.file_system import StorageError
-from kbroker.log.inspection.log_directory_view import view_log_directory
-from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.holes.hole_reasons import Cover, CoverKind, Surroundings
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch

@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from kbroker.log.checkpoint import CheckpointError, read_leader_epochs, read_meta_properties
+from kbroker.inspection.segment_scan import SegmentScan
+from kbroker.log.directories.checkpoint import (
+    CheckpointError,
+    read_leader_epochs,
+    read_meta_properties,
+)
 from kbroker.log.file_system import StorageError
-from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.identity.record_time import time_at

@@ -6,8 +6,8 @@ from typing import Final
 
 from fastcrc.crc32 import iscsi as crc32c
 
+from kbroker.inspection.finding import Finding, Severity
 from kbroker.log.file_system import File, FileSystem, RealFileSystem
-from kbroker.log.inspection.finding import Finding, Severity
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 
 MISSING: Final = "archive-file-missing"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbroker.log.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.covered_ranges import joined

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kbroker.inspection.disk_advice import advice_on
+from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.log.file_system import StorageError
-from kbroker.log.inspection.disk_advice import advice_on
-from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.pipeline.archive.manifests.file_check import MISSING
 from kbroker.pipeline.archive.manifests.file_check import check_file as check_against_manifest
 from kbroker.pipeline.archive.manifests.manifest import FileEntry

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from kbroker.inspection.disk_advice import WHO_MAY_READ, is_forbidden
+from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.inspection.disk_advice import WHO_MAY_READ, is_forbidden
-from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.pipeline.archive.manifests.archive_state import (
     MANIFESTS,
     MARK_NAME,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kbroker.log.inspection.finding import Finding, Severity
+from kbroker.inspection.finding import Finding, Severity
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kbroker.log.inspection.finding import Finding, Severity
+from kbroker.inspection.finding import Finding, Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.audit_report import PartitionSides

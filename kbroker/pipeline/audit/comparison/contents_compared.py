@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.format import log_file
-from kbroker.log.inspection.finding import Finding, Findings, Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError

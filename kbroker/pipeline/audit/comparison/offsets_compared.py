@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbroker.log.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archive.manifests.manifest import (

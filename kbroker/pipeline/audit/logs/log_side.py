@@ -6,22 +6,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.inspection.directory_check import (
+from kbroker.inspection.directory_check import (
     TopicIds,
     check_names,
     check_together,
     check_topic_ids,
 )
-from kbroker.log.inspection.finding import Finding, Findings, Severity
-from kbroker.log.inspection.log_directory_view import PartitionView, view_log_directory
-from kbroker.log.inspection.log_paths import (
+from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.log_directory_view import PartitionView, view_log_directory
+from kbroker.inspection.log_paths import (
     DataDirectory,
     LogPath,
     NotALogError,
     PartitionDirectory,
     log_directory,
 )
+from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, placed

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from kbroker.inspection.content_check import SegmentPlace, check_content
+from kbroker.inspection.directory_check import CheckedPartition, check_partition
+from kbroker.inspection.finding import Finding, Findings
+from kbroker.inspection.log_directory_view import PartitionView
+from kbroker.inspection.log_walk import CheckOptions, check_until_settled
+from kbroker.inspection.partition_check import CheckedLog
+from kbroker.inspection.partition_files import sort_files
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.format import log_file
-from kbroker.log.inspection.content_check import SegmentPlace, check_content
-from kbroker.log.inspection.directory_check import CheckedPartition, check_partition
-from kbroker.log.inspection.finding import Finding, Findings
-from kbroker.log.inspection.log_directory_view import PartitionView
-from kbroker.log.inspection.log_walk import CheckOptions, check_until_settled
-from kbroker.log.inspection.partition_check import CheckedLog
-from kbroker.log.inspection.partition_files import sort_files
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets
 from kbroker.pipeline.audit.comparison.offsets_compared import ComparedLog, compare_offsets

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kbroker.log.inspection.finding import Severity
+from kbroker.inspection.finding import Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_report import AuditReport, PartitionSides
 from kbroker.pipeline.audit.window_counts import DAY_MS, Windows

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kbroker.log.inspection.finding import Severity
+from kbroker.inspection.finding import Severity
 from kbroker.pipeline.audit.audit_finding import AuditFinding
 from kbroker.pipeline.audit.audit_report import AuditReport, partition_rows
 from kbroker.pipeline.audit.report.codes import CODES

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.file_system import FileSystem
-from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.model import NO_SEQUENCE
 from kbroker.pipeline.logdir.columns import Column, arrow_schema, header_columns
 from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from errno import EACCES, EIO, ENOENT, EPERM
 
+from kbroker.inspection.disk_advice import WHO_MAY_READ
 from kbroker.log.file_system import StorageError
-from kbroker.log.inspection.disk_advice import WHO_MAY_READ
 from kbroker.pipeline.errors import PipelineError
 
 _ADVICE = {

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from errno import ENOENT
 from typing import TypeVar
 
+from kbroker.inspection.log_directory_view import (
+    LogDirectoryView,
+    PartitionView,
+    view_log_directory,
+)
+from kbroker.inspection.log_paths import (
+    DataDirectory,
+    NotALogError,
+    PartitionDirectory,
+    log_directory,
+)
 from kbroker.log.file_system import StorageError
 from kbroker.log.format import (
     LOG_START_OFFSET_CHECKPOINT_FILE,
     REPLICATION_OFFSET_CHECKPOINT_FILE,
     is_moved_directory,
-)
-from kbroker.log.inspection.log_directory_view import (
-    LogDirectoryView,
-    PartitionView,
-    view_log_directory,
-)
-from kbroker.log.inspection.log_paths import (
-    DataDirectory,
-    NotALogError,
-    PartitionDirectory,
-    log_directory,
 )
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError

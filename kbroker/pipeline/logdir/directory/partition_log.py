@@ -25,13 +25,13 @@ from dataclasses import dataclass, replace
 from errno import ENOENT
 from uuid import UUID
 
-from kbroker.log.checkpoint import CheckpointError, read_partition_metadata
+from kbroker.inspection.log_directory_view import PartitionView
+from kbroker.inspection.log_paths import PartitionDirectory
+from kbroker.inspection.partition_files import PartitionFiles, sort_files
+from kbroker.inspection.segment_scan import SegmentScan
+from kbroker.log.directories.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX, log_file
-from kbroker.log.inspection.log_directory_view import PartitionView
-from kbroker.log.inspection.log_paths import PartitionDirectory
-from kbroker.log.inspection.partition_files import PartitionFiles, sort_files
-from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kbroker.errors import KafkaError
+from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import (
     OFFSET_INDEX_ENTRY,
@@ -21,7 +22,6 @@ from kbroker.log.format import (
     log_file,
 )
 from kbroker.log.index.index_file import floor_slot
-from kbroker.log.inspection.segment_scan import SegmentScan
 from kbroker.pipeline.logdir.directory.disk_refusal import is_refusal
 from kbroker.record.compression import NONE
 from kbroker.record.legacy_record import read_any_header

@@ -13,9 +13,9 @@ from typing import cast
 
 import pyarrow as pa
 
+from kbroker.inspection.log_directory_view import view_log_directory
+from kbroker.inspection.log_paths import PartitionDirectory
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.inspection.log_directory_view import view_log_directory
-from kbroker.log.inspection.log_paths import PartitionDirectory
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.frame.offsets import OffsetRange

@@ -8,9 +8,9 @@ import pytest
 
 from kbroker.controller.channels import control_requests
 from kbroker.controller.channels.control_requests import ControlRequests
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.log.segment_swap import SegmentSwap
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import (

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.found_records import DamagedBatchError
 from kbroker.log.log import Log
-from kbroker.log.log_append_info import AppendOrigin
 from kbroker.record.record_batch import TRANSACTIONAL_BIT, BatchOptions, ControlRecord, build_marker
 from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
 

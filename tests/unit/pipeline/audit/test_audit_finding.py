@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from random import Random
 
-from kbroker.log.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings, Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, in_order, placed
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from kbroker.log.checkpoint import write_partition_metadata
+from kbroker.log.directories.checkpoint import write_partition_metadata
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError

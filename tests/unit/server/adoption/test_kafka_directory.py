@@ -7,7 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.log.checkpoint import CheckpointError, write_leader_epochs, write_partition_metadata
+from kbroker.log.directories.checkpoint import (
+    CheckpointError,
+    write_leader_epochs,
+    write_partition_metadata,
+)
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition

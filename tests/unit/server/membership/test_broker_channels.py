@@ -7,7 +7,7 @@ import asyncio
 from kbroker.controller.channels.controller_channel_manager import ControlResponse
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import Broker, EndPoint
-from kbroker.network.broker_client import BrokerClient
+from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.update_metadata import UpdateMetadataResponse
 from kbroker.server.membership.broker_channels import (
     BrokerChannels,

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.controller.metadata_waiter import MetadataWaiter
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.server.membership import cluster_membership

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from kbroker.controller.channels.node_to_controller_channel import Question
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
+from kbroker.peers.node_to_controller_channel import Question
 from kbroker.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,

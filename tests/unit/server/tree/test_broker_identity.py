@@ -8,7 +8,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ConfigError
-from kbroker.log.checkpoint import MetaProperties
+from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.server.start_error import InconsistentClusterIdError
 from kbroker.server.tree.broker_identity import (
     BrokerIdentity,

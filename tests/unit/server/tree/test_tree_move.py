@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from kbroker.log.checkpoint import MetaProperties, write_meta_properties
+from kbroker.log.directories.checkpoint import MetaProperties, write_meta_properties
 from kbroker.log.format import LOCK_FILE
 from kbroker.server.start_error import StartError
 from kbroker.server.tree.tree_files import TreeDirectory

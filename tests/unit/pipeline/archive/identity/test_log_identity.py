@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbroker.log.checkpoint import write_leader_epochs
+from kbroker.log.directories.checkpoint import write_leader_epochs
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition

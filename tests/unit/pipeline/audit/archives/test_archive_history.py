@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kbroker.inspection.finding import Findings, Severity
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.inspection.finding import Findings, Severity
 from kbroker.pipeline.archive.manifests.archive_state import (
     MARK_NAME,
     ArchiveState,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from kbroker.log.inspection.finding import Findings
+from kbroker.inspection.finding import Findings
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archive.manifests.manifest import (

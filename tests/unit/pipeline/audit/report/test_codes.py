@@ -9,7 +9,7 @@ from kbroker.pipeline.archive.manifests.file_check import MISSING, WRONG_CHECKSU
 from kbroker.pipeline.audit.report.codes import CODES
 
 ROOT = Path(kbroker.__file__).parent
-PLACES = ("log/inspection", "pipeline/audit")
+PLACES = ("inspection", "pipeline/audit")
 
 
 def texts() -> set[str]:

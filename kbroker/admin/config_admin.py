@@ -1,0 +1,255 @@
+"""ConfigAdmin: reads and alters dynamic settings under /config (KIP-339, KIP-226).
+
+Law: a change is checked whole before it is written; the entity's node is written first, then a
+notification that makes every broker read it again (`dynamic_config_manager`). Refusals of one
+resource are KafkaErrors with the sentences of Kafka 3.9.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from kbroker.admin.broker_loggers import alter_loggers, validate_logger_changes
+from kbroker.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations
+from kbroker.admin.own_broker import broker_id_in
+from kbroker.admin.tree_patience import patiently
+from kbroker.config.config_def import ConfigKey
+from kbroker.config.config_view import ResourceType
+from kbroker.config.dynamic_checks import validate_dynamic
+from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
+from kbroker.config.topic_config import topic_config_key, validate_overrides
+from kbroker.errors import ConfigError, ErrorCode, KafkaError
+from kbroker.peers.metadata_waiter import MetadataView
+from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.zk import zk_paths
+from kbroker.zk.nodes.entity_configs import Overrides, ZkEntityConfigs
+from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError, NoNodeError
+from kbroker.zk.zk_utils import ZkUtils
+
+AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
+
+# From which settings a change sets out, given those in force.
+Base = Callable[[Overrides], Overrides]
+
+
+class ConfigAdmin:
+    """One per broker. Owned by the event loop."""
+
+    def __init__(
+        self, zk: ZkUtils, config: Callable[[], KafkaConfig], metadata: MetadataView
+    ) -> None:
+        """`config` gives the settings in force."""
+        self._tree = zk.tree
+        self._stored = ZkEntityConfigs(zk)
+        self._config = config
+        self._metadata = metadata
+
+    @property
+    def in_force(self) -> KafkaConfig:
+        """The settings that this broker works with now."""
+        return self._config()
+
+    async def topic_overrides(self, topic: str) -> Mapping[str, str]:
+        """The topic's own settings; empty for none."""
+        return await self._overrides(zk_paths.TOPIC_CONFIGS, topic)
+
+    async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
+        """The dynamic settings of one broker, or of the cluster (None)."""
+        return await self._overrides(zk_paths.BROKER_CONFIGS, _broker_entity(broker_id))
+
+    async def incremental_alter(
+        self, resources: Sequence[AlterConfigsResource], validate_only: bool
+    ) -> list[KafkaError | None]:
+        """Alter resources, each by itself; None where it was done."""
+        return await self._alter_each(resources, validate_only, _kept)
+
+    async def replace(
+        self, resources: Sequence[AlterConfigsResource], validate_only: bool
+    ) -> list[KafkaError | None]:
+        """Give resources these settings and no others (KIP-133); None where it was done."""
+        return await self._alter_each(resources, validate_only, _forgotten)
+
+    # ---- inside
+
+    async def _alter_each(
+        self, resources: Sequence[AlterConfigsResource], validate_only: bool, base: Base
+    ) -> list[KafkaError | None]:
+        counts = Counter((r.resource_type, r.resource_name) for r in resources)
+        outcomes: list[KafkaError | None] = []
+        for resource in resources:
+            try:
+                if counts[resource.resource_type, resource.resource_name] > 1:
+                    message = "Each resource must appear at most once."
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+                await self._alter(resource, validate_only, base)
+            except KafkaError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+        return outcomes
+
+    async def _overrides(self, entity_type: str, entity: str) -> Overrides:
+        read = partial(self._stored.overrides, entity_type, entity)
+        return await patiently(self._tree, read)
+
+    async def _alter(self, resource: AlterConfigsResource, validate_only: bool, base: Base) -> None:
+        _check_request(resource)
+        if resource.resource_type == ResourceType.TOPIC:
+            entity_type, entity = zk_paths.TOPIC_CONFIGS, resource.resource_name
+            change = partial(self._altered_topic, resource, base)
+        elif resource.resource_type == ResourceType.BROKER:
+            entity_type, entity = zk_paths.BROKER_CONFIGS, _broker_entity(self._broker_id(resource))
+            change = partial(self._altered_broker, resource, base)
+        elif resource.resource_type == ResourceType.BROKER_LOGGER and base is _kept:
+            self._alter_loggers(resource, validate_only=validate_only)
+            return
+        else:
+            raise _unsupported(resource.resource_type)
+        if validate_only:
+            change(await self._overrides(entity_type, entity))
+            return
+        try:
+            await patiently(self._tree, partial(self._stored.update, entity_type, entity, change))
+        except NodeTooLargeError as error:
+            message = (
+                f"The settings of {entity_type}/{entity} do not fit into a node of the tree, which "
+                f"takes {MAX_NODE_BYTES} bytes"
+            )
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message) from error
+        except NoNodeError as error:
+            raise _unknown_topic(entity) from error
+
+    def _altered_topic(
+        self, resource: AlterConfigsResource, base: Base, before: Overrides
+    ) -> Overrides:
+        topic = resource.resource_name
+        if not topic:
+            message = "Default topic resources are not allowed."
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        overrides = apply_operations(resource.configs, base(before), topic_config_key)
+        if not self._metadata.contains_topic(topic):
+            raise _unknown_topic(topic)
+        try:
+            validate_overrides(overrides)
+        except KafkaError as error:
+            raise _with_resource(error, topic) from error
+        return overrides
+
+    def _altered_broker(
+        self, resource: AlterConfigsResource, base: Base, before: Overrides
+    ) -> Overrides:
+        unknown = [c for c in resource.configs if c.config_operation not in OPERATIONS]
+        if unknown:
+            message = f"Unknown operations type {unknown[0].config_operation}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        overrides = apply_operations(resource.configs, base(before), _broker_config_key)
+        self._check_dynamic(overrides, per_broker=bool(resource.resource_name))
+        return overrides
+
+    def _broker_id(self, resource: AlterConfigsResource) -> int | None:
+        name, own_id = resource.resource_name, self._config().server.broker_id
+        if not name:
+            return None
+        if broker_id_in(name, "Node") != own_id:
+            message = f"Unexpected broker id, expected {own_id}, but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        return own_id
+
+    def _alter_loggers(self, resource: AlterConfigsResource, *, validate_only: bool) -> None:
+        name, own_id = resource.resource_name, self._config().server.broker_id
+        if broker_id_in(name, "Node") != own_id:
+            message = f"Unexpected node id. Expected {own_id}, but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        validate_logger_changes(resource.configs)
+        if not validate_only:
+            alter_loggers(resource.configs)
+
+    def _check_dynamic(self, overrides: Mapping[str, str], *, per_broker: bool) -> None:
+        fixed, single = [], []
+        for name, text in overrides.items():
+            key = _broker_config_key(name)
+            if key is None:
+                continue  # unknown settings may belong to a plugin
+            if key.dynamic == "read-only" and dynamic_only_key(name) is None:
+                fixed.append(name)
+            elif key.dynamic == "per-broker" and not per_broker:
+                single.append(name)
+            else:
+                _parse(key, text)
+        if fixed:
+            message = f"Cannot update these configs dynamically: Set({', '.join(fixed)})"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        if single:
+            message = (
+                "Cannot update these configs at default cluster level, "
+                "broker id must be specified: "
+                f"Set({', '.join(single)})"
+            )
+            raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+        try:
+            validate_dynamic(self._config(), overrides, of_broker=per_broker)
+        except ConfigError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _kept(before: Overrides) -> Overrides:
+    return before
+
+
+def _forgotten(_before: Overrides) -> Overrides:
+    return {}
+
+
+def _check_request(resource: AlterConfigsResource) -> None:
+    names = [change.name for change in resource.configs]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        change.name
+        for change in resource.configs
+        if change.value is None and change.config_operation != OP_DELETE
+    ]
+    if nulls:
+        message = f"Null value not supported for : {', '.join(nulls)}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _unsupported(resource_type: int) -> KafkaError:
+    message = f"Unknown resource type {resource_type}"
+    if resource_type == ResourceType.CLIENT_METRICS:
+        message = (
+            "AlterConfigs is only supported for topics and brokers, "
+            "but resource type is CLIENT_METRICS"
+        )
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _unknown_topic(topic: str) -> KafkaError:
+    message = f"The topic '{topic}' does not exist."
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+
+
+def _with_resource(error: KafkaError, topic: str) -> KafkaError:
+    # Kafka names the resource where the value is wrong, and does not where the name is.
+    if error.message is None or not error.message.startswith("Invalid value"):
+        return error
+    resource = f"ConfigResource(type=TOPIC, name='{topic}')"
+    message = f"Invalid config value for resource {resource}: {error.message}"
+    return KafkaError(error.code, message)
+
+
+def _parse(key: ConfigKey, text: str) -> None:
+    try:
+        key.parse(text)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
+
+
+def _broker_config_key(name: str) -> ConfigKey | None:
+    return config_key(name) or dynamic_only_key(name)
+
+
+def _broker_entity(broker_id: int | None) -> str:
+    return zk_paths.DEFAULT_ENTITY if broker_id is None else str(broker_id)

@@ -1,0 +1,136 @@
+"""NewTopics: the topics that one request wants to have made, from the check to the write.
+
+Law: everything is checked before anything is written; all of it is looked up and written at once,
+each topic whole or not at all. Refusals of one topic are values in its result.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from kbroker.admin.replica_assignment import Spread, assign_replicas
+from kbroker.admin.topic_validation import (
+    MetricNames,
+    validate_assignment,
+    validate_single_replicas,
+    validate_topic_name,
+)
+from kbroker.config.config_view import ConfigEntry
+from kbroker.config.topic_config import validate_overrides
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import ZERO_UUID, ReplicaAssignment
+from kbroker.zk import zk_paths
+from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError
+from kbroker.zk.zk_paths import TopicAssignment
+from kbroker.zk.zk_utils import NewTopicNodes, ZkUtils
+
+UNKNOWN_COUNT = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class TopicResult:
+    """What came of one topic.
+
+    The layout is set for topics that were, or with validate_only would be, created.
+    """
+
+    name: str
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    topic_id: UUID = ZERO_UUID
+    num_partitions: int = UNKNOWN_COUNT
+    replication_factor: int = -1
+    configs: list[ConfigEntry] = field(default_factory=list)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Nothing comes of it."""
+        self.error, self.message = error.code, error.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopics:
+    """What one request sees of the tree, and what it wants to have made there."""
+
+    zk: ZkUtils
+    rng: random.Random
+    racks: Mapping[int, str | None]  # of the brokers that are there
+    existing: Collection[str]  # those of the topics asked for that are there
+    metric_names: MetricNames  # of all topics, where names could collide
+    wanted: list[tuple[TopicResult, NewTopicNodes]] = field(default_factory=list)
+
+    @classmethod
+    async def look(cls, zk: ZkUtils, rng: random.Random, names: Sequence[str]) -> NewTopics:
+        """What the tree says about topics of these names; one look for all of them."""
+        colliding = any("." in name or "_" in name for name in names)
+        return cls(
+            zk=zk,
+            rng=rng,
+            racks={b.broker_id: b.rack for b in await zk.all_brokers()},
+            existing=await zk.existing_topics(names),
+            metric_names=MetricNames(await zk.topics() if colliding else ()),
+        )
+
+    def spread(self, partitions: int, factor: int) -> dict[int, list[int]]:
+        """Replicas by partition, over the brokers that are there. Raises KafkaError."""
+        count = max(len(self.racks), 1)
+        spread = Spread(self.rng.randrange(count), self.rng.randrange(count))
+        return assign_replicas(self.racks, partitions, factor, spread)
+
+    def add(
+        self,
+        result: TopicResult,
+        assignment: Mapping[int, Sequence[int]],
+        overrides: Mapping[str, str],
+    ) -> None:
+        """A topic to be written. Raises KafkaError for one that cannot be."""
+        name = result.name
+        validate_topic_name(name)
+        if name in self.existing:
+            raise topic_exists(name)
+        self.metric_names.check(name)
+        validate_assignment(assignment, self.racks)
+        validate_single_replicas(assignment.values())
+        validate_overrides(overrides)
+        partitions = {
+            partition: ReplicaAssignment(replicas=tuple(replicas))
+            for partition, replicas in sorted(assignment.items())
+        }
+        nodes = TopicAssignment(topic_id=uuid4(), partitions=partitions)
+        self.wanted.append((result, NewTopicNodes(name, nodes, overrides)))
+        self.metric_names.add(name)
+        result.num_partitions = len(partitions)
+
+    async def write(self) -> None:
+        """Create what was added, all in one go; refusals are values in the results.
+
+        Raises TreeUnavailableError: some of them may be there.
+        """
+        outcomes = await self.zk.create_topics([new for _, new in self.wanted])
+        for (result, new), outcome in zip(self.wanted, outcomes, strict=True):
+            if outcome is None:
+                result.topic_id = new.assignment.topic_id
+            elif isinstance(outcome, NodeTooLargeError):
+                result.refuse(topic_too_large(new.topic, outcome, len(new.assignment.partitions)))
+            else:
+                result.refuse(topic_exists(new.topic))
+
+
+def topic_exists(name: str) -> KafkaError:
+    """The refusal of a topic that is there."""
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+
+
+def topic_too_large(name: str, error: NodeTooLargeError, partitions: int) -> KafkaError:
+    """The refusal of a topic whose nodes no store takes."""
+    if error.path == zk_paths.topic_path(name):
+        code, what = ErrorCode.INVALID_PARTITIONS, f"{partitions} partitions"
+    else:
+        code, what = ErrorCode.INVALID_CONFIG, "its settings"
+    message = (
+        f"Topic '{name}' with {what} does not fit into a node of the tree, which takes "
+        f"{MAX_NODE_BYTES} bytes"
+    )
+    return KafkaError(code, message)

@@ -1,0 +1,394 @@
+"""TopicAdmin (Kafka's ZkAdminManager): creates, grows and deletes topics.
+
+It writes what the controller then acts on.
+
+Law: refusals of one topic are values in its result; the sentences are Kafka 3.9's. Everything is
+checked before anything is written. Calls return when this broker's metadata shows the change, or
+when the caller's time is up (REQUEST_TIMED_OUT; the change still happens).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from kbroker.admin.internal_topics import NewTopic, new_topic
+from kbroker.admin.new_topics import (
+    UNKNOWN_COUNT,
+    NewTopics,
+    TopicResult,
+    topic_exists,
+    topic_too_large,
+)
+from kbroker.admin.replica_assignment import Spread, assign_replicas
+from kbroker.admin.topic_validation import (
+    validate_added_assignments,
+    validate_increase,
+    validate_single_replicas,
+    validate_topic_name,
+)
+from kbroker.admin.tree_patience import controller_refusal
+from kbroker.config.config_view import describe_topic
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import (
+    GROUP_METADATA_TOPIC,
+    NO_LEADER,
+    TRANSACTION_STATE_TOPIC,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from kbroker.peers.metadata_waiter import MetadataView, MetadataWaiter
+from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.zk.tree import (
+    BadVersionError,
+    NodeExistsError,
+    NodeTooLargeError,
+    NoNodeError,
+    TreeUnavailableError,
+)
+from kbroker.zk.zk_paths import TopicAssignment
+from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
+
+log = logging.getLogger(__name__)
+
+AUTO_CREATE_TIMEOUT_MS = 5_000
+# A deleted topic leaves the metadata first and the tree when its replicas have gone. So long its
+# name cannot be used again, which a client that deletes and creates anew must not see.
+NAME_FREE_TIMEOUT_MS = 2_000
+_ASK_DEFAULT = -1
+_TOPICS_PER_TURN = 25  # of a long list, then others get their turn: about 5 ms
+_FACTOR_SETTINGS = {
+    GROUP_METADATA_TOPIC: "offsets.topic.replication.factor",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.replication.factor",
+}
+
+
+class TopicAdmin:
+    """One per broker. Owned by the event loop."""
+
+    def __init__(
+        self,
+        zk: ZkUtils,
+        config: Callable[[], KafkaConfig],
+        metadata: MetadataView,
+        waiter: MetadataWaiter,
+        rng: random.Random | None = None,
+    ) -> None:
+        """`config` gives the settings in force.
+
+        `waiter` is notified after each update of `metadata`.
+        """
+        self._zk = zk
+        self._config = config
+        self._metadata = metadata
+        self._waiter = waiter
+        self._rng = rng or random.Random()
+        self._auto_creations: dict[str, asyncio.Task[ErrorCode]] = {}
+        self._told: str | None = None
+
+    async def create_topics(
+        self,
+        topics: Sequence[CreateTopicsRequest.CreatableTopic],
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> list[TopicResult]:
+        """Create topics; one result per entry, in order."""
+        counts = Counter(topic.name for topic in topics)
+        results = [TopicResult(name=topic.name) for topic in topics]
+        try:
+            new = await NewTopics.look(self._zk, self._rng, [topic.name for topic in topics])
+            for number, (topic, result) in enumerate(zip(topics, results, strict=True), start=1):
+                if number % _TOPICS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                try:
+                    if counts[topic.name] > 1:
+                        message = "Found multiple entries for this topic."
+                        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+                    self._prepare(topic, result, new)
+                except KafkaError as error:
+                    result.refuse(error)
+            if not validate_only:
+                await new.write()
+        except TreeUnavailableError as error:
+            for result in results:
+                if result.error is ErrorCode.NONE:
+                    result.refuse(controller_refusal(error))
+        if not validate_only:
+            await self._wait(results, self._is_led, timeout_ms)
+        return results
+
+    async def auto_create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:
+        """Create the topics that do not exist; NONE for a topic that is usable now.
+
+        Callers that ask for one topic at the same time share one creation.
+        """
+        tasks = {name: self._auto_creation(name) for name in dict.fromkeys(topics)}
+        return {name: await asyncio.shield(task) for name, task in tasks.items()}
+
+    async def delete_topics(self, names: Sequence[str], timeout_ms: int) -> list[TopicResult]:
+        """Delete topics; one result per entry, in order."""
+        results = [TopicResult(name=name) for name in names]
+        for result in results:
+            if not self._metadata.contains_topic(result.name):
+                result.error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        wanted = [result for result in results if result.error is ErrorCode.NONE]
+        try:
+            for refusal in await self._zk.create_delete_topics([r.name for r in wanted]):
+                if refusal is not None and not isinstance(refusal, NodeExistsError):
+                    raise refusal  # one that is there already is on its way
+        except TreeUnavailableError as error:
+            for result in wanted:
+                result.refuse(controller_refusal(error))
+        await self._wait(results, self._is_gone, timeout_ms)
+        deleted = [result.name for result in results if result.error is ErrorCode.NONE]
+        with suppress(TimeoutError, TreeUnavailableError):
+            async with asyncio.timeout(min(timeout_ms, NAME_FREE_TIMEOUT_MS) / 1000):
+                for name in deleted:
+                    await self._zk.topic_gone(name)
+        return results
+
+    async def create_partitions(
+        self,
+        topics: Sequence[CreatePartitionsRequest.CreatePartitionsTopic],
+        timeout_ms: int,
+        validate_only: bool,
+    ) -> list[TopicResult]:
+        """Add partitions; one result per topic. A topic named twice is refused."""
+        counts = Counter(topic.name for topic in topics)
+        by_name = {topic.name: topic for topic in topics}
+        results = []
+        for name, topic in by_name.items():
+            result = TopicResult(name=name)
+            results.append(result)
+            if counts[name] > 1:
+                result.error = ErrorCode.INVALID_REQUEST
+                result.message = "Duplicate topic in request."
+                continue
+            try:
+                await self._grow(topic, result, validate_only)
+            except KafkaError as error:
+                result.refuse(error)
+            except TreeUnavailableError as error:
+                result.refuse(controller_refusal(error))
+        if not validate_only:
+            await self._wait(results, self._is_led, timeout_ms)
+        return results
+
+    async def wait_for_leaders(
+        self, leaders: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> list[TopicPartition]:
+        """Wait until this broker's metadata shows these leaders.
+
+        Returns the partitions for which the time was too short.
+        """
+
+        def late() -> list[TopicPartition]:
+            return [p for p, leader in leaders.items() if self._leader(p) != leader]
+
+        await self._waiter.wait_until(lambda: not late(), timeout_ms)
+        return late()
+
+    async def close(self) -> None:
+        """Give up automatic creations that are under way."""
+        tasks = list(self._auto_creations.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # ---- creating
+
+    def _prepare(
+        self, topic: CreateTopicsRequest.CreatableTopic, result: TopicResult, new: NewTopics
+    ) -> None:
+        name = topic.name
+        if self._metadata.contains_topic(name):
+            raise topic_exists(name)
+        given = {config.name: config.value for config in topic.configs}
+        nulls = [key for key, value in given.items() if value is None]
+        if nulls:
+            message = f"Null value not supported for topic configs: {','.join(nulls)}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, message)
+        overrides = {key: value for key, value in given.items() if value is not None}
+        assignment = self._assignment(topic, new)
+        new.add(result, assignment, overrides)
+        result.replication_factor = len(assignment[0])
+        result.configs = describe_topic(self._config(), overrides)
+
+    def _assignment(
+        self, topic: CreateTopicsRequest.CreatableTopic, new: NewTopics
+    ) -> dict[int, list[int]]:
+        if topic.assignments:
+            if (topic.num_partitions, topic.replication_factor) != (_ASK_DEFAULT, _ASK_DEFAULT):
+                message = (
+                    "Both numPartitions or replicationFactor and replicasAssignments were set. "
+                    "Both cannot be used at the same time."
+                )
+                raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+            return {a.partition_index: list(a.broker_ids) for a in topic.assignments}
+        config = self._config()
+        partitions, factor = topic.num_partitions, topic.replication_factor
+        return new.spread(
+            config.log.num_partitions if partitions == _ASK_DEFAULT else partitions,
+            config.replication.default_replication_factor if factor == _ASK_DEFAULT else factor,
+        )
+
+    # ---- automatic creation
+
+    def _auto_creation(self, name: str) -> asyncio.Task[ErrorCode]:
+        task = self._auto_creations.get(name)
+        if task is None:
+            task = asyncio.create_task(self._auto_create(name), name=f"create topic {name}")
+            self._auto_creations[name] = task
+            task.add_done_callback(lambda _: self._auto_creations.pop(name, None))
+        return task
+
+    async def _auto_create(self, name: str) -> ErrorCode:
+        wanted = new_topic(name, self._config())
+        result = TopicResult(name=name)
+        if not self._metadata.contains_topic(name):
+            try:
+                await self._create_wanted(wanted, result)
+            except KafkaError as error:
+                if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being deleted
+                    return ErrorCode.LEADER_NOT_AVAILABLE
+                self._tell_operator(name, error)
+                return error.code
+            except TreeUnavailableError as error:
+                log.warning("topic %s cannot be created now: %s", name, error)
+                return ErrorCode.LEADER_NOT_AVAILABLE  # clients ask again
+        if self._is_led(result):
+            return ErrorCode.NONE
+        usable = await self._waiter.wait_until(lambda: self._is_led(result), AUTO_CREATE_TIMEOUT_MS)
+        return ErrorCode.NONE if usable else ErrorCode.LEADER_NOT_AVAILABLE
+
+    async def _create_wanted(self, wanted: NewTopic, result: TopicResult) -> None:
+        name = wanted.name
+        validate_topic_name(name)
+        new = await NewTopics.look(self._zk, self._rng, [name])
+        assignment = new.spread(wanted.num_partitions, wanted.replication_factor)
+        try:
+            new.add(result, assignment, wanted.overrides)
+            await new.write()
+            if result.error is not ErrorCode.NONE:
+                raise KafkaError(result.error, result.message)
+        except KafkaError as error:
+            is_there = error.code is ErrorCode.TOPIC_ALREADY_EXISTS  # made by another broker
+            if not is_there or await self._zk.is_marked_for_deletion(name):
+                raise
+            result.num_partitions = UNKNOWN_COUNT
+        else:
+            if wanted.note is not None:
+                log.warning("%s", wanted.note)
+
+    def _tell_operator(self, name: str, error: KafkaError) -> None:
+        """Say once what no client can mend."""
+        if error.code is ErrorCode.INVALID_REPLICATION_FACTOR and error.message != self._told:
+            self._told = error.message
+            setting = _FACTOR_SETTINGS.get(name, "default.replication.factor")
+            log.warning("topic %s is not created: %s See %s", name, error.message, setting)
+
+    # ---- growing
+
+    async def _grow(
+        self,
+        topic: CreatePartitionsRequest.CreatePartitionsTopic,
+        result: TopicResult,
+        validate_only: bool,
+    ) -> None:
+        for _ in range(MAX_CONFLICTS):
+            found = await self._zk.topic_node(topic.name)
+            if found is None:
+                raise _unknown(topic.name)
+            current, version = found
+            grown = await self._grown(topic, current)
+            result.num_partitions = topic.count
+            if validate_only:
+                return
+            try:
+                await self._zk.grow_topic(topic.name, grown, version)
+            except BadVersionError:
+                continue  # the topic has been grown, or reassigned, meanwhile
+            except NoNodeError as error:
+                raise _unknown(topic.name) from error
+            except NodeTooLargeError as error:
+                raise topic_too_large(topic.name, error, topic.count) from error
+            return
+        message = f"The topic '{topic.name}' keeps changing. Ask again."
+        raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+
+    async def _grown(
+        self, topic: CreatePartitionsRequest.CreatePartitionsTopic, current: TopicAssignment
+    ) -> TopicAssignment:
+        if not current.partitions:
+            raise _unknown(topic.name)
+        if any(a.adding_replicas or a.removing_replicas for a in current.partitions.values()):
+            message = f"A partition reassignment is in progress for the topic '{topic.name}'."
+            raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
+        validate_increase(len(current.partitions), topic.count)
+        added = await self._added(topic, current)
+        validate_single_replicas(added.values())
+        partitions = dict(current.partitions)
+        for partition, replicas in added.items():
+            partitions[partition] = ReplicaAssignment(replicas=tuple(replicas))
+        return replace(current, partitions=partitions)
+
+    async def _added(
+        self,
+        topic: CreatePartitionsRequest.CreatePartitionsTopic,
+        current: TopicAssignment,
+    ) -> dict[int, list[int]]:
+        brokers = {b.broker_id: b.rack for b in await self._zk.all_brokers()}
+        existing = len(current.partitions)
+        first = current.partitions[0].replicas
+        if topic.assignments is not None:
+            given = [list(a.broker_ids) for a in topic.assignments]
+            added = dict(enumerate(given, start=existing))
+            validate_added_assignments(added, topic.count - existing, brokers, len(first))
+            return added
+        # Go on where the topic's first partition starts, so that old and new partitions spread as
+        # one.
+        ids = sorted(brokers)
+        start = next((i for i, b in enumerate(ids) if first and b >= first[0]), 0)
+        spread = Spread(start, start)
+        return assign_replicas(brokers, topic.count - existing, len(first), spread, existing)
+
+    # ---- waiting
+
+    async def _wait(
+        self,
+        results: Sequence[TopicResult],
+        is_done: Callable[[TopicResult], bool],
+        timeout_ms: int,
+    ) -> None:
+        pending = [r for r in results if r.error is ErrorCode.NONE]
+        if timeout_ms > 0:
+            await self._waiter.wait_until(lambda: all(map(is_done, pending)), timeout_ms)
+            pending = [r for r in pending if not is_done(r)]
+        for result in pending:  # with no time to wait Kafka does not even look
+            result.error = ErrorCode.REQUEST_TIMED_OUT
+
+    def _is_led(self, result: TopicResult) -> bool:
+        for partition in range(max(result.num_partitions, 1)):
+            state = self._metadata.partition_state(TopicPartition(result.name, partition))
+            if state is None or state.leader == NO_LEADER:
+                return False
+        return True
+
+    def _leader(self, partition: TopicPartition) -> int:
+        state = self._metadata.partition_state(partition)
+        return NO_LEADER if state is None else state.leader
+
+    def _is_gone(self, result: TopicResult) -> bool:
+        return not self._metadata.contains_topic(result.name)
+
+
+def _unknown(name: str) -> KafkaError:
+    message = f"The topic '{name}' does not exist."
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)

@@ -1,0 +1,142 @@
+"""Looks at the bytes of batches: their CRCs, and with a deep look their records. No batch is held
+against another, so segments of one log can be looked at in any order, and at the same time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbroker.errors import KafkaError
+from kbroker.inspection.batch_check import Problem, Unpacked, record_problems
+from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.log_directory_view import PartitionView
+from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, CheckOptions
+from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
+from kbroker.log.file_system import FileSystem
+
+_WITHOUT_ALARM = frozenset({"batch-timestamp", "batch-too-large"})
+
+
+class _Damage(NamedTuple):
+    problem: Problem
+    position: int
+    offset: int | None
+    may_be_dead: bool
+
+
+class ContentCheck:
+    """The batches of one segment file. `next_base_offset` is that of the segment after it; None: it
+    is the last.
+
+    How bad a damaged batch is follows from the next sound one: where that begins at the log start
+    or before, nobody is served what was damaged.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        view: PartitionView,
+        options: CheckOptions,
+        findings: Findings,
+        next_base_offset: int | None,
+    ) -> None:
+        self._path = path
+        self._view = view
+        self._options = options
+        self._findings = findings
+        self._next_base_offset = next_base_offset
+        self._damages: list[_Damage] = []
+        self.is_awaiting = False  # the next sound batch is to be told
+
+    def wrong_crc(self, batch: ScannedBatch) -> None:
+        """A batch whose checksum is not that of its bytes."""
+        what = f"the CRC of a batch of {batch.header.size_bytes} bytes is wrong"
+        self.damaged(Problem("batch-crc", what), batch.position, batch.header.base_offset)
+
+    def damaged(
+        self, problem: Problem, position: int, offset: int | None, *, may_be_dead: bool = True
+    ) -> None:
+        """Something at a position is no sound batch."""
+        self._damages.append(_Damage(problem, position, offset, may_be_dead))
+        self.is_awaiting = True
+
+    def sound(self, base_offset: int) -> None:
+        """A sound batch behind what was damaged."""
+        self.is_awaiting = False
+        is_cut = self._view.is_recovered(self._next_base_offset)
+        is_cleaned = self._view.cleaner_offset is not None  # a cleaner reads all there is
+        is_before_start = base_offset <= (self._view.log_start_offset or 0)
+        is_dead = is_before_start and not is_cut and not is_cleaned
+        for problem, position, offset, may_be_dead in self._damages:
+            if is_dead and may_be_dead:
+                severity, advice = Severity.INFO, DEAD
+            else:
+                severity, advice = Severity.ERROR, CUT if is_cut else NOT_CUT
+            self._say(severity, advice, problem, position, offset)
+        self._damages.clear()
+
+    def end(self) -> None:
+        """The segment has ended."""
+        if self.is_awaiting:
+            self.sound(2**63 if self._next_base_offset is None else self._next_base_offset)
+
+    def look(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        """Unpack a sound batch and walk its records; to be called before the scan goes on."""
+        header = batch.header
+        unpacked = Unpacked()
+        try:
+            problems = list(record_problems(header, scan.read(batch), unpacked))
+        except KafkaError as error:
+            problems = [Problem("batch-too-large", f"was not looked into: {error.message}")]
+        for problem in problems:
+            if problem.code in _WITHOUT_ALARM:
+                advice = "readers are served all the same"
+                place = (batch.position, header.base_offset)
+                self._say(Severity.WARNING, advice, problem, *place)
+            else:
+                self.damaged(problem, batch.position, header.base_offset)
+        if self._options.watcher is not None:
+            self._options.watcher.records(header, unpacked.size_bytes, unpacked.timestamps)
+
+    def _say(
+        self, severity: Severity, advice: str, problem: Problem, position: int, offset: int | None
+    ) -> None:
+        self._findings.add(
+            Finding(severity, problem.code, self._path, problem.what, advice, position, offset)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPlace:
+    """A segment file, and where the next one begins; None: it is the last."""
+
+    path: str
+    next_base_offset: int | None
+
+
+def check_content(
+    file_system: FileSystem,
+    segment: SegmentPlace,
+    view: PartitionView,
+    options: CheckOptions,
+    findings: Findings,
+) -> frozenset[int]:
+    """Look at the bytes of one segment; where the batches with wrong CRCs are, for the check of the
+    whole log, which then reads headers alone. Raises StorageError.
+    """
+    broken = []
+    check = ContentCheck(segment.path, view, options, findings, segment.next_base_offset)
+    scan = SegmentScan(file_system, segment.path, checks_crc=True)
+    for batch in scan.batches():
+        if not batch.is_intact:
+            check.wrong_crc(batch)
+            broken.append(batch.position)
+        else:
+            if check.is_awaiting:
+                check.sound(batch.header.base_offset)
+            if options.is_deep:
+                check.look(scan, batch)
+        options.progress(batch.header.size_bytes)
+    check.end()
+    return frozenset(broken)

@@ -1,0 +1,74 @@
+"""Holds a leader-epoch checkpoint against the epochs that batches carry."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from kbroker.inspection.batch_check import Problem
+from kbroker.log.leader_epoch_cache import EpochEntry
+from kbroker.record.record_batch import BatchHeader
+
+_NO_EPOCH = -1
+_NEVER = 2**63
+
+
+class EpochCheck:
+    """`entries` are those of the file; None where there is no file, or none that can be read."""
+
+    def __init__(self, entries: Sequence[EpochEntry] | None, log_start_offset: int = 0) -> None:
+        self._log_start_offset = log_start_offset  # what lies before it has lost its entries
+        self._entries = entries or []
+        self._starts = [entry.start_offset for entry in self._entries]
+        self._is_missing_told = False
+        self._fine_epoch = _NO_EPOCH
+        self._fine_until = -1  # exclusive
+        self._is_told = entries is not None
+        self._is_sorted = all(
+            a.epoch < b.epoch and a.start_offset < b.start_offset
+            for a, b in zip(self._entries, self._entries[1:], strict=False)
+        )
+
+    def file(self) -> Iterator[Problem]:
+        """What is wrong with the entries among themselves."""
+        if not self._is_sorted:
+            yield Problem("epochs-order", "epochs and start offsets do not both rise")
+        if any(entry.epoch < 0 or entry.start_offset < 0 for entry in self._entries):
+            yield Problem("epochs-order", "an epoch or a start offset is negative")
+
+    def is_expected(self, epoch: int, last_offset: int) -> bool:
+        """True where the batch lies in the same entry as one that was fine before."""
+        return epoch == self._fine_epoch and last_offset < self._fine_until
+
+    def batch(self, header: BatchHeader) -> Iterator[Problem]:
+        """Look whether the file gives the batch the epoch that it carries."""
+        epoch = header.partition_leader_epoch
+        if epoch == _NO_EPOCH or not self._is_sorted or header.last_offset < self._log_start_offset:
+            return
+        slot = bisect_right(self._starts, header.last_offset) - 1
+        if slot >= 0 and self._entries[slot].epoch == epoch:
+            self._fine_epoch = epoch
+            is_last = slot + 1 == len(self._starts)
+            self._fine_until = _NEVER if is_last else self._starts[slot + 1]
+        elif slot >= 0:
+            found = self._entries[slot].epoch
+            yield Problem(
+                "epochs-wrong",
+                f"the batch at {header.base_offset} carries epoch {epoch}, the file says {found}",
+            )
+        elif slot < 0 and not self._is_missing_told:
+            self._is_missing_told = True
+            what = "has no entry" if self._is_told else "is missing or cannot be read"
+            yield Problem("epochs-missing", f"{what}: epoch {epoch} from {header.base_offset} on")
+
+    def end(self, log_end_offset: int) -> Iterator[Problem]:
+        """Entries that begin after the log's end; one at the end is that of a leader without
+        records.
+        """
+        for entry in self._entries:
+            if entry.start_offset > log_end_offset:
+                yield Problem(
+                    "epochs-beyond",
+                    f"epoch {entry.epoch} begins with {entry.start_offset}, the log ends with "
+                    f"{log_end_offset}",
+                )

@@ -1,0 +1,172 @@
+"""Holds index entries against the batches they speak of, while a segment is walked once from its
+start. Bytes and headers in, problems out.
+
+Law: an entry is wrong when a look-up that follows it would pass over records, or when no append can
+have written it. What is only coarse is fine: entries may be missing between two others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+
+from kbroker.inspection.batch_check import Problem
+from kbroker.inspection.segment_scan import ScannedBatch
+from kbroker.log.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kbroker.model import NO_TIMESTAMP
+
+_NEVER = 2**63
+
+
+def used_entries(data: bytes, entry: Struct) -> int:
+    """How many entries come before the zeros of an index that has its full size.
+
+    No entry is all zero: the first batch of a segment is not indexed by position, and no timestamp
+    of an entry is 0 with offset 0 but in a segment of 1970, where the entry is not missed.
+    """
+    end = len(data) - len(data) % entry.size
+    used = len(data[:end].rstrip(b"\0"))
+    return -(-used // entry.size)
+
+
+class OffsetIndexCheck:
+    """The entries of an `.index` file: relative offset, position."""
+
+    def __init__(self, data: bytes, base_offset: int) -> None:
+        self.entry_count = used_entries(data, OFFSET_INDEX_ENTRY)
+        self.has_zero_tail = self.entry_count * OFFSET_INDEX_ENTRY.size < len(data)
+        self._base_offset = base_offset
+        self._entries = iter(
+            OFFSET_INDEX_ENTRY.iter_unpack(data[: self.entry_count * OFFSET_INDEX_ENTRY.size])
+        )
+        self._next = next(self._entries, None)
+        self._awaited: int | None = None  # offset of an entry whose batches came in one append
+        self._previous = (-1, -1)
+        self.due_position = self._due()  # batches that begin before it need no look
+
+    def _due(self) -> int:
+        if self._awaited is not None:
+            return -1
+        return self._next[1] if self._next is not None else _NEVER
+
+    def batch(self, batch: ScannedBatch, previous_last_offset: int) -> Iterator[Problem]:
+        """Look at the entries for this batch; `previous_last_offset` is that of the one before."""
+        if self._awaited is not None and batch.header.last_offset >= self._awaited:
+            if batch.header.last_offset != self._awaited:
+                yield Problem("index-entry", f"no batch ends with the entry {self._awaited}")
+            self._awaited = None
+        while self._next is not None and self._next[1] <= batch.position:
+            relative_offset, position = self._next
+            yield from self._order(relative_offset, position)
+            offset = self._base_offset + relative_offset
+            last_offset = batch.header.last_offset
+            if position != batch.position:
+                yield Problem(
+                    "index-entry", f"the entry {offset} points to {position}, where no batch begins"
+                )
+            elif offset <= previous_last_offset or offset < batch.header.base_offset:
+                yield Problem(
+                    "index-entry",
+                    f"the entry {offset} points to {position}, where a batch begins with "
+                    f"{batch.header.base_offset}",
+                )
+            elif offset < last_offset:
+                yield Problem(
+                    "index-entry",
+                    f"the entry {offset} points to {position}, to a batch that ends with "
+                    f"{last_offset}",
+                )
+            elif offset > last_offset:
+                self._awaited = offset
+            self._next = next(self._entries, None)
+        self.due_position = self._due()
+
+    def end(self, position: int, last_offset: int) -> Iterator[Problem]:
+        """The walk has ended at `position`, after the batch with `last_offset`."""
+        if self._awaited is not None:
+            yield Problem("index-beyond", f"the entry {self._awaited} lies after the last batch")
+        left = () if self._next is None else (self._next, *self._entries)
+        for relative_offset, entry_position in left:
+            yield from self._order(relative_offset, entry_position)
+            yield Problem(
+                "index-beyond",
+                f"the entry {self._base_offset + relative_offset} points to {entry_position}, "
+                f"the last batch ends at {position} with offset {last_offset}",
+            )
+
+    def _order(self, relative_offset: int, position: int) -> Iterator[Problem]:
+        before = self._previous
+        self._previous = (relative_offset, position)
+        if relative_offset <= before[0] or position <= before[1]:
+            yield Problem(
+                "index-order",
+                f"the entry {relative_offset}, {position} follows {before[0]}, {before[1]}",
+            )
+
+
+class TimeIndexCheck:
+    """The entries of a `.timeindex` file: timestamp, relative offset."""
+
+    def __init__(self, data: bytes, base_offset: int, *, is_there: bool = True) -> None:
+        self.is_there = is_there
+        self.entry_count = used_entries(data, TIME_INDEX_ENTRY)
+        self.has_zero_tail = self.entry_count * TIME_INDEX_ENTRY.size < len(data)
+        self._base_offset = base_offset
+        self._entries = iter(
+            TIME_INDEX_ENTRY.iter_unpack(data[: self.entry_count * TIME_INDEX_ENTRY.size])
+        )
+        self._next = next(self._entries, None)
+        self._previous = (NO_TIMESTAMP, -1)
+        self.newest = NO_TIMESTAMP  # of the batches so far
+        self.due_offset = self._due()  # batches that end before it only move `newest`
+
+    def _due(self) -> int:
+        return self._base_offset + self._next[1] if self._next is not None else _NEVER
+
+    def batch(self, batch: ScannedBatch) -> Iterator[Problem]:
+        """Look at the entries whose offset is reached with this batch."""
+        header = batch.header
+        before = self.newest
+        self.newest = max(before, header.max_timestamp)
+        while self._next is not None and self._base_offset + self._next[1] <= header.last_offset:
+            timestamp, relative_offset = self._next
+            yield from self._order(timestamp, relative_offset)
+            offset = self._base_offset + relative_offset
+            if offset < header.base_offset:
+                newest, exact = before, False
+            else:
+                newest, exact = self.newest, True
+            if timestamp < newest or (exact and timestamp > newest):
+                yield Problem(
+                    "timeindex-entry",
+                    f"the entry says that up to offset {offset} the newest timestamp is "
+                    f"{timestamp}, it is {newest}",
+                )
+            self._next = next(self._entries, None)
+        self.due_offset = self._due()
+
+    def end(self, last_offset: int, *, is_closed: bool) -> Iterator[Problem]:
+        """The walk has ended; the index of a closed segment names its newest timestamp."""
+        left = () if self._next is None else (self._next, *self._entries)
+        for timestamp, relative_offset in left:
+            yield from self._order(timestamp, relative_offset)
+            yield Problem(
+                "timeindex-beyond",
+                f"the entry {timestamp}, {self._base_offset + relative_offset} lies after the last "
+                f"offset, {last_offset}",
+            )
+        if is_closed and not left and self._previous[0] < self.newest:
+            yield Problem(
+                "timeindex-short",
+                f"the last entry is {self._previous[0]}, the newest timestamp of the segment "
+                f"{self.newest}",
+            )
+
+    def _order(self, timestamp: int, relative_offset: int) -> Iterator[Problem]:
+        before = self._previous
+        self._previous = (timestamp, relative_offset)
+        if timestamp < before[0] or relative_offset < before[1]:
+            yield Problem(
+                "timeindex-order",
+                f"the entry {timestamp}, {relative_offset} follows {before[0]}, {before[1]}",
+            )

@@ -1,0 +1,95 @@
+"""What a path is to those who only look: a data directory, the directory of one partition, or none
+of a log's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kbroker.inspection.log_directory_view import LogDirectoryView, view_log_directory
+from kbroker.inspection.partition_files import sort_files
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import is_moved_directory, parse_directory_name
+from kbroker.model import TopicPartition
+
+
+class NotALogError(Exception):
+    """There is no log at a path; the message is one sentence that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """A directory with the segments of one partition."""
+
+    path: str
+    topic_partition: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """An entry of log.dirs."""
+
+    view: LogDirectoryView
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return self.view.path
+
+    def partitions(self) -> list[PartitionDirectory]:
+        """Its partitions, by name."""
+        found = []
+        for name in self.view.partitions:
+            topic_partition = parse_directory_name(name)
+            assert topic_partition is not None, name
+            found.append(PartitionDirectory(f"{self.path}/{name}", topic_partition))
+        return found
+
+
+LogPath = DataDirectory | PartitionDirectory
+
+
+def log_directory(file_system: FileSystem, path: str) -> LogPath:
+    """What kind of directory this is. Raises NotALogError, StorageError."""
+    path = path.rstrip("/") or "/"
+    if not file_system.exists(path):
+        raise NotALogError(f"{path} does not exist")
+    if not file_system.is_directory(path):
+        raise NotALogError(f"{path} is no directory")
+    names = file_system.list(path)
+    if not names:
+        raise NotALogError(f"{path} is empty: there is no log in it")
+    topic_partition = parse_directory_name(path.rpartition("/")[2])
+    if topic_partition is not None and _holds_a_log(names):
+        return PartitionDirectory(path, topic_partition)
+    view = view_log_directory(file_system, path)
+    if not view.is_used:
+        raise NotALogError(
+            f"{path} is neither a data directory (with meta.properties or partitions in it) nor "
+            "a partition directory (named TOPIC-PARTITION, with segments in it)"
+        )
+    return DataDirectory(view)
+
+
+def partition_directories(
+    paths: Iterable[LogPath], topic: str | None = None, partition: int | None = None
+) -> list[PartitionDirectory]:
+    """All partitions in these places, of one topic and number where they are given."""
+    found: list[PartitionDirectory] = []
+    for path in paths:
+        found.extend(path.partitions() if isinstance(path, DataDirectory) else [path])
+    return [
+        directory
+        for directory in found
+        if topic in (None, directory.topic_partition.topic)
+        and partition in (None, directory.topic_partition.partition)
+        and not is_moved_directory(directory.path)
+    ]
+
+
+def _holds_a_log(names: list[str]) -> bool:
+    files = sort_files(names)
+    return bool(files.base_offsets or files.snapshot_offsets or files.orphans) or bool(
+        files.names - set(files.foreign)
+    )

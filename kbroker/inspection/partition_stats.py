@@ -1,0 +1,100 @@
+"""What a log is made of, by the headers of its batches: nothing is unpacked, no CRC looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kbroker.inspection.partition_files import sort_files
+from kbroker.inspection.segment_scan import SegmentScan
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import log_file
+from kbroker.model import NO_TIMESTAMP, TopicPartition
+from kbroker.record.compression import CODEC_NAMES, NONE
+from kbroker.record.record_batch import MAGIC, BatchHeader
+
+
+@dataclass(slots=True)
+class LogStats:
+    """A partition, or a topic as the sum of its partitions. Offsets inclusive, -1: none."""
+
+    topic: str
+    partition: int | None
+    partitions: int = 1
+    segments: int = 0
+    size_bytes: int = 0
+    batches: int = 0
+    records: int = 0
+    first_offset: int = -1
+    last_offset: int = -1
+    first_timestamp: int = NO_TIMESTAMP
+    last_timestamp: int = NO_TIMESTAMP
+    missing_offsets: int = 0  # that compaction or aborted writing left between batches and records
+    biggest_batch_bytes: int = 0
+    unreadable_bytes: int = 0  # at the ends of segments, what is no batch
+    codec_bytes: Counter[str] = field(default_factory=Counter)
+    format_batches: Counter[int] = field(default_factory=Counter)
+
+    @property
+    def average_batch_bytes(self) -> int:
+        """Size of a batch on average; 0 without any."""
+        return (self.size_bytes - self.unreadable_bytes) // self.batches if self.batches else 0
+
+    def add(self, header: BatchHeader) -> None:
+        """Count a batch in."""
+        size = header.size_bytes
+        self.batches += 1
+        self.records += header.record_count
+        self.codec_bytes[CODEC_NAMES.get(header.compression, str(header.compression))] += size
+        self.format_batches[header.magic] += 1
+        self.biggest_batch_bytes = max(self.biggest_batch_bytes, size)
+        self._count_missing(header)
+        if self.first_offset < 0:
+            self.first_offset = header.base_offset
+        self.last_offset = max(self.last_offset, header.last_offset)
+        if header.max_timestamp >= 0:
+            self.last_timestamp = max(self.last_timestamp, header.max_timestamp)
+            first = header.max_timestamp
+            if header.delete_horizon_ms is None and header.base_timestamp >= 0:
+                first = min(first, header.base_timestamp)
+            if self.first_timestamp < 0 or first < self.first_timestamp:
+                self.first_timestamp = first
+
+    def _count_missing(self, header: BatchHeader) -> None:
+        self.missing_offsets += max(header.last_offset_delta + 1 - header.record_count, 0)
+        tells_first_offset = header.magic == MAGIC or header.compression == NONE
+        if self.last_offset >= 0 and tells_first_offset:
+            self.missing_offsets += max(header.base_offset - self.last_offset - 1, 0)
+
+    def merge(self, other: LogStats) -> None:
+        """Count another partition of the topic in; offsets say nothing then."""
+        self.partitions += other.partitions
+        self.segments += other.segments
+        self.size_bytes += other.size_bytes
+        self.batches += other.batches
+        self.records += other.records
+        self.missing_offsets += other.missing_offsets
+        self.unreadable_bytes += other.unreadable_bytes
+        self.biggest_batch_bytes = max(self.biggest_batch_bytes, other.biggest_batch_bytes)
+        self.codec_bytes += other.codec_bytes
+        self.format_batches += other.format_batches
+        self.first_offset = self.last_offset = -1
+        self.last_timestamp = max(self.last_timestamp, other.last_timestamp)
+        known = [t for t in (self.first_timestamp, other.first_timestamp) if t >= 0]
+        self.first_timestamp = min(known, default=NO_TIMESTAMP)
+
+
+def partition_stats(
+    file_system: FileSystem, directory: str, topic_partition: TopicPartition
+) -> LogStats:
+    """Read the headers of all batches of a partition. Raises StorageError."""
+    stats = LogStats(topic_partition.topic, topic_partition.partition)
+    for base_offset in sort_files(file_system.list(directory)).base_offsets:
+        path = log_file(directory, base_offset)
+        scan = SegmentScan(file_system, path, checks_crc=False)
+        for batch in scan.batches():
+            stats.add(batch.header)
+        stats.segments += 1
+        stats.size_bytes += scan.size_bytes
+        stats.unreadable_bytes += scan.tail.size_bytes if scan.tail else 0
+    return stats

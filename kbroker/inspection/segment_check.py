@@ -1,0 +1,378 @@
+"""Checks one segment: every batch with its CRC, and in the same walk the indexes beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbroker.errors import KafkaError
+from kbroker.inspection.batch_check import (
+    Problem,
+    header_problems,
+    is_plain,
+)
+from kbroker.inspection.content_check import ContentCheck
+from kbroker.inspection.finding import Finding, Severity
+from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
+from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
+from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import (
+    LEADER_EPOCH_CHECKPOINT_FILE,
+    LOG_SUFFIX,
+    OFFSET_INDEX_ENTRY,
+    OFFSET_INDEX_SUFFIX,
+    PRODUCER_SNAPSHOT_SUFFIX,
+    TIME_INDEX_ENTRY,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    file_name,
+)
+from kbroker.log.index.index_file import CorruptIndexError
+from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
+from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
+from kbroker.record import record_batch
+from kbroker.record.compression import NONE
+from kbroker.record.record_batch import CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, BatchHeader
+
+_TAIL_ATTEMPTS = 4  # a running broker may be in the middle of a write
+_TRANSACTION_BITS = TRANSACTIONAL_BIT | CONTROL_BIT
+_TIMESTAMP_ADVICE = {
+    "timestamp-future": "retention by time keeps the segment until then",
+    "timestamp-behind": "look-ups by time pass it by",
+}
+_SEQUENCE_ADVICE = {
+    "sequence-gap": "what the producer sent in between is not in the log: look for it in a replica",
+    "sequence-duplicate": "readers are served them twice",
+    "producer-epoch": "it was fenced when it wrote: readers are served what it should not write",
+}
+_PROGRESS_BYTES = 4 * 1024 * 1024
+
+
+class SegmentCheck:
+    """One segment of the log of `walk`; used once."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        walk: LogWalk,
+        base_offset: int,
+        next_base_offset: int | None,
+    ) -> None:
+        self._file_system = file_system
+        self._walk = walk
+        self._base_offset = base_offset
+        self._next_base_offset = next_base_offset
+        self._is_active = next_base_offset is None
+        self._path = self._beside(LOG_SUFFIX)
+        self._problems: list[tuple[str, Problem]] = []  # of indexes: severity is known at the end
+        self._told_bytes = 0
+        self._position = 0  # where the last whole batch ended
+        self._inside = ContentCheck(
+            self._path, walk.view, walk.options, walk.findings, next_base_offset
+        )
+        broken = walk.options.broken
+        # A segment that was not there yet when the others were looked at: look here.
+        self._broken = None if broken is None else broken.get(self._path)
+
+    def run(self) -> None:
+        """Walk the segment. Raises StorageError."""
+        walk = self._walk
+        if walk.last_offset >= self._base_offset:
+            what = (
+                f"begins with {self._base_offset}, the segment before ends with {walk.last_offset}"
+            )
+            self._inside.damaged(
+                Problem("segment-overlap", what), 0, self._base_offset, may_be_dead=False
+            )
+        self._offsets = self._offset_index()
+        self._times = self._time_index()
+        self._note(TRANSACTION_INDEX_SUFFIX, self._transactions_begin())
+        if walk.sequences.has_producers:
+            self._forget_producers()
+        first_last_offset = walk.last_offset
+        try:
+            self._walk_batches()
+        finally:
+            self._inside.end()
+        end = max(walk.last_offset, self._base_offset - 1)
+        self._note(OFFSET_INDEX_SUFFIX, self._offsets.end(self._position, end))
+        is_closed = walk.view.was_clean or not self._is_active
+        self._note(
+            TIME_INDEX_SUFFIX, self._times.end(end, is_closed=is_closed and self._times.is_there)
+        )
+        if self._is_active and walk.transactions.lacks_entries:
+            walk.options.pause()
+            walk.transactions.came_later(self._transaction_entries())
+        is_cleaned = walk.was_compacted or walk.view.cleaner_offset is not None
+        self._note(
+            TRANSACTION_INDEX_SUFFIX, walk.transactions.end_segment(end, is_cleaned=is_cleaned)
+        )
+        self._zero_tails()
+        recovered = walk.view.is_recovered(self._next_base_offset)
+        for path, problem in self._problems:
+            walk.index_problem(path, problem.code, problem.what, is_recovered=recovered)
+        walk.end_offset = max(walk.end_offset, end + 1)
+        walk.totals.segments += 1
+        walk.has_batches = walk.has_batches or walk.last_offset > first_last_offset
+
+    def _beside(self, suffix: str) -> str:
+        return f"{self._walk.directory}/{file_name(self._base_offset, suffix)}"
+
+    # The .log file
+
+    def _walk_batches(self) -> None:
+        start = 0
+        for attempt in range(_TAIL_ATTEMPTS):
+            scan = SegmentScan(
+                self._file_system, self._path, checks_crc=self._broken is None, start=start
+            )
+            for batch in scan.batches():
+                self._batch(scan, batch)
+            tail = scan.tail
+            if tail is None:
+                break
+            if attempt + 1 < _TAIL_ATTEMPTS and self._is_active and tail.kind is TailKind.TORN:
+                self._walk.options.pause()
+                start = tail.position
+                continue
+            self._tail(scan)
+            break
+        self._walk.totals.size_bytes += scan.size_bytes
+        self._progress(scan.size_bytes)
+
+    def _tail(self, scan: SegmentScan) -> None:
+        tail = scan.tail
+        assert tail is not None
+        if tail.kind is TailKind.ZEROS:
+            advice = "a start after an unclean stop cuts it off; no record is lost"
+            if not self._is_active:
+                advice = f"readers may fail at the end of this segment; {advice}"
+            self._say(Severity.WARNING, "segment-zeros", tail.reason, advice, tail.position)
+            return
+        code = "batch-torn" if tail.kind is TailKind.TORN else "segment-garbage"
+        self._inside.damaged(Problem(code, tail.reason), tail.position, None)
+
+    def _batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        walk = self._walk
+        header = batch.header
+        walk.totals.batches += 1
+        self._position = batch.position + header.size_bytes
+        if self._position - self._told_bytes >= _PROGRESS_BYTES:
+            self._progress(self._position)
+        if self._broken is not None and batch.position in self._broken:
+            self._unknown(batch)  # who looked at it has told of it
+            return
+        if not batch.is_intact:
+            self._inside.wrong_crc(batch)
+            self._unknown(batch)
+            return
+        walk.totals.records += max(header.record_count, 0)
+        if header.base_offset > walk.last_offset and is_plain(header, self._base_offset):
+            self._good_batch(scan, batch)
+            return
+        problems = list(header_problems(header, self._base_offset))
+        if header.base_offset <= walk.last_offset:
+            problems.append(
+                Problem(
+                    "batch-order",
+                    f"base offset {header.base_offset} follows offset {walk.last_offset}",
+                )
+            )
+        for problem in problems:
+            is_order = problem.code == "batch-order"  # the one before may be the wrong one
+            self._inside.damaged(
+                problem, batch.position, header.base_offset, may_be_dead=not is_order
+            )
+        self._unknown(batch)
+
+    def _unknown(self, batch: ScannedBatch) -> None:
+        """A broken batch: what its header says is not built upon."""
+        walk = self._walk
+        walk.transactions.is_whole = False
+        plausible = walk.last_offset < batch.header.last_offset
+        self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
+        if plausible and batch.header.last_offset - self._base_offset < 2**31:
+            walk.last_offset = batch.header.last_offset
+        walk.sequences.disturbed(walk.last_offset + 1)
+
+    def _good_batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        """The look at an index or the epochs is left out where nothing is due: most batches are
+        small.
+        """
+        walk = self._walk
+        header = batch.header
+        last_offset = header.base_offset + header.last_offset_delta
+        if self._inside.is_awaiting:
+            self._inside.sound(header.base_offset)
+        self._look_for_gap(batch)
+        if batch.position >= self._offsets.due_position:
+            self._note(OFFSET_INDEX_SUFFIX, self._offsets.batch(batch, walk.last_offset))
+        times = self._times
+        if last_offset >= times.due_offset:
+            self._note(TIME_INDEX_SUFFIX, times.batch(batch))
+        elif header.max_timestamp > times.newest:
+            times.newest = header.max_timestamp
+        if not walk.epochs.is_expected(header.partition_leader_epoch, last_offset):
+            self._look_at_epoch(header)
+        if header.attributes & _TRANSACTION_BITS:
+            self._transaction(scan, batch)
+        if not header.attributes & CONTROL_BIT:
+            self._look_at_producer(batch)
+        if walk.options.watcher is not None:
+            walk.options.watcher.batch(header)
+        if walk.options.is_deep:
+            self._inside.look(scan, batch)
+        walk.last_offset = last_offset
+
+    def _look_at_producer(self, batch: ScannedBatch) -> None:
+        """Its sequences, and the time that it says."""
+        walk, header = self._walk, batch.header
+        if header.producer_id >= 0:
+            self._sequence_problem(batch, walk.sequences.batch(header))
+        problem = None
+        if not walk.timestamps.is_plain(header):
+            problem = walk.timestamps.batch(header)
+        if problem is not None:
+            behind = problem.code == "timestamp-behind"
+            advice = _TIMESTAMP_ADVICE.get(problem.code, "readers are served it all the same")
+            self._say(
+                Severity.INFO if behind else Severity.WARNING,
+                problem.code, problem.what, advice, batch.position, header.base_offset,
+            )  # fmt: skip
+
+    def _sequence_problem(self, batch: ScannedBatch, problem: Problem | None) -> None:
+        is_served = batch.header.last_offset >= (self._walk.view.log_start_offset or 0)
+        if problem is not None and is_served:
+            advice = _SEQUENCE_ADVICE[problem.code]
+            self._say(
+                Severity.ERROR, problem.code, problem.what, advice, batch.position,
+                batch.header.base_offset,
+            )  # fmt: skip
+
+    def _look_at_epoch(self, header: BatchHeader) -> None:
+        walk = self._walk
+        for problem in walk.epochs.batch(header):
+            path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
+            advice = "followers may not find where their logs part; a start that recovers the log "
+            advice += "writes it anew"
+            walk.say(Finding(Severity.WARNING, problem.code, path, problem.what, advice))
+
+    def _look_for_gap(self, batch: ScannedBatch) -> None:
+        walk = self._walk
+        header = batch.header
+        if header.record_count <= header.last_offset_delta:
+            walk.was_compacted = True
+        expected = walk.last_offset + 1 if walk.last_offset >= 0 else self._base_offset
+        if header.base_offset == expected:
+            return
+        tells_first_offset = header.magic == MAGIC or header.compression == NONE
+        if tells_first_offset and header.base_offset > expected:
+            walk.gap(Gap(expected, header.base_offset - 1, self._path, batch.position))
+
+    def _transaction(self, scan: SegmentScan, batch: ScannedBatch) -> None:
+        walk = self._walk
+        header = batch.header
+        if not header.is_control:
+            walk.transactions.data(header)
+            return
+        if header.producer_id >= 0:
+            self._sequence_problem(batch, walk.sequences.marker(header))
+        try:
+            markers = [record_batch.read_control(r) for r in record_batch.records(scan.read(batch))]
+        except KafkaError as error:
+            what = f"a control batch cannot be read: {error.message}"
+            problem = Problem("batch-control", what)
+            self._inside.damaged(problem, batch.position, header.base_offset)
+            return
+        for marker in markers:
+            if marker is not None:
+                self._note(
+                    TRANSACTION_INDEX_SUFFIX,
+                    walk.transactions.marker(header, is_commit=marker.is_commit),
+                )
+
+    def _say(
+        self,
+        severity: Severity,
+        code: str,
+        what: str,
+        advice: str,
+        position: int,
+        offset: int | None = None,
+    ) -> None:
+        self._walk.say(Finding(severity, code, self._path, what, advice, position, offset))
+
+    def _progress(self, position: int) -> None:
+        self._walk.options.progress(position - self._told_bytes)
+        self._told_bytes = position
+
+    # The files beside it
+
+    def _offset_index(self) -> OffsetIndexCheck:
+        data = self._index_bytes(OFFSET_INDEX_SUFFIX, OFFSET_INDEX_ENTRY.size)
+        return OffsetIndexCheck(data, self._base_offset)
+
+    def _time_index(self) -> TimeIndexCheck:
+        data = self._index_bytes(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY.size)
+        is_there = self._file_system.exists(self._beside(TIME_INDEX_SUFFIX))
+        return TimeIndexCheck(data, self._base_offset, is_there=is_there)
+
+    def _index_bytes(self, suffix: str, entry_size: int) -> bytes:
+        """The entries; what a start finds by itself and repairs is said here."""
+        path = self._beside(suffix)
+        if not self._file_system.exists(path):
+            self._walk.say(Finding(Severity.WARNING, "index-missing", path, "is missing", REBUILT))
+            return b""
+        self._walk.totals.files += 1
+        data = self._file_system.read_bytes(path)
+        for _ in range(_TAIL_ATTEMPTS if self._is_active else 0):
+            if not len(data) % entry_size:
+                break
+            self._walk.options.pause()  # a running broker may be giving it its full size
+            data = self._file_system.read_bytes(path)
+        if len(data) % entry_size:
+            what = f"{len(data)} bytes are no multiple of {entry_size}"
+            self._walk.say(Finding(Severity.WARNING, "index-size", path, what, REBUILT))
+        return data
+
+    def _transactions_begin(self) -> Iterator[Problem]:
+        path = self._beside(TRANSACTION_INDEX_SUFFIX)
+        if self._file_system.exists(path):
+            self._walk.totals.files += 1
+        entries = self._transaction_entries()
+        yield from self._walk.transactions.begin_segment(entries, self._base_offset)
+
+    def _transaction_entries(self) -> list[AbortedTxn]:
+        path = self._beside(TRANSACTION_INDEX_SUFFIX)
+        try:
+            return TransactionIndex(self._file_system, path, self._base_offset).entries
+        except CorruptIndexError as error:
+            what = str(error).removeprefix(f"{path}: ")
+            self._walk.say(Finding(Severity.WARNING, "txnindex-unreadable", path, what, REBUILT))
+            return []
+
+    def _forget_producers(self) -> None:
+        """Of those that the broker had forgotten when it began the segment, no batch follows."""
+        path = self._beside(PRODUCER_SNAPSHOT_SUFFIX)
+        if self._file_system.exists(path):
+            try:
+                entries = decode_snapshot(self._file_system.read_bytes(path))
+            except SnapshotError:  # told of where all snapshots are looked at
+                return
+            self._walk.sequences.knows({entry.producer_id for entry in entries})
+
+    def _zero_tails(self) -> None:
+        if self._is_active and not self._walk.view.was_clean:
+            return  # its indexes have their full size until it is closed
+        for suffix, check in (
+            (OFFSET_INDEX_SUFFIX, self._offsets),
+            (TIME_INDEX_SUFFIX, self._times),
+        ):
+            if check.has_zero_tail:
+                what = f"zeros follow its {check.entry_count} entries, though the segment is closed"
+                advice = "look-ups may begin too early; a start that recovers the segment trims it"
+                path = self._beside(suffix)
+                self._walk.say(Finding(Severity.WARNING, "index-zeros", path, what, advice))
+
+    def _note(self, suffix: str, problems: Iterator[Problem]) -> None:
+        self._problems.extend((self._beside(suffix), problem) for problem in problems)

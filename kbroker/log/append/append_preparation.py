@@ -1,0 +1,66 @@
+"""Batches that take long to check, convert or compress: prepared on a worker thread, appended by
+the event loop.
+
+Law: preparing reads the bytes, the topic's rules and a place, and no log. What was prepared by
+rules, or for a place, that do not hold any more when it is appended is prepared again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kbroker.log.append.append_rules import AppendRules
+from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, open_batch
+from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.append.message_set_append import (
+    Place,
+    as_one_batch,
+    holds_batch,
+    prepare_set,
+    whole_messages,
+)
+from kbroker.log.append.trusted_append import TrustedBatches
+from kbroker.record.record_batch import MAGIC, read_header
+
+
+class Prepared(NamedTuple):
+    """What the event loop has to write, and what that holds for."""
+
+    ready: OpenedBatch | TrustedBatches
+    rules: AppendRules
+    place: Place  # counts for messages of old formats, whose offsets are inside
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """One partition's records of a Produce request; `run` may be called on a worker thread."""
+
+    records: memoryview | bytearray
+    origin: AppendOrigin
+    rules: AppendRules
+    place: Place
+
+    def run(self) -> Prepared:
+        """Check and convert. Raises KafkaError as an append does."""
+        return Prepared(self._ready(), self.rules, self.place)
+
+    def _ready(self) -> OpenedBatch | TrustedBatches:
+        rules, place = self.rules, self.place
+        records = self.records
+        if self.origin == AppendOrigin.OLD_CLIENT:
+            records = whole_messages(records)
+            if not holds_batch(records):
+                return self._converted(records)
+        header = check_produced_batch(records, place.topic_partition, rules)
+        if rules.magic != MAGIC:
+            return prepare_set(records, rules, place)
+        return open_batch(records, header, place.topic_partition, rules, place.now_ms)
+
+    def _converted(self, records: memoryview) -> OpenedBatch | TrustedBatches:
+        """What was sent in an old format: where the topic has the new one, one batch of it."""
+        if self.rules.magic != MAGIC or not records:
+            return prepare_set(records, self.rules, self.place)
+        batch = as_one_batch(records, self.rules, self.place)
+        header = read_header(batch)
+        return OpenedBatch(batch, header, header.max_timestamp)

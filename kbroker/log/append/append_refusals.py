@@ -1,0 +1,145 @@
+"""What a producer is told of records that are not appended.
+
+Law: codes and texts are Kafka's, except that an unknown codec gets a code that a client can act on.
+Values only; who calls decides what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.append_rules import AppendRules
+from kbroker.log.append.log_append_info import (
+    InvalidRecordsError,
+    InvalidRecordSetError,
+    RecordError,
+)
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import BatchHeader
+
+_SHOWN_ERRORS = 3
+
+
+def too_large(size_bytes: int, topic_partition: TopicPartition, rules: AppendRules) -> KafkaError:
+    """The refusal of a batch above max.message.bytes."""
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The record batch size in the append to {topic_partition} is {size_bytes} bytes "
+        f"which exceeds the maximum configured value of {rules.max_message_bytes}.",
+    )
+
+
+def larger_than_segment(
+    size_bytes: int, topic_partition: TopicPartition, rules: AppendRules
+) -> KafkaError:
+    """The refusal of records that no segment can hold."""
+    return KafkaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"Message batch size is {size_bytes} bytes in append to partition {topic_partition}, "
+        f"which exceeds the maximum configured segment size of {rules.segment_bytes}.",
+    )
+
+
+def record_corrupt(header: BatchHeader, topic_partition: TopicPartition) -> KafkaError:
+    """The refusal of a batch or message with a wrong checksum."""
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE,
+        f"Record is corrupt (stored crc = {header.crc}) in topic partition {topic_partition}.",
+    )
+
+
+def malformed(error: KafkaError, size: int) -> KafkaError:
+    """The refusal of bytes that are no whole batch of format 2."""
+    if error.code != ErrorCode.INVALID_RECORD:
+        return error
+    if size == 0:
+        return InvalidRecordSetError(
+            "Produce requests must have at least one record batch per partition"
+        )
+    return InvalidRecordSetError(error.message or "Malformed record batch")
+
+
+def not_one_batch(batch_size: int, size: int) -> KafkaError:
+    """The refusal of more or less than one batch."""
+    if batch_size > size:
+        return InvalidRecordSetError(
+            f"Record batch of {batch_size} bytes is cut off after {size} bytes"
+        )
+    return InvalidRecordSetError(
+        "Produce requests with version 3 and newer must have exactly one record batch per partition"
+    )
+
+
+def bad_header(header: BatchHeader, topic_partition: TopicPartition) -> KafkaError:
+    """The refusal of a header that no client may send."""
+    count = header.record_count
+    last = header.last_offset
+    if last < 0:
+        reason = f"Batch has an invalid offset range: [0, {last}]"
+    elif count <= 0:
+        reason = f"Invalid reported count for record batch: {count}"
+    elif count != last + 1:
+        reason = f"Inconsistent batch offset range [0, {last}] and count of records {count}"
+    elif header.is_control:
+        reason = "Clients are not allowed to write control records"
+    elif header.has_producer_id and header.base_sequence < 0:
+        reason = (
+            f"Invalid sequence number {header.base_sequence} in record batch "
+            f"with producerId {header.producer_id}"
+        )
+    else:
+        return KafkaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Unknown compression type id: {header.compression}",
+        )
+    return KafkaError(ErrorCode.INVALID_RECORD, f"{reason} in topic partition {topic_partition}.")
+
+
+def without_key(
+    indexes: Sequence[int], count: int, topic_partition: TopicPartition
+) -> InvalidRecordsError:
+    """The refusal of `count` records without key, of which these are named."""
+    reason = (
+        f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+    )
+    shown = ", ".join(
+        f"RecordError(batchIndex={index}, message='{reason}')" for index in indexes[:_SHOWN_ERRORS]
+    )
+    return InvalidRecordsError(
+        ErrorCode.INVALID_RECORD,
+        f"One or more records have been rejected due to {count} record errors in total, "
+        f"and only showing the first three errors at most: [{shown}]",
+        [RecordError(index, reason) for index in indexes],
+    )
+
+
+def outside_bounds(
+    outside: list[tuple[int, int, int]], earliest: int, latest: int
+) -> InvalidRecordsError:
+    """The refusal of records by their (index, timestamp, offset)."""
+    allowed = f"[{_wrapped(earliest)}, {_wrapped(latest)}]"
+    return invalid_timestamps(
+        [
+            RecordError(
+                index,
+                f"Timestamp {timestamp} of message with offset {offset} is out of range. "
+                f"The timestamp should be within {allowed}",
+            )
+            for index, timestamp, offset in outside
+        ]
+    )
+
+
+def invalid_timestamps(errors: list[RecordError]) -> InvalidRecordsError:
+    """The refusal of records for their times."""
+    return InvalidRecordsError(
+        ErrorCode.INVALID_TIMESTAMP,
+        "One or more records have been rejected due to invalid timestamp",
+        errors,
+    )
+
+
+def _wrapped(value: int) -> int:
+    """As a 64-bit number: Kafka's text shows the overflow of an unlimited bound."""
+    return (value + 2**63) % 2**64 - 2**63

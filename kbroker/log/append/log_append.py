@@ -1,0 +1,239 @@
+"""What a produced batch must be before a log takes it, and what the topic's settings change in it.
+
+Law: `check_produced_batch` reads the header and the CRC and runs for every batch, and
+`looks_right` looks at a few bytes more. `open_batch` unpacks and walks records; it runs where a
+setting needs it or the batch looks wrong, and on the event loop only within a `WorkLimit`. Codes
+and texts are Kafka's, except that an unknown codec and a broken payload get codes a client can act
+on, where Kafka answers UNKNOWN_SERVER_ERROR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from fastcrc.crc32 import iscsi as crc32c
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.append_refusals import (
+    bad_header,
+    invalid_timestamps,
+    malformed,
+    not_one_batch,
+    outside_bounds,
+    record_corrupt,
+    too_large,
+    without_key,
+)
+from kbroker.log.append.append_rules import UNLIMITED, AppendRules, TakesLongError, WorkLimit
+from kbroker.log.append.log_append_info import RecordError
+from kbroker.model import NO_TIMESTAMP, TopicPartition
+from kbroker.record.compression import (
+    COMPRESSION_MASK,
+    ZSTD,
+    looks_compressed,
+)
+from kbroker.record.default_record import Record
+from kbroker.record.record_batch import (
+    ATTRIBUTES_POSITION,
+    HEADER_SIZE,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    assign_max_timestamp,
+    join_batch,
+    plain_records,
+    read_header,
+)
+from kbroker.record.record_walk import (
+    SMALLEST_RECORD_BYTES,
+    Plain,
+    WalkedRecords,
+    check_record_count,
+    keyless_indexes,
+    tail_fits,
+    timestamps_outside,
+    walk_records,
+)
+
+WritableBatch = bytearray | memoryview
+
+_MOST_RECORD_ERRORS = 1_000  # an answer names no more of them, whatever the batch holds
+_PLAUSIBLE_SPAN_MS = 3_600_000  # from the first to the newest record of one batch
+_LEAST_TIMESTAMP, _LATEST_TIMESTAMP = -(2**63), 2**63 - 1
+_RECOMPRESSION_COST = 8  # compressing a byte, beside walking it
+
+
+class OpenedBatch(NamedTuple):
+    """A batch as the topic wants it stored, but for its place and the broker's time."""
+
+    records: WritableBatch
+    header: BatchHeader
+    max_timestamp: int
+
+
+def check_produced_batch(
+    batch: WritableBatch, topic_partition: TopicPartition, rules: AppendRules
+) -> BatchHeader:
+    """The header of the one batch a producer sent.
+
+    Raises KafkaError in the order Kafka looks: exactly one whole batch of format 2
+    (InvalidRecordSetError), base offset, MESSAGE_TOO_LARGE (with the 12 bytes of offset and
+    length), CORRUPT_MESSAGE, then INVALID_RECORD for counts, control batches and sequences.
+    """
+    size = len(batch)
+    try:
+        header = read_header(batch)
+    except KafkaError as error:
+        raise malformed(error, size) from None
+    batch_size = header[1] + 12
+    if batch_size != size:
+        raise not_one_batch(batch_size, size)
+    if header[0] != 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD,
+            f"The baseOffset of the record batch in the append to {topic_partition} should be 0, "
+            f"but it is {header[0]}",
+        )
+    if batch_size > rules.max_message_bytes:
+        raise too_large(batch_size, topic_partition, rules)
+    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != header[4]:
+        raise record_corrupt(header, topic_partition)
+    attributes = header[5]
+    record_count = header[12]
+    if record_count * SMALLEST_RECORD_BYTES > batch_size - HEADER_SIZE:
+        check_record_count(header, batch_size)
+    if (
+        record_count <= 0
+        or record_count != header[6] + 1
+        or attributes & 0x20
+        or (header[9] >= 0 and header[11] < 0)
+        or attributes & 0x07 > ZSTD
+    ):
+        raise bad_header(header, topic_partition)
+    return header
+
+
+def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:
+    """Whether a batch may be stored unopened: what can be told for the price of a few bytes.
+
+    Uncompressed, it ends with the record that its header speaks of. Compressed, it has no more
+    records than bytes, times that belong together, and begins as its codec does.
+    """
+    kind = header[5] & (COMPRESSION_MASK | TIMESTAMP_TYPE_BIT)
+    if not kind:
+        return tail_fits(header, batch)
+    return (
+        not kind & TIMESTAMP_TYPE_BIT
+        and header[12] <= len(batch) - HEADER_SIZE
+        and 0 <= header[8] - header[7] <= _PLAUSIBLE_SPAN_MS
+        and looks_compressed(kind, batch, HEADER_SIZE)
+    )
+
+
+def open_batch(
+    batch: WritableBatch,
+    header: BatchHeader,
+    topic_partition: TopicPartition,
+    rules: AppendRules,
+    now_ms: int,
+    limit: WorkLimit = UNLIMITED,
+) -> OpenedBatch:
+    """Apply the settings that need the records: keys, timestamps, codec. The batch may be changed
+    in place. May run on a worker thread.
+
+    Raises TakesLongError beyond `limit`; KafkaError: INVALID_RECORD, INVALID_TIMESTAMP
+    (InvalidRecordsError names the records), UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE.
+    """
+    check_stamps(header, rules, header.record_count)
+    stamps = rules.stamps_append_time
+    codec = rules.compression
+    changes_codec = codec is not None and header.compression != codec
+    needs_records = changes_codec or rules.is_compacted or rules.walks_records or not stamps
+    if not needs_records and looks_right(header, batch):
+        return OpenedBatch(batch, header, header.max_timestamp)
+    plain = _plain(header, batch, limit, _RECOMPRESSION_COST if changes_codec else 1)
+    walked = walk_records(header, plain)
+    if walked.keyless and rules.is_compacted:
+        indexes = keyless_indexes(header, plain, _MOST_RECORD_ERRORS)
+        raise without_key(indexes, walked.keyless, topic_partition)
+    if not stamps:
+        _check_walked_timestamps(header, plain, walked, rules, now_ms)
+    if changes_codec:
+        assert codec is not None
+        changed = header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec)
+        batch = bytearray(join_batch(changed, plain, rules.compression_level))
+        if len(batch) > rules.max_message_bytes:
+            raise too_large(len(batch), topic_partition, rules)
+        header = read_header(batch)
+    newest = walked.max_timestamp
+    if not stamps and (newest != header.max_timestamp or header.attributes & TIMESTAMP_TYPE_BIT):
+        assign_max_timestamp(header, batch, 0, newest)
+    return OpenedBatch(batch, header, newest)
+
+
+def _plain(header: BatchHeader, batch: WritableBatch, limit: WorkLimit, cost: int) -> Plain:
+    """The records, unpacked."""
+    most_bytes = limit.plain_bytes if limit is UNLIMITED else limit.plain_bytes // cost
+    is_limited = limit is not UNLIMITED
+    if is_limited and (
+        header.record_count > limit.record_count or len(batch) - HEADER_SIZE > most_bytes
+    ):
+        raise TakesLongError
+    try:
+        return plain_records(header, batch, most_bytes)
+    except KafkaError as error:
+        if is_limited and error.code == ErrorCode.MESSAGE_TOO_LARGE:
+            raise TakesLongError from None
+        raise
+
+
+def check_keys(keyless: Sequence[int], topic_partition: TopicPartition) -> None:
+    """Refuse records without key, given by their indexes: what a compacted topic does."""
+    if keyless:
+        raise without_key(keyless[:_MOST_RECORD_ERRORS], len(keyless), topic_partition)
+
+
+def check_stamps(
+    header: BatchHeader, rules: AppendRules, record_count: int, first_index: int = 0
+) -> None:
+    """INVALID_TIMESTAMP where a client says that the broker set the time, and that would count."""
+    if header.attributes & TIMESTAMP_TYPE_BIT and (
+        rules.stamps_append_time or header.max_timestamp == NO_TIMESTAMP
+    ):
+        reason = (
+            "Invalid timestamp type in message. "
+            "Producer should not set timestamp type to LogAppendTime."
+        )
+        indexes = range(first_index, first_index + min(record_count, _MOST_RECORD_ERRORS))
+        raise invalid_timestamps([RecordError(index, reason) for index in indexes])
+
+
+def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -> None:
+    """INVALID_TIMESTAMP for records further from the broker's time than the topic allows."""
+    if not rules.bounds_timestamps:
+        return
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    outside = [
+        (index, record.timestamp, record.offset)
+        for index, record in enumerate(given)
+        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+    ]
+    if outside:
+        raise outside_bounds(outside[:_MOST_RECORD_ERRORS], earliest, latest)
+
+
+def _check_walked_timestamps(
+    header: BatchHeader, plain: Plain, walked: WalkedRecords, rules: AppendRules, now_ms: int
+) -> None:
+    """As `check_timestamps`, of a batch that was walked. Delta and base may add up to a time that
+    no header can hold: that is outside whatever the topic allows.
+    """
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    bounds = max(earliest, _LEAST_TIMESTAMP), min(latest, _LATEST_TIMESTAMP)
+    if bounds[0] <= walked.least_timestamp and walked.max_timestamp <= bounds[1]:
+        return
+    found = timestamps_outside(header, plain, bounds, _MOST_RECORD_ERRORS)
+    if found:
+        offset = header.base_offset
+        outside = [(index, timestamp, offset + index) for index, timestamp in found]
+        raise outside_bounds(outside, earliest, latest)

@@ -1,0 +1,180 @@
+"""Appends of several batches: what a leader sent, what a coordinator writes, and message sets of
+old clients once `message_set_append` has checked them.
+
+Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for
+sequences, and control batches end transactions.
+"""
+
+from __future__ import annotations
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.append_refusals import larger_than_segment
+from kbroker.log.append.append_rules import AppendRules
+from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.producers.producer_replay import end_transaction, first_record
+from kbroker.log.producers.producer_state import ProducerStateManager
+from kbroker.model import TopicPartition
+from kbroker.record.legacy_record import is_intact, read_any_header
+from kbroker.record.record_batch import (
+    MAGIC,
+    BatchHeader,
+    ControlRecord,
+    assign_log_append_time,
+    assign_offset,
+    read_control,
+)
+
+Markers = list[tuple[ControlRecord, int] | None]  # per batch: the marker in it and its timestamp
+
+
+class TrustedBatches:
+    """Whole batches in one buffer, with their headers.
+
+    `log_append_time` is told to who asked for the append; -1 where records keep their own time.
+    """
+
+    __slots__ = ("headers", "log_append_time", "records")
+
+    def __init__(
+        self, records: memoryview, headers: list[BatchHeader], log_append_time: int = -1
+    ) -> None:
+        self.records = records
+        self.headers = headers
+        self.log_append_time = log_append_time
+
+    def info(self, log_end_offset: int, log_start_offset: int) -> LogAppendInfo:
+        """What their append at `log_end_offset` comes to; offsets are -1 where there are none."""
+        headers = self.headers
+        if not headers:
+            return LogAppendInfo(-1, -1, -1, -1, -1, log_start_offset, 0)
+        largest = max(headers, key=lambda header: header.max_timestamp)
+        # Where a compressed message of an old format begins is not told by its header.
+        is_old = headers[0].magic < MAGIC
+        return LogAppendInfo(
+            log_end_offset if is_old else headers[0].base_offset,
+            headers[-1].last_offset,
+            largest.max_timestamp,
+            largest.last_offset,
+            self.log_append_time,
+            log_start_offset,
+            len(self.records),
+        )
+
+    def assign_offsets(
+        self, next_offset: int, leader_epoch: int, now_ms: int, rules: AppendRules
+    ) -> None:
+        """Write offsets, leader epoch and, where the topic wants it, the broker's time."""
+        position = 0
+        for index, header in enumerate(self.headers):
+            header = header._replace(base_offset=next_offset, partition_leader_epoch=leader_epoch)
+            assign_offset(self.records, position, next_offset, leader_epoch)
+            if rules.stamps_append_time and not header.is_control:
+                assign_log_append_time(header, self.records, position, now_ms)
+                header = header._replace(max_timestamp=now_ms)
+            self.headers[index] = header
+            position += header.size_bytes
+            next_offset = header.next_offset
+
+    def check_offsets(self, log_end_offset: int) -> bool:
+        """True where the batches leave gaps behind the log or one another.
+
+        Raises KafkaError: OFFSET_OUT_OF_RANGE where they do not follow.
+        """
+        expected = log_end_offset
+        is_gapless = True
+        for header in self.headers:
+            if header.base_offset < expected:
+                raise KafkaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"Offset {header.base_offset} does not rise above the end of the log, "
+                    f"{expected}",
+                )
+            is_gapless = is_gapless and header.base_offset == expected
+            expected = header.next_offset
+        return not is_gapless
+
+    def validate(self, state: ProducerStateManager, origin: AppendOrigin) -> Markers:
+        """Read the markers and refuse fenced producers and coordinators.
+
+        KafkaError as `state.validate`.
+        """
+        markers: Markers = []
+        position = 0
+        for header in self.headers:
+            marker = None
+            if header.producer_id >= 0:
+                if header.is_control:
+                    marker = _marker(header, self.records[position : position + header.size_bytes])
+                state.validate(header, header.base_offset, origin, marker[0] if marker else None)
+            markers.append(marker)
+            position += header.size_bytes
+        return markers
+
+
+def read_trusted(
+    records: memoryview | bytearray | bytes,
+    topic_partition: TopicPartition,
+    rules: AppendRules,
+    log_end_offset: int,
+) -> TrustedBatches:
+    """The whole batches of a buffer; one that is cut off at its end is left out.
+
+    Raises KafkaError: CORRUPT_MESSAGE, RECORD_LIST_TOO_LARGE where an empty segment could not hold
+    them.
+    """
+    view = memoryview(records)
+    headers: list[BatchHeader] = []
+    position = 0
+    size = len(view)
+    while size - position >= 17:  # up to the magic byte, which says how long the header is
+        header = _header_at(view, position)
+        end = position + header.size_bytes if header is not None else size + 1
+        if header is None or end > size:
+            break
+        if not is_intact(header, view[position:end]):
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"Record batch at offset {header.base_offset} is corrupt in topic partition "
+                f"{topic_partition}, whose log ends at {log_end_offset}",
+            )
+        headers.append(header)
+        position = end
+    if position > rules.segment_bytes and len(headers) > 1:
+        raise larger_than_segment(position, topic_partition, rules)
+    return TrustedBatches(view[:position], headers)
+
+
+def apply_trusted(
+    state: ProducerStateManager,
+    headers: list[BatchHeader],
+    markers: Markers,
+    segment: LogSegment,
+) -> None:
+    """Record the batches that have been written to `segment`."""
+    for header, marker in zip(headers, markers, strict=True):
+        if header.producer_id < 0:
+            continue
+        if marker is not None:
+            control, timestamp = marker
+            end_transaction(
+                state, header, control, header.base_offset, timestamp, segment.transaction_index
+            )
+        elif not header.is_control:
+            state.update(header, header.base_offset, header.last_offset, header.max_timestamp)
+    state.map_end_offset = headers[-1].next_offset
+
+
+def _header_at(view: memoryview, position: int) -> BatchHeader | None:
+    try:
+        return read_any_header(view, position)
+    except KafkaError as error:
+        if error.code == ErrorCode.INVALID_RECORD:
+            return None  # cut off inside the header
+        raise
+
+
+def _marker(header: BatchHeader, batch: memoryview) -> tuple[ControlRecord, int] | None:
+    record = first_record(header, batch)
+    control = read_control(record) if record is not None else None
+    return (control, record.timestamp) if record is not None and control is not None else None

@@ -1,0 +1,1 @@
+"""What has to go: segments beyond retention, partitions that were deleted."""

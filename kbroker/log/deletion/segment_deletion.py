@@ -1,0 +1,142 @@
+"""Retention of all logs: takes out the segments beyond it, and removes their files when their time
+has come.
+
+Law: the log starts move first and are written down; what lies before a start may then go in any
+order, as a start does not look there for missing records. Where that could not be written, as on a
+full disk, segments go one by one, the oldest first, each on the disk before the next: loading must
+not find a gap between those that are back. Files are renamed and removed behind the event loop,
+which owns this: retention may meet hundreds of segments at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from kbroker.errors import KafkaError
+from kbroker.log.deletion.log_retention import before_start
+from kbroker.log.directories.log_checkpoints import LogCheckpoints
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.log import Log
+from kbroker.log.write_runner import Done, InTurn
+from kbroker.model import TopicPartition
+
+_LOGS_AT_ONCE = 50
+_SEGMENTS_AT_ONCE = 100  # less than 1 ms
+_FILES_AT_ONCE = 64
+
+_log = logging.getLogger(__name__)
+
+Prepared = tuple[Callable[[], None], Done]
+
+
+class SegmentDeletion:
+    """Looks at logs, and lets go what is old."""
+
+    def __init__(
+        self,
+        file_system: FileSystem,
+        checkpoints: LogCheckpoints,
+        upkeep: InTurn,
+        on_failure: Callable[[str, StorageError], None],
+        expiration_ms: int,
+    ) -> None:
+        """`on_failure` hears of (path, error), `expiration_ms` is that of producers."""
+        self._file_system = file_system
+        self._checkpoints = checkpoints
+        self._upkeep = upkeep
+        self._on_failure = on_failure
+        self._expiration_ms = expiration_ms
+        self._is_looking = False
+
+    def look(self, logs: Iterable[Log], now_ms: int) -> None:
+        """Begin, unless the last look is still going on."""
+        if self._is_looking:
+            return
+        self._is_looking = True
+        remaining = list(logs)
+        shrunk: list[Log] = []
+        for start in range(0, len(remaining), _LOGS_AT_ONCE):
+            some = remaining[start : start + _LOGS_AT_ONCE]
+            self._upkeep.add(partial(self._look_at, some, shrunk, now_ms))
+        self._upkeep.add(partial(self._write_starts, shrunk, now_ms))
+
+    def stop(self) -> None:
+        """What has not begun is not done."""
+        self._upkeep.stop()
+        self._is_looking = False
+
+    def _look_at(self, logs: list[Log], shrunk: list[Log], now_ms: int) -> Prepared:
+        for log in logs:
+            if log.failure is not None or log.is_deleted:
+                continue
+            try:
+                if log.expire_segments(now_ms):
+                    shrunk.append(log)
+            except KafkaError:
+                continue  # said by the log; its directory is offline, or it is tried again
+            except Exception:  # the next log must not fill the disk for it
+                _log.exception("Retention of %s failed", log.topic_partition)
+                continue
+            self._remove_files(log, now_ms)
+            if log.producer_state.producers:
+                log.producer_state.remove_expired(now_ms, self._expiration_ms)
+        return _give_way()
+
+    def _write_starts(self, shrunk: list[Log], now_ms: int) -> None:
+        def written(refused: frozenset[TopicPartition]) -> None:
+            self._is_looking = False
+            for log in shrunk:
+                count = 1 if log.topic_partition in refused else _SEGMENTS_AT_ONCE
+                self._upkeep.add(partial(self._take_out, log, count, now_ms))
+
+        if shrunk:
+            wanted = {log.topic_partition: log.log_start_offset for log in shrunk}
+            self._checkpoints.write_log_starts(wanted, written)
+        else:
+            self._is_looking = False
+
+    def _take_out(self, log: Log, count: int, now_ms: int) -> Prepared | None:
+        if log.failure is not None or log.is_deleted or not before_start(log):
+            return None
+        try:
+            farewell = log.let_go_of_expired(count, now_ms)
+        except KafkaError:
+            return None
+        directory = log.directory
+
+        def rename() -> None:
+            farewell.rename()
+            if count == 1:  # else the next flush of the log syncs its directory, once
+                self._file_system.sync_directory(directory)
+
+        def renamed(error: StorageError | None) -> None:
+            farewell.finish()
+            if error is None or error.is_passing:
+                self._upkeep.add(partial(self._take_out, log, count, now_ms))
+            elif not log.is_deleted:
+                self._on_failure(directory, error)
+
+        return rename, renamed
+
+    def _remove_files(self, log: Log, now_ms: int) -> None:
+        paths = log.files.take_due(now_ms, log.config.file_delete_delay_ms)
+        for start in range(0, len(paths), _FILES_AT_ONCE):
+            self._upkeep.add(partial(self._removal, log, paths[start : start + _FILES_AT_ONCE]))
+
+    def _removal(self, log: Log, paths: list[str]) -> Prepared:
+        def remove() -> None:
+            for path in paths:
+                self._file_system.unlink(path)
+
+        def removed(error: StorageError | None) -> None:
+            if error is not None:
+                self._on_failure(log.directory, error)
+
+        return remove, removed
+
+
+def _give_way() -> Prepared:
+    """Nothing for the thread: the event loop has its turn before the next step."""
+    return lambda: None, lambda _: None

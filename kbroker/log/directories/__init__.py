@@ -1,0 +1,1 @@
+"""Data directories: whose they are, what state they are in, and their checkpoint files."""

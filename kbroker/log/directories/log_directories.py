@@ -1,0 +1,296 @@
+"""The data directories of a broker: which of them work, which are full, which have failed.
+
+Law: a directory is locked and claimed, and its clean-shutdown marker is gone, before anything else
+is written to it. One that cannot be used at the start, or whose disk fails later, is offline until
+the broker starts again; nothing in it is read, written or deleted any more, and no clean-shutdown
+marker ever says that it is whole. The others go on. A full disk is no failure: what does not fit is
+refused until there is room.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from kbroker.log.directories.checkpoint import MetaProperties
+from kbroker.log.directories.log_directory import (
+    LogDirectory,
+    LogDirectoryError,
+    open_log_directory,
+)
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import (
+    LOG_START_OFFSET_CHECKPOINT_FILE,
+    RECOVERY_POINT_CHECKPOINT_FILE,
+)
+from kbroker.log.write_runner import WriteRunner, outcome, run_now
+from kbroker.model import TopicPartition
+
+_MB = 1_000_000
+
+_log = logging.getLogger(__name__)
+
+
+class LogDirectories:
+    """Opened, claimed, watched and let go together. Owned by the event loop."""
+
+    def __init__(self, file_system: FileSystem, paths: Sequence[str]) -> None:
+        self._file_system = file_system
+        self._paths = paths
+        self._directories: list[LogDirectory] = []
+        self.run_write: WriteRunner = run_now
+        self.on_offline: Callable[[LogDirectory, StorageError], None] = lambda _, __: None
+
+    def __iter__(self) -> Iterator[LogDirectory]:
+        """All directories, those that have failed included."""
+        return iter(self._directories)
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        """Those that work."""
+        return [directory for directory in self._directories if directory.failure is None]
+
+    @property
+    def offline_paths(self) -> list[str]:
+        """Those that do not."""
+        return [d.path for d in self._directories if d.failure is not None]
+
+    @property
+    def were_clean(self) -> bool:
+        """True when the last broker stopped cleanly, or there was none."""
+        return all(d.was_clean or d.meta is None for d in self.online)
+
+    def lock_all(self, required: str | None) -> MetaProperties | None:
+        """Lock and read all directories; whose they are, None while nobody has used them.
+
+        One that cannot be used is offline. Raises LogDirectoryError where that is the `required`
+        one, or where none is left.
+        """
+        errors: list[LogDirectoryError] = []
+        for path in self._paths:
+            try:
+                self._directories.append(open_log_directory(self._file_system, path))
+            except LogDirectoryError as error:
+                errors.append(error)
+                self._directories.append(LogDirectory.unusable(self._file_system, path, str(error)))
+                if path == required:
+                    self.release()
+                    raise
+                _log.error("%s. Its partitions are offline, the others are served", error)
+        if not self.online and errors:
+            self.release()
+            raise errors[0]
+        return next((d.meta for d in self.online if d.meta is not None), None)
+
+    def claim(
+        self, cluster_id: str, broker_id: int, now_ms: int, required: str | None = None
+    ) -> None:
+        """Take the clean-shutdown markers back and make the directories this broker's.
+
+        Raises LogDirectoryError as `lock_all`.
+        """
+        for directory in self.online:
+            try:
+                directory.claim(cluster_id, broker_id, now_ms)
+            except LogDirectoryError as error:
+                others = [d for d in self.online if d is not directory]
+                if directory.path == required or not others:
+                    raise
+                directory.set_aside(str(error))
+                _log.error("%s. Its partitions are offline, the others are served", error)
+
+    def check(self, required: str | None) -> None:
+        """Raise LogDirectoryError where none is left, or the `required` one is not."""
+        for directory in self._directories:
+            if directory.failure is not None and (directory.path == required or not self.online):
+                raise LogDirectoryError(
+                    f"Data directory {directory.path} cannot be used: {directory.failure}. "
+                    "Repair the disk and start again"
+                )
+
+    def fail(self, path: str, error: StorageError) -> None:
+        """Take the directory that holds `path` offline; a shortage that passes does nothing."""
+        directory = self.of(path)
+        if error.is_passing or directory is None or directory.failure is not None:
+            return
+        directory.fail(error)
+        _log.error(
+            "Data directory %s is offline: %s. Its partitions answer KAFKA_STORAGE_ERROR until the "
+            "disk is repaired and the broker started again",
+            directory.path, error,
+        )  # fmt: skip
+        self.on_offline(directory, error)
+
+    def full(self, path: str, error: StorageError, size_bytes: int) -> None:
+        """`size_bytes` did not fit into the directory that holds `path`; said once."""
+        directory = self.of(path)
+        if directory is None or directory.failure is not None or not error.is_out_of_space:
+            return
+        directory.missing_bytes = max(directory.missing_bytes, size_bytes)
+        if directory.is_full:
+            return
+        directory.is_full = True
+        _log.error(
+            "Data directory %s is full: what does not fit is refused (%.3f MB needed, %s MB free) "
+            "and reads go on. Free some space, or lower retention: no restart is needed (%s)",
+            directory.path, size_bytes / _MB, self._free_mb(directory), error,
+        )  # fmt: skip
+
+    def of(self, path: str) -> LogDirectory | None:
+        """The directory that holds `path`."""
+        return next((d for d in self._directories if f"{path}/".startswith(f"{d.path}/")), None)
+
+    def look_after(self) -> None:
+        """Notice directories that were removed or replaced, and room in those that were full."""
+        for directory in self.online:
+            gone = directory.absence()
+            if gone is not None:
+                self.fail(directory.path, gone)
+            elif directory.is_full and self._has_room(directory):
+                directory.is_full = False
+                directory.missing_bytes = 0
+                _log.warning("Data directory %s has space again", directory.path)
+
+    def write_offsets(
+        self,
+        directory: LogDirectory,
+        file: str,
+        offsets: Mapping[TopicPartition, int],
+        written: Callable[[LogDirectory, StorageError | None], None],
+    ) -> None:
+        """Replace a checkpoint file, keeping what it says of unopened logs; `written` hears what
+        came of it.
+        """
+
+        def done(error: StorageError | None) -> None:
+            self._written(directory.path, error)
+            written(directory, error)
+
+        noted = directory.noted.get(file)
+        if noted is not None:
+            self.run_write(noted.gather(offsets), done)
+        else:
+            self.run_write(partial(directory.write_offsets, file, offsets), done)
+
+    def forget_offsets(
+        self,
+        directory: LogDirectory,
+        file: str,
+        gone: frozenset[TopicPartition],
+        written: Callable[[LogDirectory, StorageError | None], None],
+    ) -> None:
+        """See `LogDirectory`; `written` hears what came of it. What is known of gaps follows."""
+
+        def done(error: StorageError | None) -> None:
+            self._written(directory.path, error)
+            written(directory, error)
+
+        self.run_write(partial(directory.forget_offsets, file, gone), done)
+        if not directory.gapless.is_written:
+            self._write_gapless(directory)
+
+    def loaded(self) -> None:
+        """All logs that can be opened are open."""
+        for directory in self.online:
+            directory.loaded()
+            self._write_gapless(directory)
+
+    def gapless(self, path: str, topic_partition: TopicPartition, offset: int) -> None:
+        """The log in `path` was opened, or is led by this broker now: it has no gap from `offset`
+        on.
+        """
+        directory = self.of(path)
+        if directory is not None:
+            directory.gapless.claim(topic_partition, offset)
+            if directory.is_loaded and not directory.gapless.is_written:
+                self._write_gapless(directory)
+
+    def before_gap(self, path: str, topic_partition: TopicPartition, below: int | None) -> None:
+        """Gaps are about to come into the log in `path`: note it, durably; on any thread. Raises
+        StorageError.
+        """
+        directory = self.of(path)
+        if directory is not None:
+            directory.gapless.withdraw(topic_partition, below)
+            directory.gapless.write()
+
+    def before_roll(self, path: str, topic_partition: TopicPartition) -> None:
+        """The log in `path` is about to begin a segment, which a power loss may spare when it takes
+        the end of the one before: by now the file must say that this leaves a gap.
+        """
+        directory = self.of(path)
+        if directory is not None and not directory.gapless.is_noted(topic_partition):
+            self._written(directory.path, outcome(directory.gapless.write))
+
+    def before_cut(
+        self, path: str, topic_partition: TopicPartition, end_offset: int, start_offset: int
+    ) -> None:
+        """The log in `path` is about to be cut: no file may say that it is on the disk beyond its
+        end, or begins there, unless it does until all of it has gone. Raises StorageError.
+        """
+        directory = self.of(path)
+        if directory is not None:
+            starts = directory.noted[LOG_START_OFFSET_CHECKPOINT_FILE]
+            if start_offset >= end_offset:  # while it has no segment, nothing else tells it
+                starts.note(topic_partition, start_offset)
+            else:
+                starts.lower(topic_partition, end_offset, start_offset)
+            recovery_points = directory.noted[RECOVERY_POINT_CHECKPOINT_FILE]
+            # Not its end: the segment that is cut may be longer after a loss of power.
+            recovery_points.lower(topic_partition, end_offset, max(end_offset - 1, 0))
+
+    def forget_gapless(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
+        """A log was deleted, or not made: what is known of its gaps is not true of another one in
+        its place.
+        """
+        directory.gapless.withdraw(topic_partition)  # `forget_offsets` brings the file up to date
+
+    def write_clean_shutdown(self) -> None:
+        """All logs are whole on the disk: say so where nothing speaks against it."""
+        for directory in self.online:
+            if not directory.may_be_clean:
+                continue
+            try:
+                directory.write_clean_shutdown()
+            except StorageError as error:
+                directory.disown_clean_shutdown()
+                self._written(directory.path, error)
+
+    def release(self) -> None:
+        """Let go of the locks; nothing may be written afterwards."""
+        for directory in self._directories:
+            directory.release()
+        self._directories = []
+
+    def _written(self, path: str, error: StorageError | None) -> None:
+        if error is not None:
+            self.full(path, error, 0)
+            self.fail(path, error)
+
+    def _write_gapless(self, directory: LogDirectory) -> None:
+        """One write tells of all logs that were opened until it begins."""
+        if directory.is_noting_gapless:
+            return
+        directory.is_noting_gapless = True
+
+        def written(error: StorageError | None) -> None:
+            directory.is_noting_gapless = False
+            self._written(directory.path, error)
+            if error is None and not directory.gapless.is_written:
+                self._write_gapless(directory)
+
+        self.run_write(directory.gapless.write, written)
+
+    def _has_room(self, directory: LogDirectory) -> bool:
+        try:
+            return self._file_system.free_bytes(directory.path) > directory.missing_bytes
+        except StorageError as error:
+            self.fail(directory.path, error)
+            return False
+
+    def _free_mb(self, directory: LogDirectory) -> str:
+        try:
+            return f"{self._file_system.free_bytes(directory.path) / _MB:.3f}"
+        except StorageError:
+            return "?"

@@ -1,0 +1,1 @@
+"""What a log remembers of producers, on the disk and from its batches."""

@@ -1,0 +1,114 @@
+"""Rebuilds producer state from what is on disk: the newest sound snapshot, then the batches behind
+it.
+
+Law: a replayed batch was accepted once and is never refused. Replaying gives the state that
+appending gave, and where a transaction index is handed in, its entries as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbroker.log.file_system import Bytes
+from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.log_segments import LogSegments
+from kbroker.log.producers.producer_snapshot import ProducerSnapshots
+from kbroker.log.producers.producer_state import CompletedTxn, ProducerStateManager, is_expired
+from kbroker.record.record_batch import BatchHeader, ControlRecord, Record, read_control, records
+
+
+def first_record(header: BatchHeader, batch: Bytes) -> Record | None:
+    """The first record of a batch, None where compaction has removed all of them."""
+    return next(records(batch), None) if header.record_count > 0 else None
+
+
+def replay_batch(
+    state: ProducerStateManager,
+    header: BatchHeader,
+    batch: Bytes,
+    transaction_index: TransactionIndex | None,
+) -> None:
+    """Take a stored batch into account; an abort is entered into `transaction_index`, if given."""
+    if header.producer_id < 0:
+        return
+    if not header.is_control:
+        state.update(header, header.base_offset, header.last_offset, header.max_timestamp)
+        return
+    record = first_record(header, batch)
+    marker = read_control(record) if record is not None else None
+    if record is not None and marker is not None:
+        end_transaction(
+            state, header, marker, header.base_offset, record.timestamp, transaction_index
+        )
+
+
+def end_transaction(
+    state: ProducerStateManager,
+    header: BatchHeader,
+    marker: ControlRecord,
+    offset: int,
+    timestamp: int,
+    transaction_index: TransactionIndex | None,
+) -> None:
+    """Record a stored marker: state first, then the index entry with the stable offset after."""
+    completed = state.end_transaction(header, marker, offset, timestamp)
+    if completed is None:
+        return
+    if completed.is_aborted and transaction_index is not None:
+        transaction_index.append(_index_entry(completed, state.last_stable_offset_after(completed)))
+    state.complete(completed)
+
+
+def load_snapshot(
+    state: ProducerStateManager,
+    snapshots: ProducerSnapshots,
+    bounds: tuple[int, int],
+    now_ms: int,
+    expiration_ms: int,
+) -> None:
+    """Set `state` to the newest snapshot within `bounds` (exclusive, inclusive), or empty it."""
+    start_offset, end_offset = bounds
+    found = snapshots.read_latest(snapshots.offsets(), start_offset + 1, end_offset)
+    if found is None:
+        state.clear(start_offset)
+        return
+    offset, entries = found
+    state.load((e for e in entries if not is_expired(e, now_ms, expiration_ms)), offset)
+
+
+def replay_segments(
+    state: ProducerStateManager, segments: Iterable[LogSegment], end_offset: int
+) -> None:
+    """Replay the sound batches from `state.map_end_offset` to `end_offset` (exclusive)."""
+    for segment in segments:
+        start_offset = state.map_end_offset
+        for position, header in segment.sound_headers(start_offset):
+            if header.base_offset >= end_offset:
+                break
+            if header.last_offset >= start_offset and header.producer_id >= 0:
+                batch = segment.records.read(position, header.size_bytes)
+                replay_batch(state, header, batch, None)
+    state.map_end_offset = end_offset
+
+
+def rewind(
+    state: ProducerStateManager,
+    snapshots: ProducerSnapshots,
+    segments: LogSegments,
+    bounds: tuple[int, int],
+    times: tuple[int, int],
+) -> int:
+    """Set `state` to what it was at the end of `bounds`, where the log ends now; the offset of the
+    snapshot used. `times`: now, and how long an idle producer is remembered.
+    """
+    load_snapshot(state, snapshots, bounds, *times)
+    found_offset = state.map_end_offset
+    replay_segments(state, segments.from_offset(found_offset), bounds[1])
+    return found_offset
+
+
+def _index_entry(completed: CompletedTxn, last_stable_offset: int) -> AbortedTxn:
+    return AbortedTxn(
+        completed.producer_id, completed.first_offset, completed.last_offset, last_stable_offset
+    )

@@ -1,0 +1,358 @@
+"""What a log remembers of each idempotent producer: duplicates, gaps and open transactions are
+decided here.
+
+Law: no file, no clock; time comes in as `now_ms`. `validate` refuses before the write, `update` and
+`end_transaction` record after it, and recovery replays the same two calls. KIP-98 (idempotence,
+transactions), KIP-360 (epoch bumps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
+from kbroker.model import NO_PRODUCER_EPOCH, NO_SEQUENCE, TopicPartition
+from kbroker.record.record_batch import BatchHeader, ControlRecord
+
+BATCHES_TO_RETAIN = (
+    5  # a client has at most five requests in flight, so no older batch can be sent again
+)
+MAX_SEQUENCE = 2**31 - 1
+
+
+class BatchMetadata(NamedTuple):
+    """One of the last batches of a producer.
+
+    Sequences and offsets are inclusive, timestamp in milliseconds.
+    """
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction whose marker has been written at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class ProducerStateEntry:
+    """State of one producer id in one partition. Owned by its ProducerStateManager."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.current_txn_first_offset: int | None = None
+        self.batches: list[BatchMetadata] = []  # oldest first, at most BATCHES_TO_RETAIN
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record, -1 when no batch is known."""
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    def start_epoch(self, producer_epoch: int) -> None:
+        """Take over a new epoch; sequences start afresh with it."""
+        if producer_epoch != self.producer_epoch:
+            self.producer_epoch = producer_epoch
+            self.batches.clear()
+
+    def add_batch(self, batch: BatchMetadata) -> None:
+        """Remember a batch that has been written.
+
+        One that does not follow on the last one begins a new row of sequences: the producer had
+        been forgotten when it was written. Batches of the row before cannot be sent again, and
+        must not be taken for those of the new one.
+        """
+        batches = self.batches
+        if batches and batch.first_sequence != advance_sequence(batches[-1].last_sequence, 1):
+            batches.clear()
+        if len(batches) == BATCHES_TO_RETAIN:
+            del batches[0]
+        batches.append(batch)
+        self.last_timestamp = batch.timestamp
+
+
+class ProducerStateManager:
+    """All producers of one log. Owned by the log.
+
+    `first_unstable_offset` is the first offset of the oldest transaction that is open, or decided
+    but not yet below the high watermark; None when there is none. The last stable offset is the
+    smaller of it and the high watermark. `map_end_offset` (exclusive) says up to which offset the
+    log has been taken into account.
+    """
+
+    __slots__ = (
+        "_ongoing_txns",
+        "_topic_partition",
+        "_unreplicated_txns",
+        "first_unstable_offset",
+        "map_end_offset",
+        "producers",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self._topic_partition = topic_partition
+        self.producers: dict[int, ProducerStateEntry] = {}
+        self.map_end_offset = 0
+        self.first_unstable_offset: int | None = None
+        self._ongoing_txns: dict[int, int] = {}  # first offset -> producer id, in offset order
+        self._unreplicated_txns: dict[int, int] = {}  # first offset -> last offset
+
+    def find_duplicate(self, header: BatchHeader) -> BatchMetadata | None:
+        """The retained batch with the same epoch and sequence range, if there is one."""
+        entry = self.producers.get(header.producer_id)
+        if entry is None or entry.producer_epoch != header.producer_epoch:
+            return None
+        first_sequence = header.base_sequence
+        for batch in entry.batches:
+            if batch.first_sequence == first_sequence and batch.last_sequence == advance_sequence(
+                first_sequence, header.last_offset_delta
+            ):
+                return batch
+        return None
+
+    def validate(
+        self,
+        header: BatchHeader,
+        offset: int,
+        origin: AppendOrigin,
+        marker: ControlRecord | None = None,
+    ) -> None:
+        """Refuse a batch that may not follow what this producer wrote.
+
+        `offset` is the base offset the batch would get. Raises KafkaError: INVALID_PRODUCER_EPOCH,
+        OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED. What a
+        leader has accepted (REPLICATION) is never refused, and an unknown producer may start
+        anywhere: its past may have expired.
+        """
+        entry = self.producers.get(header.producer_id)
+        if entry is None or origin == AppendOrigin.REPLICATION:
+            return
+        if header.producer_epoch < entry.producer_epoch:
+            raise self._refusal(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"Epoch of producer {header.producer_id} at offset {offset} in "
+                f"{self._topic_partition} is {header.producer_epoch}, which is smaller than the "
+                f"last seen epoch {entry.producer_epoch}",
+            )
+        if marker is not None:
+            self._check_coordinator_epoch(entry, marker, offset)
+            return
+        if origin == AppendOrigin.CLIENT:
+            self._check_sequence(entry, header, offset)
+        if entry.current_txn_first_offset is not None and not header.is_transactional:
+            raise self._refusal(
+                ErrorCode.INVALID_TXN_STATE,
+                f"Expected transactional write from producer {header.producer_id} at offset "
+                f"{offset} in partition {self._topic_partition}",
+            )
+
+    def update(
+        self, header: BatchHeader, first_offset: int, last_offset: int, timestamp: int
+    ) -> None:
+        """Record a data batch that has been written at `first_offset` to `last_offset`."""
+        producer_id = header.producer_id
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerStateEntry(producer_id)
+        if entry.producer_epoch != header.producer_epoch:
+            entry.start_epoch(header.producer_epoch)
+        first_sequence = header.base_sequence
+        entry.add_batch(
+            BatchMetadata(
+                first_sequence,
+                advance_sequence(first_sequence, header.last_offset_delta),
+                first_offset,
+                last_offset,
+                timestamp,
+            )
+        )
+        if header.is_transactional and entry.current_txn_first_offset is None:
+            entry.current_txn_first_offset = first_offset
+            self._ongoing_txns[first_offset] = producer_id
+            self._refresh_first_unstable_offset()
+
+    def end_transaction(
+        self, header: BatchHeader, marker: ControlRecord, offset: int, timestamp: int
+    ) -> CompletedTxn | None:
+        """Record a marker written at `offset`; None when the producer had no transaction open here.
+
+        The transaction stays unstable until `complete` is called and the high watermark has passed
+        its marker.
+        """
+        producer_id = header.producer_id
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerStateEntry(producer_id)
+        entry.start_epoch(header.producer_epoch)
+        first_offset = entry.current_txn_first_offset
+        entry.current_txn_first_offset = None
+        entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_timestamp = timestamp
+        if first_offset is None:
+            return None
+        return CompletedTxn(producer_id, first_offset, offset, not marker.is_commit)
+
+    def last_stable_offset_after(self, completed: CompletedTxn) -> int:
+        """The last stable offset once `completed` is replicated: for the transaction index."""
+        for first_offset, producer_id in self._ongoing_txns.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return completed.last_offset + 1
+
+    def complete(self, completed: CompletedTxn) -> None:
+        """Move a transaction from open to decided, waiting for the high watermark."""
+        owner = self._ongoing_txns.pop(completed.first_offset, None)
+        assert owner == completed.producer_id, (completed, owner)
+        self._unreplicated_txns[completed.first_offset] = completed.last_offset
+        self._refresh_first_unstable_offset()
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Forget the decided transactions whose marker lies below the high watermark."""
+        if self._unreplicated_txns:
+            self._drop_unreplicated_below(high_watermark)
+
+    def on_log_start_offset(self, log_start_offset: int) -> None:
+        """Forget decided transactions that retention or DeleteRecords removed."""
+        self._drop_unreplicated_below(log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """True when this producer and epoch have a transaction open in this partition (KIP-890)."""
+        entry = self.producers.get(producer_id)
+        return (
+            entry is not None
+            and entry.current_txn_first_offset is not None
+            and entry.producer_epoch == producer_epoch
+        )
+
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget idle producers without an open transaction; how many."""
+        expired = [
+            producer_id
+            for producer_id, entry in self.producers.items()
+            if is_expired(entry, now_ms, expiration_ms)
+        ]
+        for producer_id in expired:
+            del self.producers[producer_id]
+        return len(expired)
+
+    def load(self, entries: Iterable[ProducerStateEntry], end_offset: int) -> None:
+        """Start from a snapshot's entries, which cover the log up to `end_offset` (exclusive)."""
+        self.clear(end_offset)
+        for entry in entries:
+            self.producers[entry.producer_id] = entry
+        ongoing = sorted(
+            (entry.current_txn_first_offset, entry.producer_id)
+            for entry in self.producers.values()
+            if entry.current_txn_first_offset is not None
+        )
+        self._ongoing_txns = dict(ongoing)
+        self._refresh_first_unstable_offset()
+
+    def clear(self, end_offset: int) -> None:
+        """Forget everything; the log is taken into account up to `end_offset` (exclusive)."""
+        self.producers.clear()
+        self._ongoing_txns.clear()
+        self._unreplicated_txns.clear()
+        self.first_unstable_offset = None
+        self.map_end_offset = end_offset
+
+    def _check_sequence(self, entry: ProducerStateEntry, header: BatchHeader, offset: int) -> None:
+        first_sequence = header.base_sequence
+        if header.producer_epoch != entry.producer_epoch:
+            if first_sequence != 0 and entry.producer_epoch != NO_PRODUCER_EPOCH:
+                raise self._refusal(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"Invalid sequence number for new epoch of producer {header.producer_id} "
+                    f"at offset {offset} in partition {self._topic_partition}: "
+                    f"{header.producer_epoch} (request epoch), {first_sequence} (seq. number), "
+                    f"{entry.producer_epoch} (current producer epoch)",
+                )
+            return
+        last_sequence = entry.last_sequence
+        if first_sequence == last_sequence + 1 or (
+            first_sequence == 0 and last_sequence == MAX_SEQUENCE
+        ):
+            return
+        raise self._refusal(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"Out of order sequence number for producer {header.producer_id} at offset {offset} "
+            f"in partition {self._topic_partition}: {first_sequence} (incoming seq. number), "
+            f"{last_sequence} (current end sequence number)",
+        )
+
+    def _check_coordinator_epoch(
+        self, entry: ProducerStateEntry, marker: ControlRecord, offset: int
+    ) -> None:
+        if entry.coordinator_epoch > marker.coordinator_epoch:
+            raise self._refusal(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"Invalid coordinator epoch for producer {entry.producer_id} at offset {offset} "
+                f"in partition {self._topic_partition}: {marker.coordinator_epoch} (zombie), "
+                f"{entry.coordinator_epoch} (current)",
+            )
+
+    def _refusal(self, code: ErrorCode, message: str) -> KafkaError:
+        return KafkaError(code, message)
+
+    def _drop_unreplicated_below(self, offset: int) -> None:
+        done = [first for first, last in self._unreplicated_txns.items() if last < offset]
+        if done:
+            for first_offset in done:
+                del self._unreplicated_txns[first_offset]
+            self._refresh_first_unstable_offset()
+
+    def _refresh_first_unstable_offset(self) -> None:
+        # Both tables hold few entries and are in offset order or nearly so; this runs once per
+        # transaction.
+        oldest_ongoing = next(iter(self._ongoing_txns), None)
+        oldest_unreplicated = min(self._unreplicated_txns, default=None)
+        known = [offset for offset in (oldest_ongoing, oldest_unreplicated) if offset is not None]
+        self.first_unstable_offset = min(known, default=None)
+
+
+def duplicate_append_info(batch: BatchMetadata, log_start_offset: int) -> LogAppendInfo:
+    """The answer to a batch that was sent again: where and when it landed the first time.
+
+    Kafka tells that time as log append time, whatever the topic's timestamp type is.
+    """
+    return LogAppendInfo(
+        batch.first_offset,
+        batch.last_offset,
+        batch.timestamp,
+        batch.last_offset,
+        batch.timestamp,
+        log_start_offset,
+        0,
+        duplicate=True,
+    )
+
+
+def advance_sequence(sequence: int, increment: int) -> int:
+    """The sequence `increment` records later; 2^31 - 1 is followed by 0."""
+    return (sequence + increment) & MAX_SEQUENCE
+
+
+def is_expired(entry: ProducerStateEntry, now_ms: int, expiration_ms: int) -> bool:
+    """True where no transaction is open and nothing was written for `expiration_ms`."""
+    return entry.current_txn_first_offset is None and now_ms - entry.last_timestamp >= expiration_ms

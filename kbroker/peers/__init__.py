@@ -1,0 +1,3 @@
+"""What brokers are to each other: connections, requests passed on to the controller, who may give
+orders.
+"""

@@ -1,0 +1,260 @@
+"""Dynamic settings: Kafka 3.9's refusals, list operations,
+and changes that reach their handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+import pytest
+
+from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.errors import ConfigError, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+
+Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+TOPIC, BROKER, LOGGER = 2, 4, 8
+
+
+def run(scenario: Callable[[FakeBroker], Awaitable[None]]) -> None:
+    async def main() -> None:
+        cluster = ControllerCluster()
+        broker = await cluster.start(0)
+        wanted = CreateTopicsRequest.CreatableTopic(
+            name="T", num_partitions=1, replication_factor=1
+        )
+        await broker.topics.create_topics([wanted], 1000, False)
+        try:
+            await scenario(broker)
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())
+
+
+def change(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Resource:
+    return Resource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            IncrementalAlterConfigsRequest.AlterableConfig(
+                name=key, config_operation=operation, value=value
+            )
+            for key, operation, value in changes
+        ],
+    )
+
+
+async def alter(broker: FakeBroker, resource: Resource) -> KafkaError | None:
+    return (await broker.configs.incremental_alter([resource], False))[0]
+
+
+REFUSALS = [
+    (
+        change(TOPIC, "no-such", ("retention.ms", SET, "1")),
+        3,
+        "The topic 'no-such' does not exist.",
+    ),
+    (change(TOPIC, "T", ("no.such", SET, "1")), 40, "Unknown topic config name: no.such"),
+    (
+        change(TOPIC, "T", ("retention.ms", SET, "abc")),
+        40,
+        "Invalid config value for resource ConfigResource(type=TOPIC, name='T'): "
+        "Invalid value abc for configuration retention.ms: Not a number of type LONG",
+    ),
+    (
+        change(TOPIC, "T", ("retention.ms", SET, "1"), ("retention.ms", SET, "2")),
+        42,
+        "Error due to duplicate config keys",
+    ),
+    (
+        change(TOPIC, "T", ("retention.ms", SET, None)),
+        42,
+        "Null value not supported for : retention.ms",
+    ),
+    (change(TOPIC, "T", ("retention.ms", 9, "1")), -1, None),
+    (
+        change(TOPIC, "T", ("retention.ms", APPEND, "1")),
+        40,
+        "Config value append is not allowed for config key: retention.ms",
+    ),
+    (
+        change(BROKER, "0", ("log.dirs", SET, "/x")),
+        42,
+        "Cannot update these configs dynamically: Set(log.dirs)",
+    ),
+    (
+        change(BROKER, "", ("listeners", SET, "PLAINTEXT://:1")),
+        42,
+        "Cannot update these configs at default cluster level, broker id must be specified: "
+        "Set(listeners)",
+    ),
+    (
+        change(BROKER, "99", ("log.cleaner.threads", SET, "2")),
+        42,
+        "Unexpected broker id, expected 0, but received 99",
+    ),
+    (change(3, "x", ("a", SET, "b")), 42, "Unknown resource type 3"),
+    (change(BROKER, "0", ("log.retention.ms", 9, "1")), 42, "Unknown operations type 9"),
+    (
+        change(BROKER, "0", ("log.cleaner.threads", SET, "3")),
+        42,
+        "Dynamic thread count update validation failed for log.cleaner.threads=3, "
+        "value should not be greater than double the current value 1",
+    ),
+    (
+        change(TOPIC, "T", ("retention.ms", SET, None), ("segment.ms", SET, None)),
+        42,
+        "Null value not supported for : retention.ms, segment.ms",
+    ),
+    (
+        change(LOGGER, "7", ("root", SET, "INFO")),
+        42,
+        "Unexpected node id. Expected 0, but received 7",
+    ),
+    (
+        change(LOGGER, "", ("root", SET, "INFO")),
+        42,
+        "Node id must be an integer, but it is: ",
+    ),
+    (change(LOGGER, "0", ("no.such", SET, "INFO")), 40, "Logger no.such does not exist!"),
+    (
+        change(TOPIC, "T", ("remote.storage.enable", SET, "true")),
+        40,
+        "Tiered Storage functionality is disabled in the broker. "
+        "Topic cannot be configured with remote log storage.",
+    ),
+    (
+        change(TOPIC, "T", ("cleanup.policy", APPEND, "")),
+        40,
+        "Invalid config value for resource ConfigResource(type=TOPIC, name='T'): "
+        "Invalid value  for configuration cleanup.policy: String must be one of: compact, delete",
+    ),
+    (
+        change(BROKER, "--5", ("log.cleaner.threads", SET, "2")),
+        42,
+        "Node id must be an integer, but it is: --5",
+    ),
+]
+
+
+@pytest.mark.parametrize(("resource", "code", "message"), REFUSALS)
+def test_a_change_that_cannot_be_is_refused_as_kafka_does(
+    resource: Resource, code: int, message: str | None
+) -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        before = broker.cluster.tree.zxid
+        refusal = await alter(broker, resource)
+        assert refusal is not None
+        assert (refusal.code, refusal.message) == (code, message)
+        assert broker.cluster.tree.zxid == before
+
+    run(scenario)
+
+
+def test_lists_are_appended_to_and_subtracted_from() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await alter(broker, change(TOPIC, "T", ("cleanup.policy", APPEND, "compact")))
+        appended = await broker.configs.topic_overrides("T")
+        await alter(broker, change(TOPIC, "T", ("cleanup.policy", SUBTRACT, "delete")))
+        subtracted = await broker.configs.topic_overrides("T")
+        assert appended == {"cleanup.policy": "delete,compact"}
+        assert subtracted == {"cleanup.policy": "compact"}
+
+    run(scenario)
+
+
+def test_deleting_what_is_not_set_and_setting_what_is_unknown_on_a_broker_are_fine() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        assert await alter(broker, change(TOPIC, "T", ("retention.ms", DELETE, None))) is None
+        assert await alter(broker, change(BROKER, "0", ("no.such", SET, "1"))) is None
+        assert await broker.configs.broker_overrides(0) == {"no.such": "1"}
+
+    run(scenario)
+
+
+def test_validate_only_and_a_resource_named_twice_change_nothing() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        resource = change(TOPIC, "T", ("retention.ms", SET, "1"))
+        before = broker.cluster.tree.zxid
+        assert await broker.configs.incremental_alter([resource], True) == [None]
+        refusals = await broker.configs.incremental_alter([resource, resource], False)
+        assert [refusal.code for refusal in refusals if refusal] == [42, 42]
+        assert broker.cluster.tree.zxid == before
+
+    run(scenario)
+
+
+def test_a_change_writes_the_entity_and_a_notification_as_kafka_does() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await alter(broker, change(BROKER, "", ("message.max.bytes", SET, "2000000")))
+        nodes = {path: data for path, data, _ in broker.cluster.tree.dump()}
+        assert nodes["/config/brokers/<default>"] == (
+            b'{"version":1,"config":{"message.max.bytes":"2000000"}}'
+        )
+        assert nodes["/config/changes/config_change_0000000000"] == (
+            b'{"version":2,"entity_path":"brokers/<default>"}'
+        )
+
+    run(scenario)
+
+
+def test_handlers_hear_of_changes_with_all_overrides_and_of_brokers_at_start() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await alter(broker, change(BROKER, "0", ("log.cleaner.threads", SET, "2")))
+        heard: list[tuple[str, Mapping[str, str]]] = []
+        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+        manager.add_handler("topics", lambda name, overrides: heard.append((name, overrides)))
+        manager.add_handler("brokers", lambda name, overrides: heard.append((name, overrides)))
+        await manager.start()
+        await alter(broker, change(TOPIC, "T", ("retention.ms", SET, "1")))
+        await alter(broker, change(TOPIC, "T", ("segment.ms", SET, "2")))
+        await broker.cluster.settle()
+        await manager.stop()
+        assert heard[0] == ("0", {"log.cleaner.threads": "2"})
+        assert heard[-1] == ("T", {"retention.ms": "1", "segment.ms": "2"})
+        assert manager.topic_overrides("T") == {"retention.ms": "1", "segment.ms": "2"}
+
+    run(scenario)
+
+
+def test_settings_that_cannot_be_taken_over_keep_no_broker_from_starting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuse(_entity: str, _overrides: Mapping[str, str]) -> None:
+        raise ConfigError("Invalid value x for configuration log.cleaner.threads")
+
+    async def scenario(broker: FakeBroker) -> None:
+        await ZkEntityConfigs(broker.zk).update(
+            "brokers", "0", lambda _: {"log.cleaner.threads": "x"}
+        )
+        heard: list[str] = []
+        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+        manager.add_handler("brokers", refuse)
+        manager.add_handler("brokers", lambda name, _overrides: heard.append(name))
+        await manager.start()
+        await manager.stop()
+        assert heard == ["0"]
+
+    run(scenario)
+    assert "log.cleaner.threads" in caplog.text
+
+
+def test_overrides_of_deleted_topics_are_forgotten() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await alter(broker, change(TOPIC, "T", ("retention.ms", SET, "1")))
+        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+        await manager.start()
+        before = dict(manager.topic_overrides("T"))
+        manager.forget_topics([TopicPartition("T", 0)])
+        await manager.stop()
+        assert before == {"retention.ms": "1"}
+        assert manager.topic_overrides("T") == {}
+
+    run(scenario)

@@ -1,0 +1,408 @@
+"""Topics are refused with Kafka 3.9's codes and sentences,
+and created so that they are usable at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kbroker.admin.new_topics import TopicResult
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.zk.tree import OpResult, TreeUnavailableError
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+
+CreatableTopic = CreateTopicsRequest.CreatableTopic
+NAME_RULE = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+
+
+def run(scenario: Callable[[FakeBroker], Awaitable[None]], brokers: int = 1) -> None:
+    async def main() -> None:
+        config = KafkaConfig.for_profile("dev", {"num.partitions": "1"})
+        cluster = ControllerCluster(config)
+        for broker_id in range(brokers):
+            await cluster.start(broker_id)
+        try:
+            await scenario(cluster.brokers[0])
+        finally:
+            await cluster.stop()
+
+    asyncio.run(main())
+
+
+def topic(
+    name: str,
+    partitions: int = -1,
+    factor: int = -1,
+    configs: list[tuple[str, str | None]] | None = None,
+    assignments: dict[int, list[int]] | None = None,
+) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        configs=[
+            CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+            for key, value in configs or []
+        ],
+        assignments=[
+            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=p, broker_ids=b)
+            for p, b in (assignments or {}).items()
+        ],
+    )
+
+
+async def create(broker: FakeBroker, *topics: CreatableTopic) -> list[TopicResult]:
+    return await broker.topics.create_topics(list(topics), 1000, False)
+
+
+REFUSALS = [
+    (topic("a b"), 17, f"Topic name is invalid: 'a b' {NAME_RULE}"),
+    (topic("."), 17, "Topic name is invalid: '.' is not allowed"),
+    (topic(".."), 17, "Topic name is invalid: '..' is not allowed"),
+    (topic(""), 17, "Topic name is invalid: the empty string is not allowed"),
+    (
+        topic("X" * 250),
+        17,
+        f"Topic name is invalid: the length of '{'X' * 250}' "
+        "is longer than the max allowed length 249",
+    ),
+    (topic("a/b"), 17, f"Topic name is invalid: 'a/b' {NAME_RULE}"),
+    (topic("é"), 17, f"Topic name is invalid: 'é' {NAME_RULE}"),
+    (topic("a_b"), 17, "Topic 'a_b' collides with existing topics: a.b"),
+    (topic("T"), 36, "Topic 'T' already exists."),
+    (topic("n", 1, 3), 38, "Replication factor: 3 larger than available brokers: 1."),
+    (topic("n", 1, 0), 38, "Replication factor must be larger than 0."),
+    (topic("n", 1, -2), 38, "Replication factor must be larger than 0."),
+    (topic("n", 0, 1), 37, "Number of partitions must be larger than 0."),
+    (topic("n", -2, 1), 37, "Number of partitions must be larger than 0."),
+    (
+        topic("n", configs=[("no.such.config", "1")]),
+        40,
+        "Unknown topic config name: no.such.config",
+    ),
+    (
+        topic("n", configs=[("retention.ms", "abc")]),
+        40,
+        "Invalid value abc for configuration retention.ms: Not a number of type LONG",
+    ),
+    (
+        topic("n", configs=[("retention.ms", None)]),
+        40,
+        "Null value not supported for topic configs: retention.ms",
+    ),
+    (
+        topic("n", configs=[("cleanup.policy", "foo")]),
+        40,
+        "Invalid value foo for configuration cleanup.policy: "
+        "String must be one of: compact, delete",
+    ),
+    (
+        topic("n", configs=[("segment.bytes", "1")]),
+        40,
+        "Invalid value 1 for configuration segment.bytes: Value must be at least 14",
+    ),
+    (
+        topic("n", 1, -1, assignments={0: [0]}),
+        42,
+        "Both numPartitions or replicationFactor and replicasAssignments were set. "
+        "Both cannot be used at the same time.",
+    ),
+    (
+        topic("n", assignments={1: [0]}),
+        39,
+        "partitions should be a consecutive 0-based integer sequence",
+    ),
+    (
+        topic("n", assignments={0: [0, 0]}),
+        39,
+        "Duplicate replica assignment found: HashMap(0 -> ArrayBuffer(0, 0))",
+    ),
+    (
+        topic("n", assignments={0: [0, 1], 1: [1]}),
+        39,
+        "All partitions should have the same number of replicas",
+    ),
+    (
+        topic("n", assignments={0: [0], 1: [99]}),
+        39,
+        "The manual partition assignment includes broker 99, but no such broker is registered.",
+    ),
+    (
+        topic("n", assignments={0: [-1]}),
+        39,
+        "The manual partition assignment includes broker -1, but no such broker is registered.",
+    ),
+    (
+        topic("n", assignments={0: [], 1: []}),
+        39,
+        "The manual partition assignment includes an empty replica list.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "code", "message"), REFUSALS)
+def test_a_topic_that_cannot_be_is_refused_as_kafka_does(
+    wanted: CreatableTopic, code: int, message: str
+) -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await create(broker, topic("T"), topic("a.b"))
+        before = broker.cluster.tree.zxid
+        (result,) = await create(broker, wanted)
+        assert (result.error, result.message) == (code, message)
+        assert broker.cluster.tree.zxid == before
+
+    run(scenario)
+
+
+ACCEPTED = [
+    topic("Y" * 249),
+    topic("__mine"),
+    topic("n", configs=[("retention.ms", "1"), ("retention.ms", "2")]),
+    topic("n", configs=[("message.format.version", "2.8")]),
+    topic("n", configs=[("segment.bytes", "100000")]),
+]
+
+
+@pytest.mark.parametrize("wanted", ACCEPTED)
+def test_a_topic_that_kafka_takes_is_created(wanted: CreatableTopic) -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        (result,) = await create(broker, wanted)
+        state = broker.metadata.partition_state(TopicPartition(wanted.name, 0))
+        assert (result.error, result.num_partitions, result.replication_factor) == (0, 1, 1)
+        assert state is not None
+        assert state.leader == 0
+
+    run(scenario)
+
+
+def test_the_answer_holds_36_settings_with_their_sources_and_the_topics_id() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        (result,) = await create(broker, topic("T", 2, 1, [("retention.ms", "1000")]))
+        by_name = {entry.name: entry for entry in result.configs}
+        assert len(result.configs) == 36
+        assert (by_name["retention.ms"].value, by_name["retention.ms"].source) == ("1000", 1)
+        assert by_name["cleanup.policy"].source == 5
+        assert result.topic_id == broker.metadata.topic_id("T")
+
+    run(scenario)
+
+
+def test_one_bad_topic_does_not_spoil_the_others_and_a_name_given_twice_is_refused() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        results = await create(broker, topic("good"), topic("a b"), topic("D"), topic("D"))
+        assert [r.error for r in results] == [0, 17, 42, 42]
+        assert results[3].message == "Found multiple entries for this topic."
+        assert broker.metadata.topics() == ["good"]
+
+    run(scenario)
+
+
+def test_a_colliding_name_is_not_created_on_first_use_either() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await broker.topics.create_topics([topic("a.b")], 1000, False)
+
+        for _ in range(2):
+            assert await broker.topics.auto_create(["a_b"]) == {
+                "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION
+            }
+
+        assert not broker.metadata.contains_topic("a_b")
+
+    run(scenario)
+
+
+def test_names_of_one_request_collide_too() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        results = await create(broker, topic("a.b"), topic("a_b"), topic("a-b"))
+        assert [r.error for r in results] == [0, 17, 0]
+
+    run(scenario)
+
+
+def test_others_get_their_turn_while_many_topics_are_checked() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        creating = asyncio.create_task(
+            broker.topics.create_topics([topic(f"t{n}") for n in range(200)], 1000, True)
+        )
+        turns = 0
+        while not creating.done():
+            turns += 1
+            await asyncio.sleep(0)
+
+        assert turns > 8
+
+    run(scenario)
+
+
+def test_validate_only_answers_the_layout_and_creates_nothing() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        before = broker.cluster.tree.zxid
+        (result,) = await broker.topics.create_topics([topic("T", 3, 1)], 1000, True)
+        assert (result.error, result.num_partitions, len(result.configs)) == (0, 3, 36)
+        assert broker.cluster.tree.zxid == before
+
+    run(scenario)
+
+
+def test_no_time_to_wait_answers_timed_out_and_still_creates() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        (result,) = await broker.topics.create_topics([topic("T")], 0, False)
+        await broker.cluster.settle()
+        assert (result.error, result.message) == (ErrorCode.REQUEST_TIMED_OUT, None)
+        assert broker.metadata.contains_topic("T")
+
+    run(scenario)
+
+
+def test_automatic_creation_is_shared_and_returns_when_usable() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        before = broker.cluster.tree.zxid
+        outcomes = await asyncio.gather(*(broker.topics.auto_create(["T"]) for _ in range(5)))
+        created = broker.cluster.tree.zxid - before
+        assert outcomes == [{"T": ErrorCode.NONE}] * 5
+        assert created == 4  # overrides and assignment, partitions, partition, state
+        assert await broker.topics.auto_create(["T", "a b"]) == {
+            "T": ErrorCode.NONE,
+            "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+        }
+
+    run(scenario)
+
+
+def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_ops: object) -> list[OpResult]:
+        raise TreeUnavailableError("/brokers/topics/T")
+
+    async def scenario(broker: FakeBroker) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(broker.session, "multi_all", fail)
+            outcome = await broker.topics.auto_create(["T"])
+        assert outcome == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
+        assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}
+
+    caplog.set_level(logging.CRITICAL)
+    run(scenario)
+
+
+def test_the_groups_topic_gets_its_own_layout_and_overrides() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await broker.topics.auto_create(["__consumer_offsets"])
+        overrides = await broker.configs.topic_overrides("__consumer_offsets")
+        group = broker.cluster.config.group
+        assert broker.metadata.partition_count("__consumer_offsets") == (
+            group.offsets_topic_num_partitions
+        )
+        assert overrides == {
+            "compression.type": "producer",
+            "cleanup.policy": "compact",
+            "segment.bytes": str(group.offsets_topic_segment_bytes),
+        }
+
+    run(scenario)
+
+
+def test_the_operator_hears_once_that_the_groups_topic_has_fewer_replicas_than_its_setting(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        broker.cluster.config = KafkaConfig.for_profile(
+            "dev", {"offsets.topic.replication.factor": "3"}
+        )
+        for _ in range(2):
+            assert await broker.topics.auto_create(["__consumer_offsets"]) == {
+                "__consumer_offsets": ErrorCode.NONE
+            }
+
+    run(scenario)
+
+    assert caplog.text.count("not 3 (offsets.topic.replication.factor)") == 1
+
+
+def test_deleting_returns_when_the_topic_is_gone_and_twice_is_fine() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await create(broker, topic("T"))
+        results = await broker.topics.delete_topics(["T", "T", "no-such"], 1000)
+        await broker.cluster.settle()
+        assert [r.error for r in results] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert not broker.metadata.contains_topic("T")
+        assert not [p for p, _, _ in broker.cluster.tree.dump() if p.endswith("/T")]
+        assert [r.error for r in await create(broker, topic("T"))] == [0]
+
+    run(scenario)
+
+
+def partitions(
+    name: str, count: int, assignments: list[list[int]] | None = None
+) -> CreatePartitionsRequest.CreatePartitionsTopic:
+    given = None
+    if assignments is not None:
+        given = [
+            CreatePartitionsRequest.CreatePartitionsAssignment(broker_ids=b) for b in assignments
+        ]
+    return CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count, assignments=given)
+
+
+GROWTH_REFUSALS = [
+    (
+        partitions("T", 2),
+        37,
+        "Topic currently has 3 partitions, which is higher than the requested 2.",
+    ),
+    (partitions("T", 3), 37, "Topic already has 3 partitions."),
+    (
+        partitions("T", 0),
+        37,
+        "Topic currently has 3 partitions, which is higher than the requested 0.",
+    ),
+    (partitions("no", 2), 3, "The topic 'no' does not exist."),
+    (
+        partitions("T", 5, [[0]]),
+        39,
+        "Increasing the number of partitions by 2 but 1 assignments provided.",
+    ),
+    (partitions("T", 4, [[99]]), 39, "Unknown broker(s) in replica assignment: 99."),
+]
+
+
+@pytest.mark.parametrize(("wanted", "code", "message"), GROWTH_REFUSALS)
+def test_partitions_that_cannot_be_added_are_refused_as_kafka_does(
+    wanted: CreatePartitionsRequest.CreatePartitionsTopic, code: int, message: str
+) -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await create(broker, topic("T", 3))
+        (result,) = await broker.topics.create_partitions([wanted], 1000, False)
+        assert (result.error, result.message) == (code, message)
+
+    run(scenario)
+
+
+def test_added_partitions_are_led_when_the_call_returns() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await create(broker, topic("T", 1))
+        (checked,) = await broker.topics.create_partitions([partitions("T", 4)], 1000, True)
+        assert (checked.error, broker.metadata.partition_count("T")) == (0, 1)
+        (result,) = await broker.topics.create_partitions([partitions("T", 4)], 1000, False)
+        states = broker.metadata.partition_states("T").values()
+        assert result.error == ErrorCode.NONE
+        assert [s.leader for s in states] == [0, 0, 0, 0]
+
+    run(scenario)
+
+
+def test_replicas_are_spread_over_the_brokers() -> None:
+    async def scenario(broker: FakeBroker) -> None:
+        await create(broker, topic("T", 6, 1))
+        leaders = [s.leader for s in broker.metadata.partition_states("T").values()]
+        assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
+
+    run(scenario, brokers=3)

@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import EndPoint
+from kbroker.peers import broker_client
+from kbroker.peers.broker_client import BrokerClient
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from tests.fakes.scripted_peer import CUT, SILENCE, ScriptedPeer, answer_frame
+
+END_POINT = EndPoint(listener_name="PLAINTEXT", host="other", port=9092)
+TIMEOUT_MS = 60_000.0
+
+
+def client_of(peer: ScriptedPeer, timeout_ms: float = TIMEOUT_MS) -> BrokerClient:
+    return BrokerClient(END_POINT, "7", timeout_ms, peer.connect)
+
+
+def run(
+    peer: ScriptedPeer, scenario: Callable[[BrokerClient], Awaitable[Any]], **options: Any
+) -> Any:
+    async def main() -> Any:
+        return await asyncio.wait_for(scenario(client_of(peer, **options)), 5)
+
+    return asyncio.run(main())
+
+
+def send(peer: ScriptedPeer, request: Any, **options: Any) -> Any:
+    return run(peer, lambda client: client.send(request, **options))
+
+
+def heartbeat(_header: Any, request: Any) -> HeartbeatResponse:
+    return HeartbeatResponse(throttle_time_ms=request.generation_id)
+
+
+def in_turn(*answers: Any) -> Callable[[Any, Any], Any]:
+    """Answers one after the other; then as `heartbeat`."""
+    left = list(answers)
+    return lambda header, request: left.pop(0) if left else heartbeat(header, request)
+
+
+def test_a_request_is_sent_in_the_highest_version_that_both_know() -> None:
+    peer = ScriptedPeer(lambda *_: UpdateMetadataResponse(), {6: (0, 7)})
+
+    answer = send(peer, UpdateMetadataRequest())
+
+    assert (answer.error_code, peer.asked) == (0, [(6, 7)])
+
+
+def test_the_client_id_is_the_brokers_id_as_text() -> None:
+    peer = ScriptedPeer(heartbeat)
+
+    send(peer, HeartbeatRequest())
+
+    assert {header.client_id for header in peer.requests} == {"7"}
+
+
+def test_a_caller_may_ask_for_a_lower_version() -> None:
+    peer = ScriptedPeer(heartbeat)
+
+    send(peer, HeartbeatRequest(), highest_version=2)
+
+    assert peer.asked == [(12, 2)]
+
+
+def test_versions_are_settled_once_per_connection() -> None:
+    peer = ScriptedPeer(heartbeat)
+
+    async def scenario(client: BrokerClient) -> None:
+        await client.send(HeartbeatRequest())
+        await client.send(HeartbeatRequest())
+
+    run(peer, scenario)
+
+    assert [header.api_key for header in peer.requests] == [18, 12, 12]
+    assert [header.correlation_id for header in peer.requests] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("highest", "lists_own", "asked"), [(2, True, 2), (0, True, 0), (1, False, 0)]
+)
+def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(
+    highest: int, lists_own: bool, asked: int
+) -> None:
+    peer = ScriptedPeer(heartbeat)
+    peer.api_versions_highest, peer.lists_own_range = highest, lists_own
+
+    send(peer, HeartbeatRequest())
+
+    assert [h.api_version for h in peer.requests if h.api_key == 18] == [3, asked]
+    assert peer.asked == [(12, 4)]
+
+
+def test_an_api_that_the_peer_does_not_serve_is_an_error_of_its_own() -> None:
+    peer = ScriptedPeer(heartbeat, {12: (0, 4)})
+
+    async def scenario(client: BrokerClient) -> Any:
+        with pytest.raises(KafkaError) as caught:
+            await client.send(UpdateMetadataRequest())
+        return caught.value, await client.send(HeartbeatRequest())
+
+    error, _ = run(peer, scenario)
+
+    assert error.code is ErrorCode.UNSUPPORTED_VERSION
+    assert len(peer.connections) == 1
+
+
+def test_leadership_is_never_sent_in_a_version_that_would_leave_it_out() -> None:
+    peer = ScriptedPeer(lambda *_: LeaderAndIsrResponse(), {4: (0, 1)})
+
+    with pytest.raises(KafkaError, match="2 to"):
+        send(peer, LeaderAndIsrRequest())
+
+    assert peer.asked == []
+
+
+def test_requests_are_answered_one_after_the_other_in_their_order() -> None:
+    peer = ScriptedPeer(heartbeat)
+
+    async def scenario(client: BrokerClient) -> list[Any]:
+        sends = [client.send(HeartbeatRequest(generation_id=number)) for number in range(20)]
+        return await asyncio.gather(*sends)
+
+    answers = run(peer, scenario)
+
+    assert [answer.throttle_time_ms for answer in answers] == list(range(20))
+    assert [header.correlation_id for header in peer.requests] == list(range(21))
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (CUT, "closed the connection"),
+        ([b"\x00\x00\x00\x09abc"], "closed the connection"),
+        (b"HTTP/1.1 400 Bad Request", "frame of"),
+        (struct.pack(">i", -5), "frame of -5 bytes"),
+        (struct.pack(">i", 2**31 - 1), "limit"),
+        (struct.pack(">i", 2) + b"ab", "response header of 2 bytes"),
+    ],
+)
+def test_what_is_no_answer_ends_the_connection_and_the_next_request_opens_another(
+    answer: Any, reason: str
+) -> None:
+    peer = ScriptedPeer(in_turn(answer))
+
+    async def scenario(client: BrokerClient) -> Any:
+        with pytest.raises(ConnectionError, match=reason) as caught:
+            await client.send(HeartbeatRequest())
+        assert "other:9092" in str(caught.value)
+        return await client.send(HeartbeatRequest(generation_id=5))
+
+    assert run(peer, scenario).throttle_time_ms == 5
+    assert [c.is_aborted for c in peer.connections] == [True, False]
+
+
+def test_an_answer_to_another_request_is_not_taken() -> None:
+    def answer(header: Any, request: Any) -> Any:
+        frame = answer_frame(header, heartbeat(header, request), header.correlation_id - 1)
+        return struct.pack(">i", len(frame)) + frame
+
+    with pytest.raises(ConnectionError, match="an answer to request 0, not 1"):
+        send(ScriptedPeer(answer), HeartbeatRequest())
+
+
+def test_a_late_answer_is_not_taken_for_the_next() -> None:
+    peer = ScriptedPeer(in_turn(SILENCE))
+
+    async def scenario(client: BrokerClient) -> Any:
+        with pytest.raises(TimeoutError, match="no answer to HeartbeatRequest within"):
+            await client.send(HeartbeatRequest(generation_id=1), timeout_ms=10)
+        late = answer_frame(peer.requests[-1], HeartbeatResponse(throttle_time_ms=1))
+        peer.connections[0].say(late)
+        return await client.send(HeartbeatRequest(generation_id=2))
+
+    assert run(peer, scenario).throttle_time_ms == 2
+    assert len(peer.connections) == 2
+
+
+def test_the_time_of_those_who_wait_for_their_turn_runs_too() -> None:
+    peer = ScriptedPeer(lambda *_: SILENCE)
+
+    async def scenario(client: BrokerClient) -> list[Any]:
+        sends = [client.send(HeartbeatRequest()) for _ in range(3)]
+        return await asyncio.gather(*sends, return_exceptions=True)
+
+    errors = run(peer, scenario, timeout_ms=10)
+
+    assert [type(error) for error in errors] == [TimeoutError] * 3
+
+
+def test_a_request_that_is_given_up_ends_the_connection() -> None:
+    peer = ScriptedPeer(in_turn(SILENCE))
+
+    async def scenario(client: BrokerClient) -> Any:
+        sending = asyncio.create_task(client.send(HeartbeatRequest()))
+        await peer.was_asked.wait()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        return await client.send(HeartbeatRequest(generation_id=3))
+
+    assert run(peer, scenario).throttle_time_ms == 3
+    assert len(peer.connections) == 2
+
+
+def test_a_closed_port_is_an_error_until_it_opens() -> None:
+    peer = ScriptedPeer(heartbeat)
+    peer.refuses = True
+
+    async def scenario(client: BrokerClient) -> Any:
+        with pytest.raises(ConnectionRefusedError):
+            await client.send(HeartbeatRequest())
+        peer.refuses = False
+        return await client.send(HeartbeatRequest(generation_id=4))
+
+    assert run(peer, scenario).throttle_time_ms == 4
+
+
+def test_a_connection_that_was_closed_while_idle_is_replaced_without_an_error() -> None:
+    peer = ScriptedPeer(heartbeat)
+
+    async def scenario(client: BrokerClient) -> Any:
+        await client.send(HeartbeatRequest())
+        peer.connections[0].cut()
+        return await client.send(HeartbeatRequest(generation_id=6))
+
+    assert run(peer, scenario).throttle_time_ms == 6
+    assert len(peer.connections) == 2
+
+
+def test_close_fails_what_is_in_flight_and_allows_the_next() -> None:
+    peer = ScriptedPeer(in_turn(SILENCE))
+
+    async def scenario(client: BrokerClient) -> Any:
+        sending = asyncio.create_task(client.send(HeartbeatRequest()))
+        await peer.was_asked.wait()
+        client.close()
+        with pytest.raises(ConnectionError):
+            await sending
+        return await client.send(HeartbeatRequest(generation_id=8))
+
+    assert run(peer, scenario).throttle_time_ms == 8
+
+
+def test_an_answer_above_the_limit_is_refused_before_it_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broker_client, "ANSWER_BYTES_MAX", 1000)
+    peer = ScriptedPeer(lambda *_: struct.pack(">i", 1001))
+
+    with pytest.raises(ConnectionError, match="frame of 1001 bytes, limit 1000"):
+        send(peer, HeartbeatRequest())
+
+
+def test_what_the_peer_serves_is_known_without_another_request() -> None:
+    peer = ScriptedPeer(heartbeat, {12: (0, 4)})
+
+    async def scenario(client: BrokerClient) -> list[bool]:
+        return [await client.serves(12, 4), await client.serves(12, 5), await client.serves(6, 0)]
+
+    assert run(peer, scenario) == [True, False, False]
+    assert peer.asked == []
