@@ -1,4 +1,5 @@
-# `make run` starts a broker, `make test` runs everything. Both prepare .venv first.
+# `make run` starts a broker, `make test` runs everything, `make test-fast` the tests of the daily
+# loop. All prepare .venv first.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,11 +7,12 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench bench-vs-apache tools clean
+.PHONY: help run test test-fast check format bench bench-vs-apache tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
 	@echo "make test             run all tests: fast ones, real clients, Spark"
+	@echo "make test-fast        run those that need no client, no Java and hardly a socket"
 	@echo "make check            format, lint, types, import contracts, tidy tests"
 	@echo "make bench            run the benchmarks and print a table"
 	@echo "make bench-vs-apache  the same loads against Apache Kafka, side by side"
@@ -34,6 +36,9 @@ tools:
 
 test: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+
+test-fast: $(VENV)/.test-ready
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/unit tests/properties tests/scenarios $(ARGS)
 
 check: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .
