@@ -15,7 +15,6 @@ from kbroker.log.directories import checkpoint, log_directory
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
 from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.directories.noted_offsets import NotedOffsets
 from kbroker.log.format import MAX_OFFSET
 from kbroker.log.index.index_file import IndexFile
 from kbroker.log.index.transaction_index import TransactionIndex
@@ -158,9 +157,9 @@ def epochs_not_cut() -> AbstractContextManager[Any]:
     return patch.object(LeaderEpochCache, "truncate_from_end", lambda *_: None)
 
 
-def start_beyond_a_cut_noted() -> AbstractContextManager[Any]:
-    """A log is cut, and the file goes on to name the start it had."""
-    return patch.object(NotedOffsets, "lower", lambda *_: None)
+def checkpoints_beyond_a_cut() -> AbstractContextManager[Any]:
+    """A log is cut, and the files go on to name the start and recovery point it had."""
+    return patch.object(LogDirectories, "before_cut", lambda *_: None)
 
 
 def log_start_forgotten() -> AbstractContextManager[Any]:
@@ -245,7 +244,7 @@ PLANTED: dict[Mistake, frozenset[str]] = {
     cleaning_not_noted: frozenset({"lost record"}),
     index_not_trimmed: frozenset({"wrong read", "start failure", "wrong transactions", "hole"}),
     epochs_not_cut: frozenset({"wrong epoch"}),
-    start_beyond_a_cut_noted: frozenset({"record is back"}),
+    checkpoints_beyond_a_cut: frozenset({"record is back", "hole", "wrong epoch"}),
     log_start_forgotten: frozenset({"record is back"}),
     aborted_transactions_not_indexed: frozenset({"wrong transactions"}),
     truncate_to_the_high_watermark: frozenset({"lost record"}),
