@@ -28,7 +28,7 @@ from kbroker.log.directories.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_state import LogEnvironment, LogState, PendingFlush
+from kbroker.log.log_state import Cut, LogEnvironment, LogState, PendingFlush
 from kbroker.log.producers.producer_replay import rewind
 from kbroker.log.segment_store import SegmentStore
 from kbroker.log.time_lookup import TimedBatch
@@ -273,33 +273,37 @@ class Log:
         return True
 
     def cut_at(self, offset: int, now_ms: int) -> None:
-        """Drop the batch that holds `offset`, where there is one, and all after it. StorageError.
+        """Drop the batch that holds `offset`, where there is one, and all after it. StorageError:
+        the next append or truncation begins with it.
 
         No first segment may lie behind `offset`.
         """
-        self._before_cut(offset, min(self.log_start_offset, offset))
         self.unfinished_cut = offset
+        end_offset, safe_offset = self.files.bounds_if_cut(offset)
+        self._before_cut(end_offset, min(self.log_start_offset, end_offset), safe_offset)
         self._cut_state_at(self.files.truncate_to(offset, now_ms), now_ms)
         self.unfinished_cut = None
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
         """Drop everything; the log is empty and starts and ends at `offset`."""
         try:
-            self._before_cut(offset, self.log_start_offset)
+            self._before_cut(offset, self.log_start_offset, offset)
             self.files.truncate_fully(offset, now_ms)
         except StorageError as error:
             raise self.failed(error) from error
         self.log_start_offset = self.log_end_offset = self.high_watermark = offset
         self._note_cut(offset)
-        self.unfinished_cut = None
+        self.unfinished_cut = offset
         self.leader_epoch_cache.clear()
         self.snapshots.delete_outside(offset, offset)
         self.producer_state.clear(offset)
         self._last_snapshot_offset = offset
         try:
-            self._before_cut(offset, offset)  # before there are records below the start it had
+            # Before there are records below the start that it had.
+            self._before_cut(offset, offset, offset)
         except StorageError as error:
             raise self.failed(error) from error
+        self.unfinished_cut = None
 
     def expect_gaps(self, below: int | None = None) -> None:
         """Note durably that offsets `below` one will be missing; on any thread. StorageError."""
@@ -398,8 +402,9 @@ class Log:
         # Appends to come leave no gap, or say so before.
         self.environment.on_gapless(self.directory, self.topic_partition, end_offset)
 
-    def _before_cut(self, offset: int, start_offset: int) -> None:
-        self.environment.before_cut(self.directory, self.topic_partition, offset, start_offset)
+    def _before_cut(self, end_offset: int, start_offset: int, safe_offset: int) -> None:
+        cut = Cut(end_offset, start_offset, safe_offset)
+        self.environment.before_cut(self.directory, self.topic_partition, cut)
 
     def _cut_state_at(self, end_offset: int, now_ms: int) -> None:
         self.log_end_offset = end_offset

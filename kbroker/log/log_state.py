@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from errno import ENOENT
 from functools import lru_cache
+from typing import NamedTuple
 from uuid import UUID
 
 from kbroker.config.topic_config import TopicConfig
@@ -19,6 +20,14 @@ from kbroker.log.log_segments import LogSegments
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.log.unsynced_files import FlushMarks
 from kbroker.model import TopicPartition
+
+
+class Cut(NamedTuple):
+    """What is true of a log once it is cut."""
+
+    end_offset: int
+    start_offset: int  # beyond its end: stands until all of it has gone
+    safe_offset: int  # up to here it is on the disk as it will be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +50,8 @@ class LogEnvironment:
     before_gap: Callable[[str, TopicPartition, int | None], None] = lambda _, __, ___: None
     # (as above): it is about to begin a segment
     before_roll: Callable[[str, TopicPartition], None] = lambda _, __: None
-    # (as above, its end and its start then): it is about to be cut; as `before_gap`
-    before_cut: Callable[[str, TopicPartition, int, int], None] = lambda *_: None
+    # (as above): it is about to be cut; as `before_gap`
+    before_cut: Callable[[str, TopicPartition, Cut], None] = lambda _, __, ___: None
 
 
 @dataclass(slots=True, kw_only=True)

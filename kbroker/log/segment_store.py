@@ -173,6 +173,19 @@ class SegmentStore:
         """The files of segments taken out over `delay_ms` ago, for the caller to remove."""
         return self._doomed.take_due(now_ms, delay_ms)
 
+    def bounds_if_cut(self, offset: int) -> tuple[int, int]:
+        """(end, safe): where the log ends after `truncate_to`, and up to where the disk has it as
+        it will be: not to its end, as the segment that is cut may be longer after a loss of power.
+        """
+        segment = self.segments[self.segments.floor_index(offset)]
+        end_offset = segment.base_offset
+        indexed_offset, _ = segment.offset_index.lookup(offset - 1)
+        for _, header in segment.sound_headers(indexed_offset):
+            if header.last_offset >= offset:
+                break
+            end_offset = header.next_offset
+        return end_offset, max(segment.base_offset, end_offset - 1)
+
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset`, which no first segment may lie behind, and all after
         it; the offset at which the log ends now.

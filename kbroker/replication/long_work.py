@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable
+from threading import Lock
 from typing import TypeVar
 
 Given = TypeVar("Given")
@@ -34,11 +35,15 @@ class LongWork:
             return await asyncio.to_thread(_without_collections, work, read())
 
 
+_one_at_a_time = Lock()  # for all brokers of the process, and for work nobody waits for any more
+
+
 def _without_collections(work: Callable[[Given], Made], given: Given) -> Made:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return work(given)
-    finally:
-        if was_enabled:
-            gc.enable()
+    with _one_at_a_time:
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            return work(given)
+        finally:
+            if was_enabled:
+                gc.enable()

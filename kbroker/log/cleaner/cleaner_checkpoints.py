@@ -1,7 +1,8 @@
 """`cleaner-offset-checkpoint` of each data directory: how far the cleaner came in each log.
 
-Law: a log carries its own offset, which goes back where the log is cut; the files follow. A log
-that is not compacted (any more) is in no file: all of it is dirty when that changes.
+Law: a log carries its own offset, which goes back where the log is cut; the files follow. It stays
+where a log is not compacted any more, or where nobody has told its settings yet: it is all that
+says why offsets are missing.
 """
 
 from __future__ import annotations
@@ -39,19 +40,14 @@ class CleanerCheckpoints:
                 offsets = {}
             self._saved[directory.path] = offsets
             for log in self._logs_in(directory):
-                if log.config.is_compacted:
-                    log.cleaned_end_offset = offsets.get(log.topic_partition)
+                log.cleaned_end_offset = offsets.get(log.topic_partition)
 
     def save(self) -> None:
         """Write the files of directories where something changed."""
         for directory in self._online():
-            logs = self._logs_in(directory)
-            for log in logs:
-                if not log.config.is_compacted:
-                    log.cleaned_end_offset = None
             offsets = {
                 log.topic_partition: log.cleaned_end_offset
-                for log in logs
+                for log in self._logs_in(directory)
                 if log.cleaned_end_offset is not None
             }
             if offsets == self._saved.get(directory.path, {}):
@@ -68,5 +64,5 @@ class CleanerCheckpoints:
         return [d for d in self._logs.directories() if d.failure is None]
 
     def _logs_in(self, directory: LogDirectory) -> list[Log]:
-        home = f"{directory.path}/"
-        return [log for log in self._logs.all_logs() if log.directory.startswith(home)]
+        home = directory.path
+        return [log for log in self._logs.all_logs() if log.directory.rpartition("/")[0] == home]

@@ -24,6 +24,7 @@ from kbroker.log.format import (
     LOG_START_OFFSET_CHECKPOINT_FILE,
     RECOVERY_POINT_CHECKPOINT_FILE,
 )
+from kbroker.log.log_state import Cut
 from kbroker.log.write_runner import WriteRunner, outcome, run_now
 from kbroker.model import TopicPartition
 
@@ -139,7 +140,8 @@ class LogDirectories:
 
     def of(self, path: str) -> LogDirectory | None:
         """The directory that holds `path`."""
-        return next((d for d in self._directories if f"{path}/".startswith(f"{d.path}/")), None)
+        holding = [d for d in self._directories if f"{path}/".startswith(f"{d.path}/")]
+        return max(holding, key=lambda d: len(d.path), default=None)  # one may lie in another
 
     def look_after(self) -> None:
         """Notice directories that were removed or replaced, and room in those that were full."""
@@ -221,24 +223,24 @@ class LogDirectories:
         """
         directory = self.of(path)
         if directory is not None and not directory.gapless.is_noted(topic_partition):
-            self._written(directory.path, outcome(directory.gapless.write))
+            error = outcome(directory.gapless.write)
+            self._written(directory.path, error)
+            if error is not None and not error.is_passing:
+                raise error
 
-    def before_cut(
-        self, path: str, topic_partition: TopicPartition, end_offset: int, start_offset: int
-    ) -> None:
+    def before_cut(self, path: str, topic_partition: TopicPartition, cut: Cut) -> None:
         """The log in `path` is about to be cut: no file may say that it is on the disk beyond its
         end, or begins there, unless it does until all of it has gone. Raises StorageError.
         """
         directory = self.of(path)
         if directory is not None:
             starts = directory.noted[LOG_START_OFFSET_CHECKPOINT_FILE]
-            if start_offset >= end_offset:  # while it has no segment, nothing else tells it
-                starts.note(topic_partition, start_offset)
+            if cut.start_offset >= cut.end_offset:  # while it has no segment, nothing else tells it
+                starts.note(topic_partition, cut.start_offset)
             else:
-                starts.lower(topic_partition, end_offset, start_offset)
+                starts.lower(topic_partition, cut.end_offset, cut.start_offset)
             recovery_points = directory.noted[RECOVERY_POINT_CHECKPOINT_FILE]
-            # Not its end: the segment that is cut may be longer after a loss of power.
-            recovery_points.lower(topic_partition, end_offset, max(end_offset - 1, 0))
+            recovery_points.lower(topic_partition, cut.safe_offset, cut.safe_offset)
 
     def forget_gapless(self, directory: LogDirectory, topic_partition: TopicPartition) -> None:
         """A log was deleted, or not made: what is known of its gaps is not true of another one in

@@ -25,7 +25,8 @@ class NotedOffsets:
     def __init__(self, write: Callable[[Offsets], None]) -> None:
         """`write` replaces the file; it may raise StorageError."""
         self._write = write
-        self._lock = Lock()
+        self._lock = Lock()  # over what is known; never held while the disk works
+        self._write_lock = Lock()
         self._in_file: Offsets = {}
         self._highest: dict[TopicPartition, int] = {}  # in the file, or on the way to it
         self._gathered = 0
@@ -51,33 +52,30 @@ class NotedOffsets:
 
     def lower(self, topic_partition: TopicPartition, end_offset: int, offset: int) -> None:
         """A log is about to be cut to `end_offset`; `offset` is to be noted then. StorageError."""
-        if self._highest.get(topic_partition, 0) <= end_offset:
-            return
-        if self.in_file(topic_partition) > end_offset:
+        with self._lock:
+            is_above = self._highest.get(topic_partition, 0) > end_offset
+        if is_above:
             self.note(topic_partition, offset)
-        else:
-            with self._lock:
-                self._replace_gathered(topic_partition, offset)
 
     def note(self, topic_partition: TopicPartition, offset: int) -> None:
         """Write `offset` down, whatever is on its way to the file. Raises StorageError."""
-        with self._lock:
-            self._replace_gathered(topic_partition, offset)
-            self._replace_file({**self._in_file, topic_partition: offset})
-
-    def _replace_gathered(self, topic_partition: TopicPartition, offset: int) -> None:
-        self._replaced[topic_partition] = self._gathered, offset
-        self._highest[topic_partition] = offset
-
-    def _replace_file(self, offsets: Offsets) -> None:
-        self._write(offsets)
-        self._in_file = offsets
+        with self._write_lock:
+            with self._lock:
+                self._replaced[topic_partition] = self._gathered, offset
+            offsets = {**self._in_file, topic_partition: offset}
+            self._write(offsets)
+            with self._lock:  # not before: a cut that is tried again has to come here again
+                self._in_file = offsets
+                self._highest[topic_partition] = offset
 
     def _write_gathered(self, number: int, offsets: Offsets) -> None:
-        with self._lock:
-            later = {tp: new for tp, (last, new) in self._replaced.items() if number <= last}
+        with self._write_lock:
+            with self._lock:
+                later = {tp: new for tp, (last, new) in self._replaced.items() if number <= last}
             offsets = {**offsets, **later}
-            self._replace_file(offsets)
-            self._replaced = {tp: self._replaced[tp] for tp in later}
-            if number == self._gathered:  # nothing else is on its way
-                self._highest = dict(offsets)
+            self._write(offsets)
+            with self._lock:
+                self._in_file = offsets
+                self._replaced = {tp: self._replaced[tp] for tp in later}
+                if number == self._gathered:  # nothing else is on its way
+                    self._highest = dict(offsets)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from threading import Event
 
 import pytest
 
@@ -36,3 +37,29 @@ def test_a_list_that_is_let_go_is_empty(count: int) -> None:
     let_go(entries)
 
     assert entries == []
+
+
+def test_work_that_nobody_waits_for_any_more_keeps_its_turn() -> None:
+    begun, may_end = Event(), Event()
+    order: list[str] = []
+
+    def first(_: None) -> None:
+        begun.set()
+        may_end.wait(10)
+        order.append("first")
+
+    async def main() -> None:
+        work = LongWork()
+        cancelled = asyncio.ensure_future(work.run(first, None))
+        await asyncio.to_thread(begun.wait, 10)
+        cancelled.cancel()  # the client has gone
+        await asyncio.gather(cancelled, return_exceptions=True)
+        second = asyncio.ensure_future(work.run(lambda _: order.append("second"), None))
+        await asyncio.to_thread(lambda: None)
+        may_end.set()
+        await second
+
+    asyncio.run(main())
+
+    assert order == ["first", "second"]
+    assert gc.isenabled()

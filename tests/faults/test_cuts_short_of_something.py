@@ -1,0 +1,211 @@
+"""A log is cut while the disk refuses something: it is whole or cut, and so are its checkpoints."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from errno import EIO, EMFILE, ENOSPC
+
+import pytest
+
+from kbroker.config.log_config import LogConfig
+from kbroker.config.topic_config import TopicConfig
+from kbroker.errors import KafkaError
+from kbroker.log.log import Log
+from kbroker.log.log_manager import LogManager
+from kbroker.model import TopicPartition
+from tests.fakes.failing_file_system import FailingFileSystem
+from tests.fakes.log_maker import NOW_MS, FixedClock, batch
+from tests.fakes.memory_file_system import MemoryFileSystem
+
+PLACE = TopicPartition("t", 0)
+OTHER = TopicPartition("u", 0)
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+STARTS = "log-start-offset-checkpoint"
+
+
+def new_disk() -> FailingFileSystem:
+    return FailingFileSystem(MemoryFileSystem())
+
+
+def started(disk: FailingFileSystem, *directories: str, segment_bytes: int = 2000) -> LogManager:
+    topic = TopicConfig(segment_bytes=segment_bytes)
+    paths = directories or ("/d",)
+    logs = LogManager(paths, LogConfig(), lambda _: topic, disk, FixedClock())
+    logs.open_directories(paths[0])
+    logs.load("cluster", 1)
+    return logs
+
+
+def killed_and_started(disk: FailingFileSystem) -> Log:
+    for _, node in disk.inner.files():
+        node.is_locked = False
+    found = started(disk).get_log(PLACE)
+    assert found is not None
+    return found
+
+
+def filled(logs: LogManager, place: TopicPartition = PLACE, count: int = 100) -> Log:
+    """`count` records, on the disk."""
+    log = logs.get_or_create_log(place)
+    for _ in range(count):
+        log.append_as_leader(batch(b"v"), 0, NOW_MS)
+    log.update_high_watermark(count)
+    log.flush()
+    return log
+
+
+def noted(disk: FailingFileSystem, file: str) -> int:
+    lines = disk.read_bytes(f"/d/{file}").decode().splitlines()[2:]
+    return next(int(line.split()[2]) for line in lines if line.startswith("t 0 "))
+
+
+@pytest.mark.parametrize("file", [RECOVERY_POINTS, STARTS])
+@pytest.mark.parametrize("number", [ENOSPC, EMFILE])
+def test_the_second_try_of_a_cut_brings_the_checkpoints_down(file: str, number: int) -> None:
+    disk = new_disk()
+    logs = started(disk)
+    log = filled(logs)
+    log.maybe_increment_log_start_offset(80)
+    logs.checkpoint_recovery_points()
+    logs.checkpoint_log_start_offsets()
+    assert noted(disk, file) > 50
+    disk.fail("open", f"*{file}*", number=number, times=1)
+
+    with pytest.raises(KafkaError):
+        log.truncate_to(50)
+    log.truncate_to(50)
+
+    assert log.log_end_offset == 50
+    assert noted(disk, file) <= 50
+
+
+def test_a_log_cut_whole_takes_no_record_before_the_file_knows_its_start() -> None:
+    disk = new_disk()
+    logs = started(disk)
+    log = filled(logs)
+    log.maybe_increment_log_start_offset(80)
+    logs.checkpoint_log_start_offsets()
+    # Before the cut it is noted once, after it once more: that finds no room.
+    disk.fail("open", f"*{STARTS}*", number=ENOSPC, at=2, times=1)
+    with pytest.raises(KafkaError):
+        log.truncate_fully_and_start_at(50, NOW_MS)
+
+    with pytest.raises(KafkaError):  # ends the cut first
+        log.append_as_leader(batch(b"new"), 1, NOW_MS)
+    for _ in range(60):
+        log.append_as_leader(batch(b"new"), 1, NOW_MS)
+    log.flush()
+
+    found = killed_and_started(disk)
+    assert (found.log_start_offset, found.log_end_offset) == (50, 110)
+
+
+def test_a_checkpoint_that_was_renamed_and_counts_as_not_written_is_brought_down() -> None:
+    disk = new_disk()
+    logs = started(disk)
+    log = filled(logs)
+    disk.fail("sync_directory", "/d", number=EMFILE, times=1)
+    logs.checkpoint_recovery_points()
+
+    log.truncate_to(50)
+
+    assert noted(disk, RECOVERY_POINTS) <= 50
+
+
+def test_the_recovery_point_comes_down_to_where_the_log_ends_inside_a_batch() -> None:
+    disk = new_disk()
+    logs = started(disk)
+    log = filled(logs, count=4)
+    log.append_as_leader(batch(*[b"v"] * 20), 0, NOW_MS)  # 4 to 23
+    log.append_as_leader(batch(b"v"), 0, NOW_MS)
+    log.flush()
+    logs.checkpoint_recovery_points()
+
+    log.truncate_to(20)
+
+    assert log.log_end_offset == 4
+    assert noted(disk, RECOVERY_POINTS) <= 4
+
+
+def test_nothing_is_appended_to_a_directory_that_failed_when_the_log_was_to_roll() -> None:
+    disk = new_disk()
+    logs = started(disk, segment_bytes=300)
+    logs.write_with(lambda work, done: None)  # what is known of gaps is still on its way
+    log = logs.get_or_create_log(PLACE)
+    log.append_as_leader(batch(b"v" * 150), 0, NOW_MS)
+    disk.fail("fsync", "*gapless*", number=EIO, times=None)
+
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(b"v" * 150), 0, NOW_MS)
+
+    assert logs.online_directories == []
+    assert log.log_end_offset == 1
+
+
+def test_an_append_that_cannot_be_taken_back_is_cut_off_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = new_disk()
+    logs = started(disk)
+    log = logs.get_or_create_log(PLACE)  # empty: while it is cut, its start is noted
+    disk.fail("open", f"*{STARTS}*", number=ENOSPC, times=1)
+    sent = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+
+    def fault(*_: object) -> None:
+        raise RuntimeError("a fault of the program")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(log.producer_state), "update", fault)
+        with pytest.raises(RuntimeError):
+            log.append_as_leader(batch(b"v", **sent), 0, NOW_MS)
+    with pytest.raises(KafkaError):
+        log.append_as_leader(batch(b"v", **sent), 0, NOW_MS)
+    log.append_as_leader(batch(b"v", **sent), 0, NOW_MS)
+
+    assert log.log_end_offset == 1
+
+
+@pytest.mark.parametrize("operation", ["truncate", "rename", "open", "write"])
+@pytest.mark.parametrize("at", range(1, 9))
+def test_a_clean_stop_in_the_middle_of_a_cut_leaves_no_hole(operation: str, at: int) -> None:
+    disk = new_disk()
+    logs = started(disk, segment_bytes=1000)
+    log = filled(logs)
+    logs.checkpoint_recovery_points()
+    disk.fail(operation, "*/t-0/*", number=EMFILE, at=at, times=1)
+    with suppress(KafkaError):
+        log.truncate_to(50)
+    disk.heal()
+
+    logs.shutdown()
+
+    found = killed_and_started(disk)
+    ends = [segment.next_offset for segment in found.segments]
+    assert found.log_end_offset in (50, 100)
+    assert [*found.segments.base_offsets[1:], found.log_end_offset] == ends
+
+
+def test_a_data_directory_within_another_fails_alone() -> None:
+    disk = new_disk()
+    logs = started(disk, "/d", "/d/disk2")
+    outer, inner = logs.get_or_create_log(PLACE), logs.get_or_create_log(OTHER)
+    assert inner.directory == "/d/disk2/u-0"
+    disk.fail("write", "/d/disk2/*", times=None)
+
+    with pytest.raises(KafkaError):
+        inner.append_as_leader(batch(b"v"), 0, NOW_MS)
+
+    assert logs.online_directories == ["/d"]
+    assert outer.failure is None
+
+
+def test_a_cut_brings_the_checkpoint_of_its_own_directory_down() -> None:
+    disk = new_disk()
+    logs = started(disk, "/d", "/d/disk2")
+    logs.get_or_create_log(PLACE)
+    inner = filled(logs, OTHER)
+    logs.checkpoint_recovery_points()
+
+    inner.truncate_to(50)
+
+    assert "u 0 99" not in disk.read_bytes(f"/d/disk2/{RECOVERY_POINTS}").decode()
