@@ -20,6 +20,7 @@ from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
 from kbroker.network.processor import Processor
 from kbroker.network.quotas import ConnectionQuotas
+from kbroker.network.wire import MakeWire
 from kbroker.protocol.request import ConnectionInfo
 
 _log = logging.getLogger(__name__)
@@ -44,9 +45,10 @@ class Acceptor:
         quotas: ConnectionQuotas,
         socket_buffers: tuple[int, int],
         backlog: int,
+        make_wire: MakeWire,
     ) -> None:
         """`socket_buffers` are SO_SNDBUF and SO_RCVBUF in bytes; -1 leaves them to the system, and
-        Kafka's default send buffer may grow (see `response_writer`).
+        Kafka's default send buffer may grow (see `Wire.widen`). `make_wire` goes over each socket.
         """
         self._end_point = end_point
         self._processor = processor
@@ -55,6 +57,7 @@ class Acceptor:
         grows = self._send_buffer_bytes == KAFKAS_SEND_BUFFER_BYTES
         self._wide_buffer_bytes = _WIDE_SEND_BUFFER_BYTES if grows else 0
         self._backlog = backlog
+        self._make_wire = make_wire
         self._socket: socket.socket | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
@@ -196,9 +199,10 @@ class Acceptor:
         )
 
     async def _connect(self, sock: socket.socket, connection: ConnectionInfo) -> None:
-        channel = Channel(self._processor, sock, connection, self._wide_buffer_bytes)
+        wire = self._make_wire(sock, connection, self._wide_buffer_bytes)
+        channel = Channel(self._processor, wire)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: channel, sock)
+            await wire.open(channel)
         except OSError as error:
             _log.debug("connection %s: %s", connection.connection_id, error)
         finally:

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from contextlib import suppress
-from typing import Protocol, cast
+from typing import Protocol
 
 from kbroker.errors import ProtocolError
 from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.response_writer import ResponseWriter
+from kbroker.network.wire import Wire
 from kbroker.protocol.frame import frame_size, next_frame
 from kbroker.protocol.header import decode_request_header
-from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
+from kbroker.protocol.request import NoResponse, Request, Response
 
 _log = logging.getLogger(__name__)
 
@@ -72,32 +72,22 @@ class Channel(asyncio.BufferedProtocol):
         "_paused",
         "_running",
         "_size_hint",
-        "_socket",
         "_start",
-        "_transport",
         "_viewed",
         "_waiting_for_memory",
+        "_wire",
         "bytes_in",
         "connection",
         "requests",
         "writer",
     )
 
-    def __init__(
-        self,
-        owner: ChannelOwner,
-        sock: socket.socket,
-        connection: ConnectionInfo,
-        wide_buffer_bytes: int = 0,
-    ) -> None:
+    def __init__(self, owner: ChannelOwner, wire: Wire) -> None:
         self._owner = owner
-        self._socket = sock
-        self.connection = connection
+        self._wire = wire
+        self.connection = wire.connection
         self._loop = asyncio.get_running_loop()
-        self.writer = ResponseWriter(
-            sock, self._loop, self._answer_left, self._write_failed, wide_buffer_bytes
-        )
-        self._transport: asyncio.Transport | None = None
+        self.writer = ResponseWriter(wire, self._answer_left, self._write_failed)
         self._buffer: bytearray | None = None
         self._start = 0  # first byte that belongs to no answered or running request
         self._end = 0  # end of the received bytes
@@ -128,7 +118,7 @@ class Channel(asyncio.BufferedProtocol):
 
     @property
     def was_opened(self) -> bool:
-        """True once the transport has been made."""
+        """True once the wire is open."""
         return self._opened
 
     @property
@@ -149,8 +139,8 @@ class Channel(asyncio.BufferedProtocol):
     # What the event loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The transport is ready."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        """The wire is open."""
+        self._wire.made(transport)
         self._opened = True
         self._owner.channel_opened(self)
 
@@ -192,7 +182,6 @@ class Channel(asyncio.BufferedProtocol):
         """The connection is gone; the buffer too, unless a request in work still views it."""
         self._closing = True
         self.writer.close()
-        self._transport = None
         buffers = self._owner.buffers
         if self._buffer is not None and not (self._busy and self._viewed):
             buffers.put_back(self, self._buffer)
@@ -246,8 +235,7 @@ class Channel(asyncio.BufferedProtocol):
         with suppress(OSError):
             self.writer.release()
         self.writer.close()
-        if self._transport is not None:
-            self._transport.close()
+        self._wire.close()
 
     # Requests.
 
@@ -386,9 +374,9 @@ class Channel(asyncio.BufferedProtocol):
 
     def _read(self, wanted: bool) -> None:
         """Switch reading on or off. A full buffer must not be offered to the loop."""
-        if wanted == self._paused and self._transport is not None and not self._eof:
+        if wanted == self._paused and not self._eof and not self._closing:
             self._paused = not wanted
             if wanted:
-                self._transport.resume_reading()
+                self._wire.resume_reading()
             else:
-                self._transport.pause_reading()
+                self._wire.pause_reading()

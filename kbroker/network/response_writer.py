@@ -1,37 +1,28 @@
-"""Sends the pieces of answers over one socket, in order, file slices without reading them.
+"""Sends the pieces of answers over one wire, in order, file slices without reading them.
 
-The writer works on the non-blocking socket itself, beside the transport that reads from it: `send`
-for what is in memory, `sendfile` for slices of files. Nothing is copied into a write buffer; when
-the socket is full the rest of the pieces waits here for writability. A connection has one request
-in work, so there is at most one answer in it, and the small ones before it that were held back to
-leave together: that bounds what a client can hold by not reading.
+Nothing is copied into a write buffer; when the wire takes no more the rest of the pieces waits here
+until it does. A connection has one request in work, so there is at most one answer in it, and the
+small ones before it that were held back to leave together: that bounds what a client can hold by
+not reading.
 
-A socket that a slice fills up is given a larger send buffer, once: a client that fetches megabytes
-then finds them there, and does not wait for the loop at every 100 KiB. Pages of files are not
-copied into it.
+A wire that a slice fills up is widened, once: a client that fetches megabytes then finds them
+there, and does not wait for the loop at every 100 KiB. Pages of files are not copied into it.
 
 Law: bytes leave in the order of `write` calls; after an error nothing leaves any more.
 """
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import os
-import socket
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
 
+from kbroker.network.wire import MORE_FOLLOWS, Wire
 from kbroker.protocol.request import FileSlice, Piece
 
 _SIZE = Struct(">i")
 _JOIN_BYTES_MAX = 64 * 1024  # up to here one copy costs less than a second system call
-_COPY_BYTES_MAX = 256 * 1024
-_REST_BYTES_MAX = 64 * 1024  # of an answer that fills the socket; more is worth a larger buffer
-# Said by file systems that cannot send files.
-_NO_SENDFILE = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-_MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
+_REST_BYTES_MAX = 64 * 1024  # of an answer that fills the wire; more is worth widening it
 
 
 class ResponseWriter:
@@ -42,35 +33,26 @@ class ResponseWriter:
         "_failed",
         "_held",
         "_holding",
-        "_loop",
         "_pending",
-        "_poll_fd",
-        "_socket",
-        "_wide_buffer_bytes",
+        "_send",
+        "_wire",
         "bytes_out",
     )
 
     def __init__(
         self,
-        sock: socket.socket,
-        loop: asyncio.AbstractEventLoop,
+        wire: Wire,
         drained: Callable[[], None],
         failed: Callable[[OSError], None],
-        wide_buffer_bytes: int = 0,
     ) -> None:
-        """`drained` is called when a `write` that was False has left, `failed` when it cannot.
-
-        `wide_buffer_bytes` is what SO_SNDBUF may become, 0 for what it is.
-        """
-        self._socket = sock
-        self._loop = loop
+        """`drained` is called when a `write` that was False has left, `failed` when it cannot."""
+        self._wire = wire
+        self._send = wire.send
         self._drained = drained
         self._failed = failed
         self._pending: deque[memoryview | _SliceRest] = deque()
         self._held: list[bytes] = []
         self._holding = False
-        self._poll_fd = -1
-        self._wide_buffer_bytes = wide_buffer_bytes
         self.bytes_out = 0
 
     @property
@@ -100,7 +82,7 @@ class ResponseWriter:
             return False
         if self._flush() or (self._widen() and self._flush()):
             return True
-        self._watch()
+        self._wire.watch(self._writable)
         return False
 
     def hold(self) -> None:
@@ -120,15 +102,10 @@ class ResponseWriter:
         return not self._pending
 
     def close(self) -> None:
-        """Drop what has not left and stop watching the socket. The socket itself belongs to the
-        transport.
-        """
+        """Drop what has not left and stop watching the wire. The wire itself is the channel's."""
         self._pending.clear()
         self._held.clear()
-        if self._poll_fd >= 0:
-            self._loop.remove_writer(self._poll_fd)
-            os.close(self._poll_fd)
-            self._poll_fd = -1
+        self._wire.unwatch()
 
     def _send_small(self, frame: bytes) -> bool:
         if self._holding:
@@ -141,14 +118,14 @@ class ResponseWriter:
             self._pending.append(memoryview(frame))
             return False
         try:
-            sent = self._socket.send(frame)
+            sent = self._send(frame)
         except BlockingIOError:
             sent = 0
         self.bytes_out += sent
         if sent == len(frame):
             return True
         self._pending.append(memoryview(frame)[sent:])
-        self._watch()
+        self._wire.watch(self._writable)
         return False
 
     def _queue(self, prefix: bytes, pieces: list[Piece]) -> None:
@@ -174,15 +151,15 @@ class ResponseWriter:
             small.clear()
 
     def _flush(self) -> bool:
-        """Send until nothing is left or the socket is full; True when nothing is left."""
+        """Send until nothing is left or the wire is full; True when nothing is left."""
         pending = self._pending
         try:
             while pending:
                 head = pending[0]
                 if isinstance(head, _SliceRest):
-                    sent = head.send_to(self._socket)
+                    sent = head.send_to(self._wire)
                 else:
-                    sent = self._socket.send(head, _MORE_FOLLOWS if len(pending) > 1 else 0)
+                    sent = self._send(head, MORE_FOLLOWS if len(pending) > 1 else 0)
                 self.bytes_out += sent
                 if sent == len(head):
                     pending.popleft()
@@ -193,24 +170,10 @@ class ResponseWriter:
         return True
 
     def _widen(self) -> bool:
-        """Enlarge the buffer of a full socket; True when there is room again."""
+        """Widen a full wire for a long slice; True when there is room again."""
         head = self._pending[0]
-        if (
-            not self._wide_buffer_bytes
-            or not isinstance(head, _SliceRest)
-            or len(head) <= _REST_BYTES_MAX
-        ):
-            return False
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._wide_buffer_bytes)
-        self._wide_buffer_bytes = 0
-        return True
-
-    def _watch(self) -> None:
-        if self._poll_fd < 0:
-            # The loop refuses to watch a descriptor that a transport owns; a duplicate is another
-            # one to it.
-            self._poll_fd = os.dup(self._socket.fileno())
-        self._loop.add_writer(self._poll_fd, self._writable)
+        is_long_slice = isinstance(head, _SliceRest) and len(head) > _REST_BYTES_MAX
+        return is_long_slice and self._wire.widen()
 
     def _writable(self) -> None:
         try:
@@ -220,9 +183,7 @@ class ResponseWriter:
             self.close()
             self._failed(error)
             return
-        self._loop.remove_writer(self._poll_fd)
-        os.close(self._poll_fd)
-        self._poll_fd = -1
+        self._wire.unwatch()
         self._drained()
 
 
@@ -243,17 +204,9 @@ class _SliceRest:
         """The rest after `[sent:]`."""
         return _SliceRest(self._slice, self._position - self._slice.position + int(rest.start))
 
-    def send_to(self, sock: socket.socket) -> int:
-        """Send as much as the socket takes; returns bytes, raises BlockingIOError when it takes
-        none.
-        """
-        try:
-            sent = os.sendfile(sock.fileno(), self._slice.fileno(), self._position, self._size)
-        except OSError as error:
-            if error.errno not in _NO_SENDFILE:
-                raise
-            count = min(self._size, _COPY_BYTES_MAX)
-            sent = sock.send(os.pread(self._slice.fileno(), count, self._position))
+    def send_to(self, wire: Wire) -> int:
+        """Send as much as the wire takes; returns bytes. Raises as `Wire.send`."""
+        sent = wire.send_file(self._slice.fileno(), self._position, self._size)
         if sent == 0:
             raise OSError("the log file ends before the slice that is to be sent")
         return sent

@@ -11,7 +11,7 @@ Owned by the event loop.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kbroker.clock import Clock
 from kbroker.config.config_checks import parse_per_ip_overrides
@@ -24,8 +24,10 @@ from kbroker.network.quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool
+from kbroker.network.wire import MakeWire, SocketWire
 from kbroker.protocol.header import API_VERSIONS_KEY
 
+SERVED_WIRES: Mapping[str, MakeWire] = {"PLAINTEXT": SocketWire}  # by security protocol
 # LeaderAndIsr, StopReplica, UpdateMetadata, and what a connection begins with.
 ANSWERED_WHILE_STARTING = frozenset({4, 5, 6, API_VERSIONS_KEY})
 SHUTDOWN_DEADLINE_MS = 100.0  # requests that wait for something are cut off then
@@ -42,9 +44,14 @@ class SocketServer:
         listeners: Sequence[EndPoint],
         handle: Handle,
         clock: Clock,
+        *,
+        wires: Mapping[str, MakeWire] = SERVED_WIRES,
     ) -> None:
-        """Nothing is bound yet. Raises ConfigError for listeners that cannot be served."""
-        _check_plaintext(listeners)
+        """Nothing is bound yet; `wires` are what the security protocols of listeners ask for.
+
+        Raises ConfigError for listeners that cannot be served.
+        """
+        _check_protocols(listeners, wires)
         self.quotas = ConnectionQuotas(
             config.max_connections,
             config.max_connections_per_ip,
@@ -68,6 +75,7 @@ class SocketServer:
                 self.quotas,
                 socket_buffers,
                 config.socket_listen_backlog_size,
+                wires[end_point.security_protocol],
             )
             for end_point in listeners
         )
@@ -110,12 +118,12 @@ class SocketServer:
         await self.pool.shutdown()
 
 
-def _check_plaintext(listeners: Sequence[EndPoint]) -> None:
+def _check_protocols(listeners: Sequence[EndPoint], wires: Mapping[str, MakeWire]) -> None:
     if not listeners:
         raise ConfigError("listeners is empty: at least one address is needed")
     for listener in listeners:
-        if listener.security_protocol != "PLAINTEXT":
+        if listener.security_protocol not in wires:
             raise ConfigError(
                 f"listener {listener} asks for {listener.security_protocol}; "
-                "only PLAINTEXT is served"
+                f"only {', '.join(wires)} is served"
             )

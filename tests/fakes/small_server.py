@@ -9,6 +9,7 @@ import asyncio
 import socket
 import struct
 import threading
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -16,32 +17,51 @@ from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.model import EndPoint
 from kbroker.network.request_handler_pool import Handle
 from kbroker.network.socket_server import SocketServer
+from kbroker.network.wire import SocketWire
 from kbroker.server.event_loop import EventLoopKind, run
 from kbroker.server.system_clock import SystemClock
+from tests.fakes.xor_wire import Pad, XorWire
 
-LOOPS = [EventLoopKind.UVLOOP, EventLoopKind.ASYNCIO]
+WIRES = {"PLAINTEXT": SocketWire, "XOR": XorWire}
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a server is reached: its event loop, and what its wires do with bytes."""
+
+    loop: EventLoopKind
+    protocol: str = "PLAINTEXT"
+
+    def __str__(self) -> str:
+        return f"{self.loop.value}-{self.protocol}"
+
+
+LOOPS = [Way(EventLoopKind.UVLOOP), Way(EventLoopKind.ASYNCIO)]
+WAYS = [*LOOPS, *(Way(way.loop, "XOR") for way in LOOPS)]
 
 
 class SmallServer:
     """Serves `handle` on a free port of 127.0.0.1 until the `with` block ends."""
 
-    def __init__(self, handle: Handle, kind: EventLoopKind, **settings: object) -> None:
+    def __init__(self, handle: Handle, way: Way, **settings: object) -> None:
         self._handle = handle
-        self._kind = kind
+        self._way = way
         self._settings = settings
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.port = 0
         self.server: SocketServer | None = None
-        self._thread = threading.Thread(target=lambda: run(self._main(), self._kind))
+        self._thread = threading.Thread(target=lambda: run(self._main(), self._way.loop))
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         config = SocketServerConfig(**self._settings)  # type: ignore[arg-type]
-        listener = EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=0)
-        self.server = SocketServer(config, [listener], self._handle, SystemClock())
+        listener = EndPoint(
+            listener_name="TEST", host="127.0.0.1", port=0, security_protocol=self._way.protocol
+        )
+        self.server = SocketServer(config, [listener], self._handle, SystemClock(), wires=WIRES)
         (bound,) = await self.server.start()
         self.server.enable_request_processing()
         self.port = bound.port
@@ -68,13 +88,14 @@ class SmallServer:
 
     def connect(self) -> RawConnection:
         """A new connection to the server."""
-        return RawConnection(self.port)
+        return RawConnection(self.port, self._way.protocol)
 
 
 class RawConnection:
     """A blocking socket that sends what it is told and reads whole frames."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, protocol: str = "PLAINTEXT") -> None:
+        self._pads = (Pad(), Pad()) if protocol == "XOR" else None
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._received = bytearray()
@@ -87,11 +108,11 @@ class RawConnection:
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
-        self.socket.sendall(data)
+        self.socket.sendall(self._pads[0].turn(data) if self._pads else data)
 
     def send_frame(self, frame: bytes) -> None:
         """Send a frame with its size."""
-        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+        self.send(struct.pack(">i", len(frame)) + frame)
 
     def read_frame(self) -> bytes:
         """The next whole frame, without its size."""
@@ -121,7 +142,7 @@ class RawConnection:
             chunk = self.socket.recv(262_144)
             if not chunk:
                 raise ConnectionError("closed")
-            self._received += chunk
+            self._received += self._pads[1].turn(chunk) if self._pads else chunk
         data = bytes(self._received[:size])
         del self._received[:size]
         return data

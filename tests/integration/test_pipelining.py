@@ -21,7 +21,8 @@ import pytest
 from kbroker.protocol.messages import heartbeat, metadata  # noqa: F401  declares the keys used here
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.server.event_loop import EventLoopKind
-from tests.fakes.small_server import LOOPS, RawConnection, SmallServer
+from tests.fakes.small_server import LOOPS, WAYS, RawConnection, SmallServer, Way
+from tests.fakes.xor_wire import PRINCIPAL
 
 METADATA, HEARTBEAT = 3, 12  # here: Heartbeat waits, Metadata does not
 
@@ -69,7 +70,7 @@ def answer(correlation_id: int, body: bytes = b"") -> bytes:
     return struct.pack(">i", correlation_id) + body
 
 
-@pytest.fixture(params=LOOPS, scope="module")
+@pytest.fixture(params=WAYS, ids=str, scope="module")
 def server(request: pytest.FixtureRequest) -> Iterator[SmallServer]:
     with SmallServer(echo, request.param) as small_server:
         yield small_server
@@ -176,9 +177,9 @@ def log_file() -> Iterator[tuple[int, bytes]]:
             yield file.fileno(), data
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_file_slices_leave_in_order_between_other_pieces(
-    kind: EventLoopKind, log_file: tuple[int, bytes]
+    way: Way, log_file: tuple[int, bytes]
 ) -> None:
     fd, data = log_file
 
@@ -188,16 +189,29 @@ def test_file_slices_leave_in_order_between_other_pieces(
         return Response([head, first, b"between", second, FileRange(fd, 0, 0), memoryview(b"end")])
 
     content = data[10:3_000_010] + b"between" + data[4_000_000:4_000_500] + b"end"
-    with SmallServer(fetch, kind) as server, server.connect() as connection:
+    with SmallServer(fetch, way) as server, server.connect() as connection:
         connection.send(frame(1) + frame(2) + frame(3))
         time.sleep(0.1)  # the answers do not fit into the socket by now
         answers = [connection.read_frame() for _ in range(3)]
     assert answers == [answer(n, content) for n in (1, 2, 3)]
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize(
+    ("protocol", "principal"), [("PLAINTEXT", "User:ANONYMOUS"), ("XOR", PRINCIPAL)]
+)
+def test_a_request_says_whom_the_wire_found_on_the_other_end(protocol: str, principal: str) -> None:
+    def name(request: Request) -> Response:
+        return Response([request.connection.principal.encode()])
+
+    way = Way(EventLoopKind.UVLOOP, protocol)
+    with SmallServer(name, way) as server, server.connect() as connection:
+        connection.send(frame(1))
+        assert connection.read_frame().decode() == principal
+
+
+@pytest.mark.parametrize("way", LOOPS, ids=str)
 def test_a_file_system_without_sendfile_is_read_instead(
-    kind: EventLoopKind, log_file: tuple[int, bytes], monkeypatch: pytest.MonkeyPatch
+    way: Way, log_file: tuple[int, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fd, data = log_file
 
@@ -208,17 +222,17 @@ def test_a_file_system_without_sendfile_is_read_instead(
         return Response([b"head", FileRange(fd, 7, 2_000_000)])
 
     monkeypatch.setattr(os, "sendfile", sendfile)
-    with SmallServer(fetch, kind) as server, server.connect() as connection:
+    with SmallServer(fetch, way) as server, server.connect() as connection:
         connection.send(frame(1))
         assert connection.read_frame() == b"head" + data[7:2_000_007]
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("way", LOOPS, ids=str)
 @pytest.mark.parametrize(
     ("settings", "has_room"), [({}, True), ({"socket_send_buffer_bytes": 102_401}, False)]
 )
 def test_a_default_send_buffer_grows_for_large_answers_and_another_stays(
-    kind: EventLoopKind,
+    way: Way,
     settings: dict[str, int],
     has_room: bool,
     log_file: tuple[int, bytes],
@@ -231,37 +245,37 @@ def test_a_default_send_buffer_grows_for_large_answers_and_another_stays(
             second_began.set()
         return Response([b"head", FileRange(fd, 7, 400 * 1024)])
 
-    with SmallServer(fetch, kind, **settings) as server, server.connect() as connection:
+    with SmallServer(fetch, way, **settings) as server, server.connect() as connection:
         connection.send(frame(1) + frame(2))
         assert second_began.wait(5 if has_room else 0.3) == has_room
         answers = [connection.read_frame() for _ in range(2)]
     assert answers == [b"head" + data[7 : 7 + 400 * 1024]] * 2
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_file_that_ends_before_its_slice_closes_the_connection(
-    kind: EventLoopKind, log_file: tuple[int, bytes]
+    way: Way, log_file: tuple[int, bytes]
 ) -> None:
     fd, data = log_file
 
     def fetch(request: Request) -> Response:
         return Response([b"head", FileRange(fd, len(data) - 5, 10)])
 
-    with SmallServer(fetch, kind) as server, server.connect() as connection:
+    with SmallServer(fetch, way) as server, server.connect() as connection:
         connection.send(frame(1))
         with pytest.raises(ConnectionError):
             connection.read_frame()
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("close", [True, False])
-def test_no_response_closes_or_goes_on(kind: EventLoopKind, close: bool) -> None:
+def test_no_response_closes_or_goes_on(way: Way, close: bool) -> None:
     def produce(request: Request) -> Response | NoResponse:
         if request.header.correlation_id == 1:
             return NoResponse(close=close)
         return Response([struct.pack(">i", request.header.correlation_id)])
 
-    with SmallServer(produce, kind) as server, server.connect() as connection:
+    with SmallServer(produce, way) as server, server.connect() as connection:
         connection.send(frame(1) + frame(2))
         if close:
             assert connection.is_closed_by_peer()
@@ -269,9 +283,9 @@ def test_no_response_closes_or_goes_on(kind: EventLoopKind, close: bool) -> None
             assert connection.read_frame() == answer(2)
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(
-    kind: EventLoopKind,
+    way: Way,
 ) -> None:
     async def forever() -> Response:
         await asyncio.sleep(3600)
@@ -280,7 +294,7 @@ def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(
     def wait(request: Request) -> Awaitable[Response]:
         return forever()
 
-    with SmallServer(wait, kind) as server:
+    with SmallServer(wait, way) as server:
         connections = [server.connect() for _ in range(50)]
         connections[0].send(frame(1))
         time.sleep(0.05)
@@ -291,16 +305,16 @@ def test_a_stop_with_idle_and_waiting_connections_takes_less_than_half_a_second(
         connection.socket.close()
 
 
-@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize(("body_bytes", "buffers_held"), [(100, 0), (20_000, 5)])
 def test_waiting_requests_hold_a_buffer_only_when_they_are_large(
-    kind: EventLoopKind, body_bytes: int, buffers_held: int
+    way: Way, body_bytes: int, buffers_held: int
 ) -> None:
     async def forever() -> Response:
         await asyncio.sleep(3600)
         return Response([b""])
 
-    with SmallServer(lambda request: forever(), kind) as server:
+    with SmallServer(lambda request: forever(), way) as server:
         connections = [server.connect() for _ in range(5)]
         for connection in connections:
             connection.send(frame(1, b"x" * body_bytes))
@@ -312,9 +326,9 @@ def test_waiting_requests_hold_a_buffer_only_when_they_are_large(
         connection.socket.close()
 
 
-@pytest.mark.parametrize("kind", LOOPS)
-def test_more_connections_than_the_address_may_hold_are_closed(kind: EventLoopKind) -> None:
-    with SmallServer(echo, kind, max_connections_per_ip=2) as server:
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_more_connections_than_the_address_may_hold_are_closed(way: Way) -> None:
+    with SmallServer(echo, way, max_connections_per_ip=2) as server:
         first, second, third = server.connect(), server.connect(), server.connect()
         with first, second, third:
             second.send(frame(1))
@@ -322,9 +336,9 @@ def test_more_connections_than_the_address_may_hold_are_closed(kind: EventLoopKi
             assert third.is_closed_by_peer()
 
 
-@pytest.mark.parametrize("kind", LOOPS)
-def test_connections_beyond_the_maximum_wait_until_one_is_closed(kind: EventLoopKind) -> None:
-    with SmallServer(echo, kind, max_connections=1) as server:
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_connections_beyond_the_maximum_wait_until_one_is_closed(way: Way) -> None:
+    with SmallServer(echo, way, max_connections=1) as server:
         first, second = server.connect(), server.connect()
         with first, second:
             first.send(frame(1))
@@ -335,8 +349,8 @@ def test_connections_beyond_the_maximum_wait_until_one_is_closed(kind: EventLoop
             assert second.read_frame() == answer(2)
 
 
-@pytest.mark.parametrize("kind", LOOPS)
-def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(kind: EventLoopKind) -> None:
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(way: Way) -> None:
     async def slowly() -> Response:
         await asyncio.sleep(0.8)
         return Response([b"done"])
@@ -344,7 +358,7 @@ def test_an_idle_connection_is_closed_and_a_waiting_one_is_not(kind: EventLoopKi
     def wait(request: Request) -> Awaitable[Response]:
         return slowly()
 
-    small_server = SmallServer(wait, kind, connections_max_idle_ms=200)
+    small_server = SmallServer(wait, way, connections_max_idle_ms=200)
     with small_server as server, server.connect() as waiting, server.connect() as idle:
         waiting.send(frame(1))
         assert idle.is_closed_by_peer()
@@ -371,7 +385,7 @@ def test_a_request_that_waits_is_finished_before_the_next_starts_though_answers_
         # Small enough to be held back, large enough in number to fill the socket.
         return Response([struct.pack(">i", correlation_id), bytes(60_000)])
 
-    with SmallServer(handle, EventLoopKind.ASYNCIO) as server, server.connect() as raw:
+    with SmallServer(handle, LOOPS[1]) as server, server.connect() as raw:
         raw.send(b"".join(frame(n, key=METADATA if n % 8 else HEARTBEAT) for n in range(1, 400)))
         answers = [raw.read_frame()[:4] for _ in range(1, 400)]
 
@@ -379,15 +393,15 @@ def test_a_request_that_waits_is_finished_before_the_next_starts_though_answers_
     assert max(overlaps) == 1
 
 
-@pytest.mark.parametrize("kind", LOOPS)
-def test_a_client_that_sends_no_more_still_gets_every_answer(kind: EventLoopKind) -> None:
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_a_client_that_sends_no_more_still_gets_every_answer(way: Way) -> None:
     def handle(request: Request) -> Response | Awaitable[Response]:
         answer = Response([struct.pack(">i", request.header.correlation_id), bytes(60_000)])
         # While the first one waits, the rest and the end of the stream arrive.
         return _later(answer) if request.header.api_key == HEARTBEAT else answer
 
     with (
-        SmallServer(handle, kind, socket_send_buffer_bytes=16_384) as server,
+        SmallServer(handle, way, socket_send_buffer_bytes=16_384) as server,
         server.connect() as raw,
     ):
         raw.send(frame(0, key=HEARTBEAT) + b"".join(frame(n) for n in range(1, 6)))

@@ -7,7 +7,8 @@ from typing import cast
 
 from kbroker.network.channel import Channel, ChannelOwner
 from kbroker.network.receive_buffers import ReceiveBuffers
-from tests.fakes.scripted_channel import ScriptedChannel
+from kbroker.network.wire import SocketWire
+from tests.fakes.recording_replier import local_connection
 
 
 def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> None:
@@ -15,7 +16,7 @@ def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> No
         owner = cast(ChannelOwner, SimpleNamespace(buffers=ReceiveBuffers(1 << 20)))
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            channel = Channel(owner, ours, ScriptedChannel().connection)
+            channel = Channel(owner, SocketWire(ours, local_connection()))
             channel.get_buffer(-1)  # as the event loop does before it learns of the end
             held_before = channel.holds_buffer
             channel.eof_received()

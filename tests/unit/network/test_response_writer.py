@@ -7,11 +7,16 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kbroker.network.response_writer import ResponseWriter
+from kbroker.network.wire import SocketWire
+from tests.fakes.recording_replier import local_connection
+from tests.fakes.xor_wire import Pad, XorWire
 
+over_both = pytest.mark.parametrize("make_wire", [SocketWire, XorWire])
 NARROW_BYTES, WIDE_BYTES = 16 * 1024, 64 * 1024
 
 
@@ -41,20 +46,18 @@ def frame(body: bytes) -> bytes:
 class Pair:
     """A writer on one end of a socket pair, and the other end."""
 
-    def __init__(self, wide_buffer_bytes: int = 0) -> None:
+    def __init__(
+        self, wide_buffer_bytes: int = 0, make_wire: Callable[..., Any] = SocketWire
+    ) -> None:
+        self.pad = Pad() if make_wire is XorWire else None
         ours, self.peer = socket.socketpair()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BYTES)
         ours.setblocking(False)
         self.peer.setblocking(False)
         self.ours = ours
         self.drained = asyncio.Event()
-        self.writer = ResponseWriter(
-            ours,
-            asyncio.get_running_loop(),
-            self.drained.set,
-            lambda error: None,
-            wide_buffer_bytes,
-        )
+        self.wire = make_wire(ours, local_connection(), wide_buffer_bytes)
+        self.writer = ResponseWriter(self.wire, self.drained.set, lambda error: None)
 
     @property
     def send_buffer_bytes(self) -> int:
@@ -64,7 +67,7 @@ class Pair:
         chunks = []
         try:
             while chunk := self.peer.recv(1 << 20):
-                chunks.append(chunk)
+                chunks.append(self.pad.turn(chunk) if self.pad else chunk)
         except BlockingIOError:
             pass
         return b"".join(chunks)
@@ -75,9 +78,13 @@ class Pair:
         self.peer.close()
 
 
-def with_pair(check: Callable[[Pair], None], wide_buffer_bytes: int = 0) -> None:
+def with_pair(
+    check: Callable[[Pair], None],
+    wide_buffer_bytes: int = 0,
+    make_wire: Callable[..., Any] = SocketWire,
+) -> None:
     async def main() -> None:
-        pair = Pair(wide_buffer_bytes)
+        pair = Pair(wide_buffer_bytes, make_wire)
         try:
             check(pair)
         finally:
@@ -86,15 +93,17 @@ def with_pair(check: Callable[[Pair], None], wide_buffer_bytes: int = 0) -> None
     asyncio.run(main())
 
 
-def test_an_answer_leaves_at_once() -> None:
+@over_both
+def test_an_answer_leaves_at_once(make_wire: Any) -> None:
     def check(pair: Pair) -> None:
         assert pair.writer.write([b"answer"])
         assert pair.received() == frame(b"answer")
 
-    with_pair(check)
+    with_pair(check, make_wire=make_wire)
 
 
-def test_held_answers_leave_together_in_their_order() -> None:
+@over_both
+def test_held_answers_leave_together_in_their_order(make_wire: Any) -> None:
     def check(pair: Pair) -> None:
         pair.writer.hold()
         assert pair.writer.write([b"first"])
@@ -104,10 +113,13 @@ def test_held_answers_leave_together_in_their_order() -> None:
         assert pair.writer.release()
         assert pair.received() == frame(b"first") + frame(b"second")
 
-    with_pair(check)
+    with_pair(check, make_wire=make_wire)
 
 
-def test_a_file_slice_leaves_after_the_answers_held_before_it(tmp_path: Path) -> None:
+@over_both
+def test_a_file_slice_leaves_after_the_answers_held_before_it(
+    tmp_path: Path, make_wire: Any
+) -> None:
     def check(pair: Pair) -> None:
         pair.writer.hold()
         pair.writer.write([b"first"])
@@ -115,22 +127,24 @@ def test_a_file_slice_leaves_after_the_answers_held_before_it(tmp_path: Path) ->
 
         assert pair.received() == frame(b"first") + frame(b"head" + b"records" * 10)
 
-    with_pair(check)
+    with_pair(check, make_wire=make_wire)
 
 
-def test_release_without_held_answers_tells_whether_the_peer_is_behind() -> None:
+@over_both
+def test_release_without_held_answers_tells_whether_the_peer_is_behind(make_wire: Any) -> None:
     def check(pair: Pair) -> None:
         assert pair.writer.release()
         assert not pair.writer.write([bytes(8 << 20)])
         assert not pair.writer.release()
 
-    with_pair(check)
+    with_pair(check, make_wire=make_wire)
 
 
+@over_both
 @pytest.mark.parametrize("size", [100, 40_000])
-def test_what_is_written_while_the_peer_is_behind_waits_its_turn(size: int) -> None:
+def test_what_is_written_while_the_peer_is_behind_waits_its_turn(size: int, make_wire: Any) -> None:
     async def main() -> None:
-        pair = Pair()
+        pair = Pair(make_wire=make_wire)
         assert not pair.writer.write([b"a" * (4 << 20)])
         assert not pair.writer.write([b"b" * size])
         received = b""
@@ -145,7 +159,8 @@ def test_what_is_written_while_the_peer_is_behind_waits_its_turn(size: int) -> N
     asyncio.run(main())
 
 
-def test_nothing_held_leaves_after_close() -> None:
+@over_both
+def test_nothing_held_leaves_after_close(make_wire: Any) -> None:
     def check(pair: Pair) -> None:
         pair.writer.hold()
         pair.writer.write([b"lost"])
@@ -154,7 +169,7 @@ def test_nothing_held_leaves_after_close() -> None:
         assert pair.writer.release()
         assert pair.received() == b""
 
-    with_pair(check)
+    with_pair(check, make_wire=make_wire)
 
 
 def test_a_slice_that_fills_the_socket_gets_it_a_larger_buffer_once(tmp_path: Path) -> None:
