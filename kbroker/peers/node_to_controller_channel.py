@@ -28,7 +28,7 @@ ANSWER_MARGIN_MS = 1_000.0  # an answer that says "not in time" comes after the 
 
 
 class PeerClient(Protocol):
-    """A connection to another broker (network's BrokerClient)."""
+    """A connection to another broker (a BrokerClient)."""
 
     async def send(
         self,

@@ -40,6 +40,7 @@ from kbroker.log.open_files import open_files_of
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, EndPoint, TopicPartition
 from kbroker.network.socket_server import SocketServer
+from kbroker.peers.broker_channels import BrokerChannels, answers
 from kbroker.peers.cluster_action import PeerListeners
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
@@ -54,7 +55,6 @@ from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.membership.advertised_address import Reach, advertised_end_points
-from kbroker.server.membership.broker_channels import BrokerChannels, answers
 from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck

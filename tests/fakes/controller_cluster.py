@@ -18,12 +18,12 @@ from kbroker.controller.kafka_controller import ControllerSettings, KafkaControl
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.errors import ErrorCode
 from kbroker.model import Broker, EndPoint, TopicPartition
+from kbroker.peers.broker_channels import inter_broker_end_point
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.server.membership.broker_channels import inter_broker_end_point
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock

@@ -39,16 +39,18 @@ class ScriptedPeer:
         self.lists_own_range = True
         self.refuses = False
         self.requests: list[RequestHeader] = []
-        self.connections: list[_Connection] = []
+        self.attempts = 0
+        self.connections: list[ScriptedTransport] = []
         self.was_asked = asyncio.Event()  # something besides ApiVersions
 
-    async def connect(self, host: str, port: int) -> Any:
-        """As asyncio.open_connection."""
+    async def connect(
+        self, make: Callable[[], asyncio.BufferedProtocol], host: str, port: int
+    ) -> None:
+        """As an event loop's create_connection."""
+        self.attempts += 1
         if self.refuses:
             raise ConnectionRefusedError(111, f"Connect call failed ({host}, {port})")
-        connection = _Connection(self)
-        self.connections.append(connection)
-        return connection.reader, connection
+        self.connections.append(ScriptedTransport(self, make()))
 
     @property
     def asked(self) -> list[tuple[int, int]]:
@@ -71,39 +73,48 @@ class ScriptedPeer:
         return encode(response, header.api_version, struct.pack(">i", header.correlation_id))
 
 
-class _Connection:
-    """Reader and writer of one connection."""
+class ScriptedTransport(asyncio.Transport):
+    """One connection: the transport that the client's protocol writes to, and who answers."""
 
-    def __init__(self, peer: ScriptedPeer) -> None:
-        self.reader = asyncio.StreamReader()
-        self.transport = self
+    def __init__(self, peer: ScriptedPeer, protocol: asyncio.BufferedProtocol) -> None:
+        super().__init__()
         self.is_aborted = False
+        self.protocol = protocol
         self._peer = peer
         self._frames = FrameDecoder(1 << 20)
+        protocol.connection_made(self)
 
     def write(self, data: bytes) -> None:
         for frame in self._frames.feed(data):
             self._take(frame)
 
-    async def drain(self) -> None:
-        await asyncio.sleep(0)
-
     def is_closing(self) -> bool:
         return self.is_aborted
 
     def abort(self) -> None:
-        self.is_aborted = True
-        self.cut()
+        if not self.is_aborted:
+            self.is_aborted = True
+            asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 
     def cut(self) -> None:
         """The other side closes."""
-        if not self.reader.at_eof():
-            self.reader.feed_eof()
+        if not self.is_aborted:
+            self.protocol.eof_received()
 
     def say(self, frame: bytes) -> None:
         """Send a frame of its own accord."""
-        if not self.is_aborted:
-            self.reader.feed_data(struct.pack(">i", len(frame)) + frame)
+        self.feed(struct.pack(">i", len(frame)) + frame)
+
+    def feed(self, data: bytes) -> None:
+        """Send bytes, in parts that the protocol has room for."""
+        left = memoryview(data)
+        while left and not self.is_aborted:
+            buffer = self.protocol.get_buffer(-1)
+            count = min(len(buffer), len(left))
+            buffer[:count] = left[:count]
+            del buffer  # as an event loop, which keeps no view of it
+            left = left[count:]
+            self.protocol.buffer_updated(count)
 
     def _take(self, frame: bytes) -> None:
         header, offset = decode_request_header(frame)
@@ -117,10 +128,10 @@ class _Connection:
         if answer is CUT:
             self.cut()
         elif isinstance(answer, list):
-            self.reader.feed_data(b"".join(answer))
+            self.feed(b"".join(answer))
             self.cut()
         elif isinstance(answer, bytes):
-            self.reader.feed_data(answer)
+            self.feed(answer)
         elif answer is not SILENCE:
             self.say(answer_frame(header, answer))
 

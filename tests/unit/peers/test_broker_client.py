@@ -9,7 +9,7 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import EndPoint
-from kbroker.peers import broker_client
+from kbroker.peers import broker_connection
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -20,8 +20,10 @@ END_POINT = EndPoint(listener_name="PLAINTEXT", host="other", port=9092)
 TIMEOUT_MS = 60_000.0
 
 
-def client_of(peer: ScriptedPeer, timeout_ms: float = TIMEOUT_MS) -> BrokerClient:
-    return BrokerClient(END_POINT, "7", timeout_ms, peer.connect)
+def client_of(peer: ScriptedPeer, timeout_ms: float = TIMEOUT_MS, **options: Any) -> BrokerClient:
+    return BrokerClient(
+        END_POINT, "7", timeout_ms, connect=peer.connect, reconnect_backoff_ms=1, **options
+    )
 
 
 def run(
@@ -191,7 +193,7 @@ def test_the_time_of_those_who_wait_for_their_turn_runs_too() -> None:
         sends = [client.send(HeartbeatRequest()) for _ in range(3)]
         return await asyncio.gather(*sends, return_exceptions=True)
 
-    errors = run(peer, scenario, timeout_ms=10)
+    errors = run(peer, scenario, timeout_ms=10, in_flight_max=1)
 
     assert [type(error) for error in errors] == [TimeoutError] * 3
 
@@ -252,7 +254,7 @@ def test_close_fails_what_is_in_flight_and_allows_the_next() -> None:
 def test_an_answer_above_the_limit_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(broker_client, "ANSWER_BYTES_MAX", 1000)
+    monkeypatch.setattr(broker_connection, "ANSWER_BYTES_MAX", 1000)
     peer = ScriptedPeer(lambda *_: struct.pack(">i", 1001))
 
     with pytest.raises(ConnectionError, match="frame of 1001 bytes, limit 1000"):

@@ -7,13 +7,13 @@ import asyncio
 from kbroker.controller.channels.controller_channel_manager import ControlResponse
 from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import Broker, EndPoint
-from kbroker.peers.broker_client import BrokerClient
-from kbroker.protocol.messages.update_metadata import UpdateMetadataResponse
-from kbroker.server.membership.broker_channels import (
+from kbroker.peers.broker_channels import (
     BrokerChannels,
     answers,
     inter_broker_end_point,
 )
+from kbroker.peers.broker_client import BrokerClient
+from kbroker.protocol.messages.update_metadata import UpdateMetadataResponse
 
 
 class Local:

@@ -7,8 +7,8 @@ those of the controller's orders to that of the control plane, where there is on
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Generic, TypeVar
 
-from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.errors import KafkaError
 from kbroker.model import Broker, EndPoint
 from kbroker.peers.broker_client import BrokerClient
@@ -17,14 +17,16 @@ from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 LOCAL_HOST = "127.0.0.1"  # of a listener that is announced under the address a client came by
 PROBE_TIMEOUT_MS = 1_500.0
 
+LocalT = TypeVar("LocalT")
 
-class BrokerChannels:
-    """Opens channels for the controller. Owned by the event loop."""
+
+class BrokerChannels(Generic[LocalT]):
+    """Opens channels for the controller, and for what is asked of it. Owned by the event loop."""
 
     def __init__(
         self,
         broker_id: int,
-        local: BrokerChannel,
+        local: LocalT,
         listener_names: tuple[str, str | None],
         timeout_ms: float,
     ) -> None:
@@ -37,7 +39,7 @@ class BrokerChannels:
         self._orders_listener_name = control_plane or self._listener_name
         self._timeout_ms = timeout_ms
 
-    def connect(self, broker: Broker) -> BrokerChannel:
+    def connect(self, broker: Broker) -> LocalT | BrokerClient:
         """The channel of the controller's orders to a broker."""
         if broker.broker_id == self._broker_id:
             return self._local
