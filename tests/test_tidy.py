@@ -27,7 +27,15 @@ PURE_PACKAGES = (
     "controller/machines",
     "replication/state",
 )
-PURE_FILES = ("zk/tree.py", "zk/zk_paths.py", "model.py", "errors.py", "clock.py", "effects.py")
+PURE_FILES = (
+    "zk/tree.py",
+    "zk/zk_paths.py",
+    "model.py",
+    "errors.py",
+    "clock.py",
+    "effects.py",
+    "counters.py",
+)
 IMPURE = {
     "asyncio", "socket", "time", "datetime", "random", "threading", "os", "logging", "pathlib",
     "kazoo", "uvloop", "mmap", "subprocess",
@@ -147,6 +155,51 @@ def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(package: 
         if package in top_level_packages(path) and "pipeline" not in path.parts
     ]
     assert not homes
+
+
+# What grows by itself and is no counter of the broker: of one connection (the registry has their
+# sums), what is held now, versions that tell whether something has changed, a debugging aid's.
+NUMBERS_THAT_COUNT_NOTHING = {
+    "log/file_records.py": {"cuts"},
+    "log/leader_epoch_cache.py": {"changes"},
+    "log/log.py": {"cuts"},
+    "network/channel.py": {"bytes_in", "requests"},
+    "network/quotas.py": {"total"},
+    "network/receive_buffers.py": {"held_bytes"},
+    "network/response_writer.py": {"bytes_out"},
+    "server/background/watchdog.py": {"blocks"},
+}
+
+
+def test_what_a_broker_counts_is_a_counter() -> None:
+    found: dict[str, set[str]] = {}
+    for path in MODULES:
+        inside = path.relative_to(ROOT / "kbroker").as_posix()
+        if not inside.startswith(("cli/", "pipeline/", "inspection/", "client/")):
+            for name in loose_numbers(ast.parse(path.read_text())):
+                found.setdefault(inside, set()).add(name)
+
+    assert found == NUMBERS_THAT_COUNT_NOTHING
+
+
+def loose_numbers(tree: ast.AST) -> Iterator[str]:
+    """Public attributes that begin as 0 and are incremented."""
+    begun, grown = set(), set()
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = {
+            target.attr
+            for target in targets
+            if isinstance(target, ast.Attribute)
+            and isinstance(target.value, ast.Name)
+            and target.value.id == "self"
+            and not target.attr.startswith("_")
+        }
+        if isinstance(node, ast.AugAssign):
+            grown |= names
+        elif names and repr(getattr(getattr(node, "value", None), "value", None)) == "0":
+            begun |= names
+    yield from begun & grown
 
 
 def test_no_module_carries_a_name_that_says_nothing() -> None:

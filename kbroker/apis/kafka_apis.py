@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
+from functools import partial
 from struct import Struct
 from typing import Any
 
@@ -26,6 +27,7 @@ from kbroker.apis.large_requests import (
 )
 from kbroker.apis.registry import Api, Handler
 from kbroker.apis.speakers import heard_only_from
+from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.codec import decode, encode_pieces, encoder_of
@@ -91,14 +93,23 @@ class KafkaApis:
         self._services = replace(services, answer=self.handle)
         self._served: dict[tuple[int, int], _Served] = {}
         self._logged_ms: dict[tuple[str, str, int], float] = {}
-        self.requests = 0
-        self.errors = 0  # bugs that were answered with UNKNOWN_SERVER_ERROR
-        self.trailing_bytes = 0  # requests with bytes after their body, as librdkafka sends some
+        self.requests = Counter()
+        self.errors = Counter()  # bugs that were answered with UNKNOWN_SERVER_ERROR
+        self.trailing_bytes = (
+            Counter()
+        )  # requests with bytes after their body, as librdkafka sends some
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Name what is counted here."""
+        named = partial(MetricName, "kbroker.apis", "KafkaApis")
+        counters.add(named("Requests"), self.requests)
+        counters.add(named("Bugs"), self.errors)
+        counters.add(named("RequestsWithTrailingBytes"), self.trailing_bytes)
 
     def handle(self, request: Request) -> Result | Awaitable[Result]:
         """Answer a request, directly where the handler need not wait. Raises ProtocolError."""
         header = request.header
-        self.requests += 1
+        self.requests.value += 1
         served = self._served.get(header[:2])  # key and version
         if served is None:
             if header.api_key == API_VERSIONS_KEY and not self._serves(
@@ -111,7 +122,7 @@ class KafkaApis:
             return self._handle_large(served, request)
         message, end = decode(served.request_class, served.version, frame, request.body_offset)
         if end != len(frame):
-            self.trailing_bytes += 1
+            self.trailing_bytes.value += 1
         try:
             answer = served.handler(
                 RequestContext(header, request.connection, self._services), message
@@ -139,7 +150,7 @@ class KafkaApis:
             served.request_class, served.version, frame, request.body_offset
         )
         if end != len(frame):
-            self.trailing_bytes += 1
+            self.trailing_bytes.value += 1
         ctx = RequestContext(header, request.connection, self._services)
         answer = answered_in_parts(served.handler, ctx, message, served.parts)
         if served.parts is None:
@@ -205,7 +216,7 @@ class KafkaApis:
             text = "The cluster's metadata cannot be reached now. Ask again."
         else:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, None
-            self.errors += 1
+            self.errors.value += 1
             self._log_bug(served, error)
         if getattr(message, "acks", None) == 0:
             # A producer with acks=0 reads no answers; a closed connection it notices.

@@ -15,6 +15,7 @@ import socket
 import sys
 
 from kbroker.config.socket_server_config import KAFKAS_SEND_BUFFER_BYTES
+from kbroker.counters import Counter
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
@@ -62,7 +63,12 @@ class Acceptor:
         self._retry: asyncio.TimerHandle | None = None
         self._connecting: set[asyncio.Task[None]] = set()
         self._next_index = 0
-        self.accepted = 0
+        self.accepted = Counter()
+
+    @property
+    def listener_name(self) -> str:
+        """The listener it accepts for; no other has that name."""
+        return self._end_point.listener_name
 
     def bind(self) -> EndPoint:
         """Bind and listen; returns the end point with the port that was bound.
@@ -164,7 +170,7 @@ class Acceptor:
             _log.info("closed connection from %s: it has max.connections.per.ip of them", peer_host)
             sock.close()
             return
-        self.accepted += 1
+        self.accepted.value += 1
         try:
             connection = self._configure(sock, peer_host, peer[1])
         except OSError as error:  # the peer is gone already

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kbroker.clock import Clock
+from kbroker.counters import Counter
 from kbroker.network.channel import Channel
 from kbroker.network.quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
@@ -62,11 +63,11 @@ class Processor:
         self._channels: dict[Channel, _Seen] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._closed_bytes_in = self._closed_bytes_out = 0
-        self.connections_opened = 0
-        self.connections_closed = 0
-        self.protocol_errors = 0  # connections closed for what they sent
-        self.idle_closed = 0
-        self.slow_closed = 0
+        self.connections_opened = Counter()
+        self.connections_closed = Counter()
+        self.protocol_errors = Counter()  # connections closed for what they sent
+        self.idle_closed = Counter()
+        self.slow_closed = Counter()
         self._emptied: asyncio.Event | None = None
 
     @property
@@ -117,14 +118,14 @@ class Processor:
 
     def channel_opened(self, channel: Channel) -> None:
         """Count a new connection."""
-        self.connections_opened += 1
+        self.connections_opened.value += 1
         self._channels[channel] = _Seen(0, 0, self._clock.monotonic_ms())
 
     def channel_closed(self, channel: Channel) -> None:
         """Take a connection off the books."""
         if self._channels.pop(channel, None) is None:
             return
-        self.connections_closed += 1
+        self.connections_closed.value += 1
         self._closed_bytes_in += channel.bytes_in
         self._closed_bytes_out += channel.writer.bytes_out
         self._quotas.decrement(channel.connection.peer_host)
@@ -133,7 +134,7 @@ class Processor:
 
     def count_protocol_error(self) -> None:
         """Count a connection that is closed for what it sent."""
-        self.protocol_errors += 1
+        self.protocol_errors.value += 1
 
     def sweep(self, now_ms: float) -> None:
         """Close what is idle or too slow; called every few seconds, and by tests."""
@@ -157,7 +158,7 @@ class Processor:
                 now_ms - seen.blocked_since_ms,
                 ANSWER_DEADLINE_MS,
             ):
-                self.slow_closed += 1
+                self.slow_closed.value += 1
                 return "the client does not read its answer"
         else:
             seen.blocked_since_ms = None
@@ -168,12 +169,12 @@ class Processor:
         elif _too_slow(
             bytes_in - seen.frame_from_bytes, now_ms - seen.frame_since_ms, FRAME_DEADLINE_MS
         ):
-            self.slow_closed += 1
+            self.slow_closed.value += 1
             return "a request came slower than 1 KiB/s"
         if active:
             seen.bytes_in, seen.bytes_out, seen.active_ms = bytes_in, bytes_out, now_ms
         elif 0 <= self._idle_ms <= now_ms - seen.active_ms:
-            self.idle_closed += 1
+            self.idle_closed.value += 1
             return "idle for connections.max.idle.ms"
         return None
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kbroker.counters import Counter
+
 
 class ConnectionQuotas:
     """Counts open connections and says when there are too many."""
@@ -25,7 +27,7 @@ class ConnectionQuotas:
         self._overrides = dict(overrides or {})
         self._by_ip: dict[str, int] = {}
         self.total = 0
-        self.rejected = 0  # closed at once because of the limit of their address
+        self.rejected = Counter()  # closed at once because of the limit of their address
 
     @property
     def is_full(self) -> bool:
@@ -36,7 +38,7 @@ class ConnectionQuotas:
         """Count a new connection; False, and nothing counted, when its address has enough."""
         count = self._by_ip.get(ip, 0)
         if count >= self._overrides.get(ip, self._max_per_ip):
-            self.rejected += 1
+            self.rejected.value += 1
             return False
         self._by_ip[ip] = count + 1
         self.total += 1

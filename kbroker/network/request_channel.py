@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from kbroker.counters import Counter
 from kbroker.protocol.request import NoResponse, Request, Response
 
 
@@ -47,7 +48,7 @@ class RequestChannel:
         self._queue: deque[tuple[Replier, Request]] = deque()
         self._waiters: deque[Callable[[], None]] = deque()
         self._receiver: Receiver | None = None
-        self.requests = 0  # requests that came through
+        self.requests = Counter()  # requests that came through
 
     def __len__(self) -> int:
         """Requests that wait now."""
@@ -64,7 +65,7 @@ class RequestChannel:
 
     def send(self, replier: Replier, request: Request) -> None:
         """Hand a request to the pool, or keep it until there is one."""
-        self.requests += 1
+        self.requests.value += 1
         if self._receiver is not None:
             self._receiver(replier, request)
             return

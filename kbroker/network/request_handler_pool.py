@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from kbroker.counters import Counter
 from kbroker.errors import ProtocolError
 from kbroker.network.request_channel import Replier, RequestChannel
 from kbroker.protocol.request import NoResponse, Request, Response
@@ -48,7 +49,7 @@ class KafkaRequestHandlerPool:
         self._admitted_keys: frozenset[int] = frozenset()
         self._kept: list[tuple[Replier, Request]] = []
         self._kept_max = _KEPT_UNTIL_LOOKED_THROUGH
-        self.waited = 0  # requests that could not be answered directly
+        self.waited = Counter()  # requests that could not be answered directly
 
     def start_for(self, keys: frozenset[int]) -> None:
         """Serve requests of these API keys; keep the others until `start`."""
@@ -96,7 +97,7 @@ class KafkaRequestHandlerPool:
         if isinstance(result, Response) or isinstance(result, NoResponse):  # noqa: SIM101  twice as fast as a tuple
             replier.complete(result)
             return
-        self.waited += 1
+        self.waited.value += 1
         header = request.header
         task = asyncio.get_running_loop().create_task(
             self._finish(replier, result),

@@ -12,10 +12,12 @@ Owned by the event loop.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kbroker.clock import Clock
 from kbroker.config.config_checks import parse_per_ip_overrides
 from kbroker.config.socket_server_config import SocketServerConfig
+from kbroker.counters import CounterRegistry, MetricName
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
@@ -79,6 +81,31 @@ class SocketServer:
             )
             for end_point in listeners
         )
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Name what is counted and measured here."""
+        processor, requests, pool = self.processor, self.request_channel, self.pool
+        kafkas = partial(MetricName, "kafka.server", "socket-server-metrics")
+        counters.add(kafkas("connection-creation-total"), processor.connections_opened)
+        counters.add(kafkas("connection-close-total"), processor.connections_closed)
+        counters.add(kafkas("connection-count"), lambda: processor.connections)
+        counters.add(kafkas("incoming-byte-total"), lambda: processor.bytes_in)
+        counters.add(kafkas("outgoing-byte-total"), lambda: processor.bytes_out)
+        counters.add(kafkas("request-total"), requests.requests)
+        queue_size = MetricName("kafka.network", "RequestChannel", "RequestQueueSize")
+        counters.add(queue_size, requests.__len__)
+        memory = MetricName("kafka.network", "SocketServer", "MemoryPoolUsed")
+        counters.add(memory, lambda: processor.buffers.held_bytes)
+        ours = partial(MetricName, "kbroker.network", "SocketServer")
+        counters.add(ours("ProtocolErrors"), processor.protocol_errors)
+        counters.add(ours("IdleConnectionsClosed"), processor.idle_closed)
+        counters.add(ours("SlowConnectionsClosed"), processor.slow_closed)
+        counters.add(ours("ConnectionsRejected"), self.quotas.rejected)
+        counters.add(ours("RequestsThatWaited"), pool.waited)
+        counters.add(ours("RequestsWaiting"), lambda: pool.waiting)
+        for acceptor in self.acceptors:
+            tags = (("listener", acceptor.listener_name),)
+            counters.add(ours("ConnectionsAccepted", tags), acceptor.accepted)
 
     async def start(self) -> tuple[EndPoint, ...]:
         """Bind and accept; returns the end points with the ports that were bound, in the order of

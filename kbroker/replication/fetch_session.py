@@ -14,11 +14,13 @@ is never evicted for one.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from random import randrange
 from typing import NamedTuple
 from uuid import UUID
 
 from kbroker.clock import Clock
+from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -118,10 +120,16 @@ class FetchSessions:
         self._slots = slots
         self._clock = clock
         self._sessions: dict[int, FetchSession] = {}  # the one unused for longest first
-        self.evictions = 0
+        self.evictions = Counter()
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Name what is counted here."""
+        cache = partial(MetricName, "kafka.server", "FetchSessionCache")
+        counters.add(cache("IncrementalFetchSessionEvictionsPerSec"), self.evictions)
+        counters.add(cache("NumIncrementalFetchSessions"), self.__len__)
 
     def context(
         self, request: FetchRequest, version: int, topic_name: TopicName, *, is_follower: bool
@@ -199,7 +207,7 @@ class FetchSessions:
                 return False
             victim = smallest
         del self._sessions[victim.session_id]
-        self.evictions += 1
+        self.evictions.value += 1
         return True
 
 

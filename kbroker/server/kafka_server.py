@@ -32,6 +32,7 @@ from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
+from kbroker.counters import CounterRegistry
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
@@ -106,6 +107,7 @@ class KafkaServer:
         self.failed = asyncio.Event()  # the broker cannot go on, `failure` says why
         self.failure: StartError | LogDirectoryError | None = None
         self.lifecycle = BrokerLifecycle()
+        self.counters = CounterRegistry()
         self.end_points: tuple[EndPoint, ...] = ()
 
     @property
@@ -260,6 +262,8 @@ class KafkaServer:
         self._socket_server = SocketServer(
             config.socket_server, config.end_points(), apis.handle, clock
         )
+        for part in (self._socket_server, apis, self._replicas.fetch_sessions):
+            part.register(self.counters)
 
     def _make_groups(self) -> GroupCoordinator:
         groups = GroupCoordinator(

@@ -44,7 +44,7 @@ def echo(request: Request) -> Response:
 
 
 async def received(server: SocketServer, count: int) -> None:
-    while server.request_channel.requests < count:  # noqa: ASYNC110  nothing tells of it
+    while server.request_channel.requests.value < count:  # noqa: ASYNC110  nothing tells of it
         await asyncio.sleep(0.001)
 
 

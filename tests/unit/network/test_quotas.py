@@ -11,7 +11,7 @@ def test_an_address_gets_no_more_than_its_number() -> None:
     quotas = ConnectionQuotas(10, 2)
     assert [quotas.increment("10.0.0.1") for _ in range(3)] == [True, True, False]
     assert quotas.increment("10.0.0.2")
-    assert (quotas.total, quotas.rejected, quotas.count("10.0.0.1")) == (3, 1, 2)
+    assert (quotas.total, quotas.rejected.value, quotas.count("10.0.0.1")) == (3, 1, 2)
 
 
 def test_a_closed_connection_makes_room_for_the_next() -> None:

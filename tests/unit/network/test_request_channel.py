@@ -19,7 +19,7 @@ def test_requests_wait_until_a_receiver_is_attached_and_then_come_in_order() -> 
     channel.attach(receive)
     channel.send(RecordingReplier(), requests[2])
     assert [request.header.correlation_id for request in received] == [0, 1, 2]
-    assert (len(channel), channel.requests) == (0, 3)
+    assert (len(channel), channel.requests.value) == (0, 3)
 
 
 def test_a_full_queue_tells_those_who_wait_when_there_is_room() -> None:

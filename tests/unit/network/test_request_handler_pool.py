@@ -47,7 +47,7 @@ def test_a_waiting_request_lets_others_pass() -> None:
         gate.set_result(late)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert (first.results, pool.waited) == ([late], 1)
+        assert (first.results, pool.waited.value) == ([late], 1)
 
     asyncio.run(scenario())
 

@@ -267,7 +267,7 @@ def test_a_bigger_session_takes_the_place_of_an_old_smaller_one(sessions, time):
 
     assert same_size == 0
     assert bigger != 0
-    assert sessions.evictions == 1
+    assert sessions.evictions.value == 1
 
 
 def test_a_followers_session_is_not_evicted_for_a_consumer(sessions, time):

@@ -1,0 +1,79 @@
+"""The counters of a broker that runs: all of them have names, and they count what was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.counters import Counter, MetricName
+from kbroker.peers.broker_client import BrokerClient
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.server.kafka_server import KafkaServer
+
+
+def with_broker(tmp_path: Path, scenario: Callable[[KafkaServer], Awaitable[None]]) -> None:
+    async def main() -> None:
+        values = {
+            "log.dirs": str(tmp_path),
+            "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+            "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+            "inter.broker.listener.name": "A",
+            "broker.id": "0",
+        }
+        server = KafkaServer(KafkaConfig.for_profile("dev", values))
+        await server.startup()
+        try:
+            await scenario(server)
+        finally:
+            await server.shutdown()
+
+    asyncio.run(main())
+
+
+def counters_alive() -> list[Counter]:
+    return [found for found in gc.get_objects() if type(found) is Counter]
+
+
+def test_every_counter_of_a_broker_is_registered(tmp_path: Path) -> None:
+    before = counters_alive()
+
+    async def scenario(server: KafkaServer) -> None:
+        made = {id(counter) for counter in counters_alive()} - {id(counter) for counter in before}
+        named = {id(server.counters.source(name)) for name in server.counters}
+        assert len(made) > 10
+        assert made <= named
+
+    with_broker(tmp_path, scenario)
+
+
+def test_counters_follow_requests(tmp_path: Path) -> None:
+    async def scenario(server: KafkaServer) -> None:
+        def value(group: str, type_: str, name: str, **tags: str) -> float:
+            return server.counters.value(MetricName(group, type_, name, tuple(tags.items())))
+
+        def socket(name: str) -> float:
+            return value("kafka.server", "socket-server-metrics", name)
+
+        requests, bytes_in = socket("request-total"), socket("incoming-byte-total")
+        client = BrokerClient(server.end_points[1], "1", 20_000)
+        for _ in range(3):
+            await client.send(MetadataRequest())
+        await client.send(FetchRequest(max_wait_ms=1, min_bytes=1))
+
+        assert socket("request-total") == requests + 5  # with ApiVersions
+        assert value("kbroker.apis", "KafkaApis", "Requests") == requests + 5
+        assert socket("incoming-byte-total") > bytes_in
+        assert socket("outgoing-byte-total") > 0
+        assert socket("connection-count") == 1
+        assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="B") == 1
+        assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="A") == 0
+        client.close()
+        while socket("connection-count"):  # noqa: ASYNC110  the end of the connection comes
+            await asyncio.sleep(0.001)
+        assert socket("connection-creation-total") == socket("connection-close-total") == 1
+
+    with_broker(tmp_path, scenario)
