@@ -27,6 +27,7 @@ ZERO_UUID = UUID(int=0)  # "no topic id" on the wire
 RECOVERED, RECOVERING = 0, 1
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")  # by their id on the wire
+SECURITY_PROTOCOL_IDS = {name: number for number, name in enumerate(SECURITY_PROTOCOLS)}
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"

@@ -30,6 +30,8 @@ PURE_PACKAGES = (
 PURE_FILES = (
     "zk/tree.py",
     "zk/zk_paths.py",
+    "replication/orders/request_shapes.py",
+    "replication/topic_name.py",
     "model.py",
     "errors.py",
     "clock.py",

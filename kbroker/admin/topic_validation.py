@@ -5,31 +5,17 @@ PURE. Every function returns nothing and raises KafkaError.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kbroker.errors import ErrorCode, KafkaError
-
-MAX_NAME_LENGTH = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+from kbroker.replication.topic_name import topic_name_fault
 
 
 def validate_topic_name(name: str) -> None:
     """Raises INVALID_TOPIC_EXCEPTION for a name that cannot be a topic's."""
-    if not name:
-        reason = "the empty string is not allowed"
-    elif name in (".", ".."):
-        reason = f"'{name}' is not allowed"
-    elif len(name) > MAX_NAME_LENGTH:
-        reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-    elif not _LEGAL.fullmatch(name):
-        reason = (
-            f"'{name}' contains one or more characters "
-            "other than ASCII alphanumerics, '.', '_' and '-'"
-        )
-    else:
-        return
-    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {reason}")
+    fault = topic_name_fault(name)
+    if fault is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}")
 
 
 class MetricNames:

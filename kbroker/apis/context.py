@@ -14,7 +14,6 @@ from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import GroupCoordinator
 from kbroker.peers.forwarding_manager import ForwardingManager
@@ -22,6 +21,7 @@ from kbroker.peers.peers import Peers
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.replication.replica_manager import ReplicaManager
 
 Result = Response | NoResponse

@@ -10,7 +10,7 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from kbroker.replication.delayed_delete_records import DeleteRecordsResult
+from kbroker.replication.delete_records import DeleteRecordsResult
 
 
 @api(DeleteRecordsRequest, serves="0-2")
@@ -21,7 +21,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
         for topic in request.topics
         for partition in topic.partitions
     }
-    results = await ctx.replicas.delete_records(offsets, request.timeout_ms)
+    results = await ctx.replicas.deletions.delete(offsets, request.timeout_ms)
     topics: dict[str, list[DeleteRecordsResponse.DeleteRecordsPartitionResult]] = {}
     for result in results:
         topics.setdefault(result.topic_partition.topic, []).append(_answer(result))

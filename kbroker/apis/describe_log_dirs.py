@@ -28,7 +28,7 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
             for partition in topic.partitions
         }
     return DescribeLogDirsResponse(
-        results=[_result(usage) for usage in ctx.replicas.describe_log_dirs(wanted)]
+        results=[_result(usage) for usage in ctx.replicas.log_dirs.describe(wanted)]
     )
 
 

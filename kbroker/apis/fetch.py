@@ -72,9 +72,9 @@ def _fetch(
     )
     params = _params(ctx, request, replica_id)
     if version < FIRST_VERSION_WITH_FORMAT_2:
-        converted = ctx.replicas.fetch_converted(params, context.asked_for)
+        converted = ctx.replicas.down_conversion.fetch(params, context.asked_for)
         return _answer_later(ctx, context, converted)
-    answers = ctx.replicas.fetch(params, context.asked_for)
+    answers = ctx.replicas.fetches.fetch(params, context.asked_for)
     if isinstance(answers, list):
         return _answer(ctx, context, answers)
     return _answer_later(ctx, context, answers)

@@ -63,7 +63,7 @@ def handle(
         response.topics.append(
             ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
         )
-    results = ctx.replicas.list_offsets(params, queries)
+    results = ctx.replicas.offsets.list_offsets(params, queries)
     if isinstance(results, list):
         return _filled(response, waiting, results)
     return _filled_later(response, waiting, results)
@@ -109,6 +109,6 @@ def _fill_old_style(
     max_offsets: int,
     answer: PartitionResponse,
 ) -> None:
-    answer.error_code, answer.old_style_offsets = ctx.replicas.list_offsets_before(
+    answer.error_code, answer.old_style_offsets = ctx.replicas.offsets.list_offsets_before(
         params, query, max_offsets
     )

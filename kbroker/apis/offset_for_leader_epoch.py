@@ -37,7 +37,7 @@ def handle(
 
 
 def _answer(ctx: RequestContext, topic: str, asked: Asked) -> EpochEndOffset:
-    result = ctx.replicas.end_offset_for_epoch(
+    result = ctx.replicas.offsets.end_offset_for_epoch(
         TopicPartition(topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
     )
     return EpochEndOffset(

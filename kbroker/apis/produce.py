@@ -14,6 +14,7 @@ from collections.abc import Awaitable
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.registry import api
+from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.protocol.request import NoResponse
 from kbroker.replication.produce_request import ProduceWork
@@ -30,10 +31,13 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[A
     """Append; answered at once unless followers have to store the records first."""
     version = ctx.api_version
     work = ProduceWork(request, version, ctx.metadata.topic_name)
-    if version >= FIRST_VERSION_WITH_BATCHES:
-        results = ctx.replicas.append_records(work.entries, request.acks, request.timeout_ms)
-    else:
-        results = ctx.replicas.append_old_sets(work.entries, request.acks, request.timeout_ms)
+    is_new = version >= FIRST_VERSION_WITH_BATCHES
+    results = ctx.replicas.appends.append_records(
+        work.entries,
+        request.acks,
+        request.timeout_ms,
+        AppendOrigin.CLIENT if is_new else AppendOrigin.OLD_CLIENT,
+    )
     if isinstance(results, list):
         return _answer(ctx, request.acks, work, results)
     return _answer_later(ctx, request.acks, work, results)

@@ -32,20 +32,19 @@ from kbroker.controller.active.state_changes import StateChanges
 from kbroker.controller.channels.controller_channel_manager import (
     BrokerChannel,
     ControllerChannelManager,
-    ControlResponse,
 )
 from kbroker.controller.channels.controller_responses import ANSWERS, event_of_response
 from kbroker.controller.event_queue import EventQueue, not_controller
 from kbroker.controller.machines import events
 from kbroker.controller.machines.controller_context import ControllerContext
 from kbroker.controller.machines.events import Event
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.zookeeper_leader_elector import (
     Seat,
     ZookeeperLeaderElector,
 )
 from kbroker.errors import KafkaError
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, TopicPartition
+from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from kbroker.zk.tree import SessionState, TreeError, TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils

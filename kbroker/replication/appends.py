@@ -10,7 +10,8 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Collection
+from functools import partial
 from typing import NamedTuple
 
 from kbroker.clock import Clock
@@ -24,15 +25,14 @@ from kbroker.log.append.log_append_info import (
 )
 from kbroker.log.log import Log
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
-from kbroker.replication.delayed_fetch import DelayedFetch
-from kbroker.replication.delayed_produce import CommitCheck, DelayedProduce
+from kbroker.replication.delayed_outcomes import DelayedOutcomes
 from kbroker.replication.group_commit import GroupCommit
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_appends import LongAppends, LongEntry
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL, PartitionProduceResult
-from kbroker.replication.purgatory import DelayedOperationPurgatory
+from kbroker.replication.waiting_requests import WaitingRequests
 
 Results = list[PartitionProduceResult]
 Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
@@ -57,21 +57,18 @@ class Appends:
         self,
         hosted: HostedPartitions,
         clock: Clock,
-        fetches: DelayedOperationPurgatory[DelayedFetch],
-        produces: DelayedOperationPurgatory[DelayedProduce],
+        waiting: WaitingRequests,
         work: LongWork,
-        create_future: Callable[[], asyncio.Future[Results]],
     ) -> None:
         self.hosted = hosted
         self.clock = clock
         self.group_commit: GroupCommit | None = None
         # Producers wait for followers or the disk: an append of others ends no such wait.
-        self.wake_fetches = fetches.check_and_complete
-        self._produces = produces
+        self.wake_fetches = waiting.fetches.check_and_complete
+        self._requests = waiting
         self._long = LongAppends(work)
         self._waiting = self._long.waiting
         self._find = hosted.find
-        self._create_future = create_future
 
     def append_records(
         self,
@@ -175,62 +172,43 @@ class Appends:
     ) -> Results:
         await done
         # Nobody was woken for this request until now.
-        check = self._check(request.required_acks)
-        pending = [each for each in request.pending if self._waits(each, check)]
+        required_acks = request.required_acks
+        pending = [each for each in request.pending if not self._is_settled(required_acks, each)]
         if not pending:
             return results
-        return await self._answer(results, pending, request.required_acks, timeout_ms)
-
-    def _waits(self, pending: _Pending, check: CommitCheck) -> bool:
-        """Whether it still does; else its result says how it ended."""
-        result, log, cuts = pending
-        partition = self.hosted.find(result.topic_partition)
-        is_there = partition is None or (partition.log is log and log.cuts == cuts)
-        outcome: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if is_there:  # else other records have these offsets
-            outcome = check(result.topic_partition, result.last_offset + 1)
-        if outcome is not None:
-            result.error_code = outcome
-        return outcome is None
-
-    def _check(self, required_acks: int) -> CommitCheck:
-        return self._check_committed if required_acks == REQUIRED_ACKS_ALL else self._check_flushed
+        return await self._answer(results, pending, required_acks, timeout_ms)
 
     def _answer(
-        self, results: Results, waiting: list[_Pending], required_acks: int, timeout_ms: int
+        self, results: Results, pending: list[_Pending], required_acks: int, timeout_ms: int
     ) -> Awaitable[Results]:
-        """The results, when those that are waiting have what they wait for."""
-        pending = [each.result for each in waiting]
-        check = self._check(required_acks)
-        future = self._create_future()
-        operation = DelayedProduce(results, pending, check, future)
-        keys = [result.topic_partition for result in pending]
-        self._produces.watch(operation, keys, timeout_ms)
-        future.add_done_callback(lambda _done: self._produces.drop(operation))
-        return future
+        """The results, when those that are pending have what they wait for."""
+        future = self._requests.create_future()
+        is_settled = partial(self._is_settled, required_acks)
+        operation = DelayedOutcomes(results, pending, is_settled, future)
+        keys = [each.result.topic_partition for each in pending]
+        return self._requests.produces.hold(operation, keys, timeout_ms, future)
 
-    def _check_committed(
-        self, topic_partition: TopicPartition, end_offset: int
-    ) -> ErrorCode | None:
+    def _is_settled(self, required_acks: int, pending: _Pending) -> bool:
+        """False while followers or the disk lack something; else the result says how it ended."""
+        result = pending.result
         try:
-            partition = self.hosted.get(topic_partition)
+            partition = self.hosted.get(result.topic_partition)
         except KafkaError as error:
-            return error.code
-        if end_offset > partition.log.log_end_offset:  # it was cut, or is another one
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        outcome = partition.check_committed(end_offset)
-        if outcome is ErrorCode.NONE and self._must_flush(partition, end_offset, REQUIRED_ACKS_ALL):
-            return None
-        return outcome
-
-    def _check_flushed(self, topic_partition: TopicPartition, end_offset: int) -> ErrorCode | None:
-        try:
-            partition = self.hosted.get(topic_partition)
-        except KafkaError as error:
-            return error.code
-        if not partition.is_leader or end_offset > partition.log.log_end_offset:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # no flush comes as far: its log was cut
-        return None if self._must_flush(partition, end_offset, 1) else ErrorCode.NONE
+            result.error_code = error.code
+            return True
+        end_offset = result.last_offset + 1
+        if pending.is_cut(partition):
+            outcome: ErrorCode | None = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        elif required_acks == REQUIRED_ACKS_ALL:
+            outcome = partition.check_committed(end_offset)
+        else:
+            outcome = ErrorCode.NONE if partition.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if outcome is None or (
+            outcome is ErrorCode.NONE and self._must_flush(partition, end_offset, required_acks)
+        ):
+            return False
+        result.error_code = outcome
+        return True
 
     def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
         """True when an answer has to wait for the disk; the flush is under way then."""
@@ -247,6 +225,10 @@ class _Pending(NamedTuple):
     result: PartitionProduceResult
     log: Log
     cuts: int
+
+    def is_cut(self, partition: Partition) -> bool:
+        """Whether the log was cut since, or is another one: other records may have the offsets."""
+        return partition.log is not self.log or self.log.cuts != self.cuts
 
 
 def _pending(result: PartitionProduceResult, partition: Partition) -> _Pending:

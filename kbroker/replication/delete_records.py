@@ -11,26 +11,40 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from kbroker.clock import Clock, Timer
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
-from kbroker.replication.delayed_delete_records import (
-    INVALID_LOW_WATERMARK,
-    DelayedDeleteRecords,
-    DeleteRecordsResult,
-)
+from kbroker.replication.delayed_outcomes import DelayedOutcomes
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
-from kbroker.replication.purgatory import DelayedOperationPurgatory
+from kbroker.replication.waiting_requests import WaitingRequests
 
+INVALID_LOW_WATERMARK = -1
 HIGH_WATERMARK = -1  # "all that is committed", as the offset of a request
 
 # Writes log starts down and calls back with the partitions for which that failed.
 WriteLogStarts = Callable[
     [Mapping[TopicPartition, int], Callable[[frozenset[TopicPartition]], None]], None
 ]
+
+
+@dataclass(slots=True)
+class DeleteRecordsResult:
+    """How the deletion in one partition ended, and from where on all live replicas have records."""
+
+    topic_partition: TopicPartition
+    error_code: ErrorCode = ErrorCode.NONE
+    low_watermark: int = INVALID_LOW_WATERMARK
+
+
+class _Deletion(NamedTuple):
+    """One that was not refused, and the offset that the low watermark has to get to."""
+
+    result: DeleteRecordsResult
+    required_offset: int
 
 
 class RecordDeletions:
@@ -41,20 +55,12 @@ class RecordDeletions:
         hosted: HostedPartitions,
         metadata: MetadataCache,
         write_log_starts: WriteLogStarts,
-        purgatory: DelayedOperationPurgatory[DelayedDeleteRecords],
+        waiting: WaitingRequests,
     ) -> None:
         self._hosted = hosted
         self._metadata = metadata
         self._write_log_starts = write_log_starts
-        self._purgatory = purgatory
-        # (partition): a follower fetched, or roles changed
-        self.wake = purgatory.check_and_complete
-        self.shutdown = purgatory.shutdown
-
-    @property
-    def waiting(self) -> int:
-        """How many requests wait for replicas."""
-        return len(self._purgatory)
+        self._waiting = waiting
 
     async def delete(
         self, offsets: Mapping[TopicPartition, int], timeout_ms: int
@@ -63,27 +69,30 @@ class RecordDeletions:
 
         It waits until the new starts are written down, and up to `timeout_ms` for the replicas.
         """
-        results = [self._check(tp, offset) for tp, offset in offsets.items()]
-        accepted = [result for result in results if result.error_code is ErrorCode.NONE]
+        results = []
+        accepted = []
+        for topic_partition, offset in offsets.items():
+            result = DeleteRecordsResult(topic_partition)
+            results.append(result)
+            try:
+                required_offset = self._required_offset(topic_partition, offset)
+            except KafkaError as error:
+                result.error_code = error.code
+            else:
+                accepted.append(_Deletion(result, required_offset))
         if accepted:
             await self._delete_locally(accepted)
-            accepted = [result for result in accepted if result.error_code is ErrorCode.NONE]
-        pending = [result for result in accepted if not self._is_settled(result)]
+        pending = [
+            deletion
+            for deletion in accepted
+            if deletion.result.error_code is ErrorCode.NONE and not self._is_settled(deletion)
+        ]
         if not pending:
             return results
-        future: asyncio.Future[list[DeleteRecordsResult]]
-        future = asyncio.get_running_loop().create_future()
-        operation = DelayedDeleteRecords(results, pending, self._is_settled, future)
-        self._purgatory.watch(operation, [r.topic_partition for r in pending], timeout_ms)
-        future.add_done_callback(lambda _done: self._purgatory.drop(operation))
-        return await future
-
-    def _check(self, topic_partition: TopicPartition, offset: int) -> DeleteRecordsResult:
-        try:
-            required_offset = self._required_offset(topic_partition, offset)
-        except KafkaError as error:
-            return DeleteRecordsResult(topic_partition, error.code)
-        return DeleteRecordsResult(topic_partition, required_offset=required_offset)
+        future: asyncio.Future[list[DeleteRecordsResult]] = self._waiting.create_future()
+        operation = DelayedOutcomes(results, pending, self._is_settled, future)
+        keys = [deletion.result.topic_partition for deletion in pending]
+        return await self._waiting.deletions.hold(operation, keys, timeout_ms, future)
 
     def _required_offset(self, topic_partition: TopicPartition, offset: int) -> int:
         """The offset that all replicas have to start at, at least."""
@@ -92,12 +101,7 @@ class RecordDeletions:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Cannot delete records of internal topic {topic_partition.topic}",
             )
-        partition = self._hosted.get(topic_partition)
-        log = partition.log
-        if not partition.is_leader:
-            raise KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {topic_partition}"
-            )
+        log = self._led(topic_partition).log
         if log.config.is_compacted and not log.config.is_deleted:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
@@ -112,20 +116,26 @@ class RecordDeletions:
             )
         return required_offset
 
-    def _is_settled(self, result: DeleteRecordsResult) -> bool:
-        """Bring a result up to date; False while replicas still have older records."""
+    def _is_settled(self, deletion: _Deletion) -> bool:
+        """Bring its result up to date; False while replicas still have older records."""
+        result = deletion.result
         try:
-            partition = self._hosted.get(result.topic_partition)
+            partition = self._led(result.topic_partition)
         except KafkaError as error:
             result.error_code = error.code
             result.low_watermark = INVALID_LOW_WATERMARK
             return True
-        if not partition.is_leader:
-            result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            result.low_watermark = INVALID_LOW_WATERMARK
-            return True
         result.low_watermark = self._low_watermark(partition)
-        return result.low_watermark >= result.required_offset
+        return result.low_watermark >= deletion.required_offset
+
+    def _led(self, topic_partition: TopicPartition) -> Partition:
+        """The partition, led here. KafkaError."""
+        partition = self._hosted.get(topic_partition)
+        if not partition.is_leader:
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"This broker does not lead {topic_partition}"
+            )
+        return partition
 
     def _low_watermark(self, partition: Partition) -> int:
         """The smallest log start of this replica and of those on other live brokers."""
@@ -136,7 +146,7 @@ class RecordDeletions:
         ]
         return min([partition.log_start_offset, *starts])
 
-    async def _delete_locally(self, results: list[DeleteRecordsResult]) -> None:
+    async def _delete_locally(self, deletions: list[_Deletion]) -> None:
         """Write the new starts down, then move them.
 
         Written also where a start is there already: what moved it may not have been written yet.
@@ -144,37 +154,22 @@ class RecordDeletions:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def written(refused: frozenset[TopicPartition]) -> None:
-            for result in results:
-                if result.topic_partition in refused:
-                    result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            for deletion in deletions:
+                if deletion.result.topic_partition in refused:
+                    deletion.result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
                 else:
-                    self._move_log_start(result)
+                    self._move_log_start(deletion)
             if not future.done():
                 future.set_result(None)
 
-        wanted = {result.topic_partition: result.required_offset for result in results}
+        wanted = {one.result.topic_partition: one.required_offset for one in deletions}
         self._write_log_starts(wanted, written)
         await future
 
-    def _move_log_start(self, result: DeleteRecordsResult) -> None:
+    def _move_log_start(self, deletion: _Deletion) -> None:
+        result = deletion.result
         try:
             log = self._hosted.get(result.topic_partition).log
-            log.maybe_increment_log_start_offset(result.required_offset)
+            log.maybe_increment_log_start_offset(deletion.required_offset)
         except KafkaError as error:
             result.error_code = error.code
-
-
-def record_deletions(
-    hosted: HostedPartitions,
-    metadata: MetadataCache,
-    write_log_starts: WriteLogStarts,
-    clock: Clock,
-    timer: Timer,
-    *,
-    purge_interval: int,
-) -> RecordDeletions:
-    """With a purgatory of its own."""
-    purgatory: DelayedOperationPurgatory[DelayedDeleteRecords] = DelayedOperationPurgatory(
-        clock, timer, purge_interval=purge_interval
-    )
-    return RecordDeletions(hosted, metadata, write_log_starts, purgatory)

@@ -38,7 +38,7 @@ class DownConversion:
         self._work = work
 
     async def fetch(self, params: FetchParams, asked_for: Sequence[FetchPartition]) -> Answers:
-        """As `fetch` of the ReplicaManager, with records in format `params.max_magic` or older."""
+        """As `Fetches.fetch`, with records in format `params.max_magic` or older."""
         asked = list(asked_for)
         while True:
             answers = self._fetch(params, asked)

@@ -18,7 +18,7 @@ class HostedPartitions:
     """Finds a partition, or says with Kafka's code why it cannot be used here."""
 
     def __init__(self, metadata: MetadataCache) -> None:
-        self._metadata = metadata
+        self.metadata = metadata
         self._online: dict[TopicPartition, Partition] = {}
         self._offline: set[TopicPartition] = set()
         self.find = self._online.get  # the partition when it is online here, else None
@@ -43,7 +43,7 @@ class HostedPartitions:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"Partition {topic_partition} is in an offline log directory",
             )
-        if self._metadata.contains(topic_partition):
+        if self.metadata.contains(topic_partition):
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 f"This broker holds no replica of {topic_partition}",

@@ -70,7 +70,10 @@ class MetadataCache:
     # What the controller says
 
     def update(self, request: UpdateMetadataRequest) -> list[TopicPartition]:
-        """Take over live brokers and the partitions named; returns the partitions that are gone."""
+        """Take over live brokers and the partitions named; returns the partitions that are gone.
+
+        The request has the newest shape: see `orders/request_shapes.py`.
+        """
         self.controller_epoch = request.controller_epoch
         self._controller_id = request.controller_id
         self._set_brokers(request.live_brokers)
@@ -300,8 +303,6 @@ def _partition_states(
     for topic in request.topic_states:
         for state in topic.partition_states:
             yield topic.topic_name, topic.topic_id, state
-    for state in request.ungrouped_partition_states:  # versions before 5
-        yield state.topic_name, ZERO_UUID, state
 
 
 def _broker(live: UpdateMetadataRequest.UpdateMetadataBroker) -> Broker:

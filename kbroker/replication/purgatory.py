@@ -10,6 +10,7 @@ waits any more.
 
 from __future__ import annotations
 
+import asyncio
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
@@ -50,6 +51,7 @@ class DelayedOperation(ABC):
 
 
 OperationT = TypeVar("OperationT", bound=DelayedOperation)
+AnswerT = TypeVar("AnswerT")
 
 
 class DelayedOperationPurgatory(Generic[OperationT]):
@@ -101,6 +103,18 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         if len(self._deadlines) - self._size > self._purge_interval:
             self._purge()
         self._arm(deadline_ms)
+
+    def hold(
+        self,
+        operation: OperationT,
+        keys: Iterable[Hashable],
+        timeout_ms: float,
+        future: asyncio.Future[AnswerT],
+    ) -> asyncio.Future[AnswerT]:
+        """As `watch`, for as long as somebody waits for the operation's `future`."""
+        self.watch(operation, keys, timeout_ms)
+        future.add_done_callback(lambda _done: self.drop(operation))
+        return future
 
     def check_and_complete(self, key: Hashable) -> int:
         """Something changed for `key`: complete what can be completed. Returns how many were."""

@@ -28,7 +28,6 @@ from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.active.leader_elections import LeaderBalanceSettings
-from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
@@ -49,6 +48,7 @@ from kbroker.peers.node_to_controller_channel import NodeToControllerChannel
 from kbroker.peers.peers import Peers
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.background_services import BackgroundParts, start_background_services
 from kbroker.server.background.flush_threads import FlushThreads
@@ -223,13 +223,17 @@ class KafkaServer:
             self._logs, self._metadata, clock, clock, config.replication
         )
         self._logs.on_directory_offline(self._on_directory_offline)
-        self._log_dir_events = LogDirEvents(zk, identity.broker_id, self._replicas)
-        self._replicas.on_unmade(self._log_dir_events.log_unmade)
+        self._log_dir_events = LogDirEvents(zk, identity.broker_id, self._replicas.logs)
+        self._replicas.logs.on_unmade = self._log_dir_events.log_unmade
         self._replicas.set_group_commit(self._flush_policy, self._flush_threads.run)
         self._topics = TopicAdmin(zk, self._current_config, self._metadata, self._waiter)
         self._groups = self._make_groups()
         self._control = ControlRequests(
-            self._replicas, self._waiter, updates.load_topics, lambda: self.broker_epoch
+            self._replicas.leadership,
+            self._replicas.logs,
+            self._waiter,
+            updates.load_topics,
+            lambda: self.broker_epoch,
         )
         channels = BrokerChannels(
             identity.broker_id,
@@ -269,7 +273,7 @@ class KafkaServer:
         groups = GroupCoordinator(
             self._config.group,
             CoordinatorServices(
-                replicas=self._replicas,
+                replicas=self._replicas.appends,
                 metadata=self._metadata,
                 topics=self._topics,
                 legacy_offsets=ZkLegacyOffsets(self._zk.tree),
@@ -278,9 +282,10 @@ class KafkaServer:
                 new_uuid=uuid.uuid4,
             ),
         )
-        self._replicas.add_leadership_listener(groups.on_leadership_change)
-        self._replicas.add_deletion_listener(groups.on_partitions_deleted)
-        self._replicas.add_deletion_listener(self._dynamic_configs.forget_topics)
+        leadership = self._replicas.leadership
+        leadership.add_leadership_listener(groups.on_leadership_change)
+        leadership.add_deletion_listener(groups.on_partitions_deleted)
+        leadership.add_deletion_listener(self._dynamic_configs.forget_topics)
         return groups
 
     def _services(self) -> Services:
@@ -389,16 +394,16 @@ class KafkaServer:
 
     def _holds(self, topic_partition: TopicPartition) -> bool:
         try:
-            self._replicas.get_partition(topic_partition)
+            self._replicas.hosted.get(topic_partition)
         except KafkaError as error:
             is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
-            return is_offline or self._replicas.was_refused(topic_partition)
+            return is_offline or self._replicas.leadership.was_refused(topic_partition)
         return True
 
     # The steps of a stop that a killed broker leaves out.
 
     def _close_replicas(self) -> None:
-        self._replicas.stop_appends()
+        self._replicas.appends.shutdown()
         if not self._is_killed:
             self._replicas.shutdown()
 
@@ -425,7 +430,7 @@ class KafkaServer:
     def _on_directory_offline(
         self, path: str, partitions: list[TopicPartition], error: StorageError
     ) -> None:
-        self._replicas.partitions_offline(partitions)
+        self._replicas.leadership.partitions_offline(partitions)
         # Who registers later is asked about all replicas anyway.
         if self.broker_epoch != UNKNOWN_BROKER_EPOCH:
             self._log_dir_events.report()

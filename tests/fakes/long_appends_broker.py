@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kbroker.config.replication_config import ReplicationConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.log import Log
@@ -14,7 +15,7 @@ from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.replication.appends import Appends, Results
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
-from kbroker.replication.purgatory import DelayedOperationPurgatory
+from kbroker.replication.waiting_requests import WaitingRequests, running_loop_future
 from tests.fakes.log_maker import NOW_MS, FixedClock
 
 
@@ -60,14 +61,9 @@ class LongAppendsBroker:
         clock: Any = FixedClock()
         timer: Any = _NoTimer()
         fetches: Any = self
-        self.appends = Appends(
-            hosted,
-            clock,
-            fetches,
-            DelayedOperationPurgatory(clock, timer),
-            self.work,
-            lambda: asyncio.get_running_loop().create_future(),
-        )
+        waiting = WaitingRequests(clock, timer, ReplicationConfig(), running_loop_future)
+        waiting.fetches = fetches
+        self.appends = Appends(hosted, clock, waiting, self.work)
         for where in logs:
             self.lead(where, 0)
 

@@ -134,9 +134,13 @@ class ReplicationCluster:
         self.config = ReplicationConfig(**config)
         clock: Clock = self.time
         self.replicas = ReplicaManager(
-            self.log_manager, self.metadata, clock, self.time, self.config
+            self.log_manager,
+            self.metadata,
+            clock,
+            self.time,
+            self.config,
+            create_future=self.loop.create_future,
         )
-        self.replicas.create_future = self.loop.create_future
         self.metadata.update(update_metadata())
 
     def close(self) -> None:
@@ -150,14 +154,14 @@ class ReplicationCluster:
     def lead(self, topic, partition=0, *, leader=0, leader_epoch=0, isr=(0,), replicas=(0,)):
         where = {"leader": leader, "leader_epoch": leader_epoch, "isr": isr, "replicas": replicas}
         self.hear_of(topic, partition, **where)
-        response = self.replicas.become_leader_or_follower(
+        response = self.replicas.leadership.become_leader_or_follower(
             leader_and_isr(topic, partition, **where)
         )
         assert not response.partition_errors[0].error_code
-        return self.replicas.get_partition(TopicPartition(topic, partition))
+        return self.replicas.hosted.get(TopicPartition(topic, partition))
 
     def append(self, partition, *values, acks=1, timeout_ms=1000):
-        return self.replicas.append_records(
+        return self.replicas.appends.append_records(
             [(partition.topic_partition, batch(*values))], acks, timeout_ms
         )
 

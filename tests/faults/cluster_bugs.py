@@ -17,7 +17,6 @@ from kbroker.controller.active.state_changes import StateChanges
 from kbroker.controller.active.topic_changes import TopicChanges
 from kbroker.controller.active.topic_deletions import TopicDeletions
 from kbroker.controller.channels import controller_channel_manager
-from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.channels.controller_channel_manager import _Sender
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.controller.machines import partition_state_machine
@@ -26,7 +25,8 @@ from kbroker.controller.machines.request_batch import RequestBatch
 from kbroker.errors import ErrorCode
 from kbroker.log.log_manager import LogManager
 from kbroker.model import LeaderAndIsr
-from kbroker.replication.leadership import Leadership
+from kbroker.replication.orders.control_requests import ControlRequests
+from kbroker.replication.orders.leadership import Leadership
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.tree import Op
@@ -57,7 +57,7 @@ def broker_epoch_ignored() -> AbstractContextManager[Any]:
     """Brokers do what was meant for an earlier life of theirs."""
 
     async def refusal(control: ControlRequests, request: Any) -> ErrorCode:
-        is_stale = request.controller_epoch < control._replicas.controller_epoch
+        is_stale = request.controller_epoch < control._leadership.controller_epoch
         return ErrorCode.STALE_CONTROLLER_EPOCH if is_stale else ErrorCode.NONE
 
     return patch.object(ControlRequests, "_refusal", refusal)

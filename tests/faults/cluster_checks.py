@@ -149,7 +149,7 @@ class RestCheck:
             if process.broker_id in replicas.replicas
         }
         for partition, topic_id in ours.items():
-            hosted = process.replicas.find_partition(partition)
+            hosted = process.replicas.hosted.find(partition)
             state = tree.states.get(partition)
             if self._is_barred(process, partition, topic_id):
                 continue
@@ -180,7 +180,7 @@ class RestCheck:
         for broker_id, partition, topic_id in self.model.removed:
             if broker_id == process.broker_id:
                 ours.setdefault(partition, topic_id)
-        for hosted in process.replicas.partitions():
+        for hosted in process.replicas.hosted:
             if hosted.topic_partition not in ours:
                 yield f"holds {hosted.topic_partition}, which is none of its own"
         for log in process.logs.all_logs():
@@ -194,7 +194,7 @@ class RestCheck:
     def _of_settings(self, process: BrokerProcess) -> Iterator[str]:
         hosted = {
             partition.topic_partition.topic
-            for partition in process.replicas.partitions()
+            for partition in process.replicas.hosted
             if self.tree.has_replica(partition.topic_partition, process.broker_id)
         }
         for name in sorted(hosted):

@@ -224,7 +224,7 @@ class ClusterLoad:
         for process in processes:
             changes = {
                 partition.topic_partition: wanted
-                for partition in process.replicas.partitions()
+                for partition in process.replicas.hosted
                 if partition.is_leader and (wanted := _whole_isr(process, partition))
             }
             if changes:
@@ -237,7 +237,7 @@ class ClusterLoad:
         led = [
             (process, partition)
             for process in processes
-            for partition in process.replicas.partitions()
+            for partition in process.replicas.hosted
             if partition.is_leader
         ]
         for process, partition in self._random.sample(led, min(APPENDS_AT_ONCE, len(led))):

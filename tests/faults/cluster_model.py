@@ -13,11 +13,9 @@ from typing import NamedTuple
 from uuid import UUID
 from zlib import crc32
 
-from kbroker.controller.channels.control_requests import UNKNOWN_BROKER_EPOCH
-from kbroker.controller.channels.controller_channel_manager import ControlResponse
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.errors import ErrorCode
-from kbroker.model import TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
+from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.data_tree import DataTree
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from kbroker.controller.channels.controller_channel_manager import ControlResponse
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import Broker, TopicPartition
+from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from tests.fakes.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_process import BrokerProcess
 

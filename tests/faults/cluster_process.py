@@ -16,10 +16,8 @@ from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.channels.control_requests import ControlRequests
-from kbroker.controller.channels.controller_channel_manager import BrokerChannel, ControlResponse
+from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
@@ -27,6 +25,8 @@ from kbroker.log.recovery import log_opening
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.orders.control_requests import ControlRequests
+from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
@@ -201,16 +201,20 @@ class BrokerProcess:
             self.logs, self.metadata, clock, clock, self.config.replication
         )
         self._watch_orders()
-        self.log_dir_events = LogDirEvents(zk, self.broker_id, self.replicas)
-        self.replicas.on_unmade(self.log_dir_events.log_unmade)
+        self.log_dir_events = LogDirEvents(zk, self.broker_id, self.replicas.logs)
+        self.replicas.logs.on_unmade = self.log_dir_events.log_unmade
         self.logs.on_directory_offline(self._on_directory_offline)
-        self.replicas.add_deletion_listener(self.dynamic_configs.forget_topics)
+        self.replicas.leadership.add_deletion_listener(self.dynamic_configs.forget_topics)
         self.topics = TopicAdmin(
             zk, lambda: self.settings.config, self.metadata, self.waiter, parts.random
         )
         self.configs = ConfigAdmin(zk, lambda: self.settings.config, self.metadata)
         self.control = ControlRequests(
-            self.replicas, self.waiter, self.updates.load_topics, lambda: self.broker_epoch
+            self.replicas.leadership,
+            self.replicas.logs,
+            self.waiter,
+            self.updates.load_topics,
+            lambda: self.broker_epoch,
         )
         self.healthcheck = KafkaHealthcheck(
             zk, self._registration(), parts.session_timeout_ms, _nobody_answers
@@ -235,7 +239,7 @@ class BrokerProcess:
 
     def _holds(self, topic_partition: TopicPartition) -> bool:
         try:
-            self.replicas.get_partition(topic_partition)
+            self.replicas.hosted.get(topic_partition)
         except KafkaError as error:
             return error.code is ErrorCode.KAFKA_STORAGE_ERROR
         return True
@@ -258,21 +262,21 @@ class BrokerProcess:
         while True:
             await asyncio.sleep(UPKEEP_S)
             self.logs.cleanup(self._clock.now_ms())
-            self.replicas.checkpoint_high_watermarks()
+            self.replicas.logs.checkpoint_high_watermarks()
 
     def _on_directory_offline(
         self, _path: str, partitions: list[TopicPartition], _error: StorageError
     ) -> None:
-        self.replicas.partitions_offline(partitions)
+        self.replicas.leadership.partitions_offline(partitions)
         if self.broker_epoch >= 0:
             self.log_dir_events.report()
         self.failed = not self.logs.online_directories
 
     def _watch_orders(self) -> None:
         """Let the model see what the broker does with each order, slice by slice."""
-        replicas = self.replicas
+        leadership = self.replicas.leadership
         for name in ("become_leader_or_follower", "stop_replicas", "update_metadata"):
-            original = getattr(replicas, name)
+            original = getattr(leadership, name)
 
             def watched(
                 request: ControlRequest,
@@ -282,7 +286,7 @@ class BrokerProcess:
                 self.on_order(self, request, response)
                 return response
 
-            setattr(replicas, name, watched)
+            setattr(leadership, name, watched)
 
 
 async def _nobody_to_ask(_process: BrokerProcess) -> Sequence[TopicPartition]:
@@ -296,7 +300,7 @@ async def _nobody_answers(_end_point: EndPoint) -> bool:
 def append(process: BrokerProcess, topic_partition: TopicPartition, data: memoryview) -> int | None:
     """Append as a producer with acks=1 would; the offset, None where it was refused."""
     try:
-        results = process.replicas.append_records([(topic_partition, data)], 1, 1000)
+        results = process.replicas.appends.append_records([(topic_partition, data)], 1, 1000)
     except KafkaError:
         return None
     assert isinstance(results, list)

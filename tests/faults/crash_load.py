@@ -137,9 +137,9 @@ class CrashLoad:
             self.time,
             self.time,
             ReplicationConfig(),
+            create_future=self.loop.create_future,
         )
-        self.replicas.create_future = self.loop.create_future  # type: ignore[method-assign]
-        self.replicas.update_metadata(update_metadata())
+        self.replicas.leadership.update_metadata(update_metadata())
         self.storage.logs.write_with(self._write_later)
         self.replicas.set_group_commit(FlushPolicy(self.flush), self._flush_later)
         self.cleanings = CleaningThread(self.disk, self.promises)
@@ -212,7 +212,7 @@ class CrashLoad:
             lambda: logs().flush_dirty_logs(self.time.now_ms()) and None: 3,
             lambda: logs().checkpoint_recovery_points(): 3,
             lambda: logs().checkpoint_log_start_offsets(): 2,
-            lambda: self.replicas.checkpoint_high_watermarks(): 2,  # noqa: PLW0108 - of now
+            lambda: self.replicas.logs.checkpoint_high_watermarks(): 2,  # noqa: PLW0108 - of now
             self._create_topic: 3,
             self._delete_topic: 2,
             self._restart: 1,
@@ -246,7 +246,7 @@ class CrashLoad:
             self.cleaner.look()
 
     def _commit_offset(self) -> None:
-        partition = self.replicas.find_partition(TopicPartition(OFFSETS_TOPIC, 0))
+        partition = self.replicas.hosted.find(TopicPartition(OFFSETS_TOPIC, 0))
         if partition is not None:
             self._append(partition, build(self._maker.records()), AppendOrigin.COORDINATOR)
 
@@ -274,7 +274,7 @@ class CrashLoad:
         promise = self.promises.partitions[topic_partition]
         promise.wrote_records(end_before, record_batch.records(records))
         try:
-            answer = self.replicas.append_records(
+            answer = self.replicas.appends.append_records(
                 [(topic_partition, records)], acks, 30_000, origin
             )
         finally:
@@ -361,7 +361,9 @@ class CrashLoad:
         offset = self.random.randrange(log.log_start_offset, log.high_watermark) + 1
         promise = self.promises.partitions[topic_partition]
         promise.may_lack_below = max(promise.may_lack_below, offset)
-        task = self.loop.create_task(self.replicas.delete_records({topic_partition: offset}, 1000))
+        task = self.loop.create_task(
+            self.replicas.deletions.delete({topic_partition: offset}, 1000)
+        )
         self._deletions.append((task, promise, offset))
 
     def _pass_time(self) -> None:
@@ -401,7 +403,7 @@ class CrashLoad:
     def _finish_deletion(self, name: str) -> None:
         assignment = self.storage.topics().get(name)
         for index in assignment.partitions if assignment else ():
-            self.replicas.stop_replicas(stop_replica(name, index))
+            self.replicas.leadership.stop_replicas(stop_replica(name, index))
             self.promises.partitions.pop(TopicPartition(name, index), None)
         self._spin()
         finished: list[frozenset[TopicPartition]] = []
@@ -470,7 +472,7 @@ class CrashLoad:
     def _some_partition(self, *, internal: bool = False) -> Partition | None:
         found = [
             partition
-            for partition in self.replicas.partitions()
+            for partition in self.replicas.hosted
             if partition.is_leader
             and (internal or partition.topic_partition.topic not in INTERNAL_TOPICS)
         ]
@@ -483,7 +485,7 @@ class CrashLoad:
     def _order(
         self, topic_partition: TopicPartition, topic_id: UUID, leader: int, epoch: int
     ) -> None:
-        response = self.replicas.become_leader_or_follower(
+        response = self.replicas.leadership.become_leader_or_follower(
             leader_and_isr(
                 *topic_partition,
                 leader=leader,

@@ -116,12 +116,20 @@ class Round:
             return False  # the tree or its directory cannot be written: the broker does not start
         logs = self.storage.logs
         metadata = MetadataCache(BROKER_ID, "cluster")
-        self.replicas = ReplicaManager(logs, metadata, self.time, self.time, ReplicationConfig())
-        self.replicas.create_future = self.loop.create_future  # type: ignore[method-assign]
-        self.replicas.update_metadata(update_metadata())
+        self.replicas = ReplicaManager(
+            logs,
+            metadata,
+            self.time,
+            self.time,
+            ReplicationConfig(),
+            create_future=self.loop.create_future,
+        )
+        self.replicas.leadership.update_metadata(update_metadata())
         self.replicas.set_group_commit(self.policy, self._flush_later)
         logs.write_with(lambda work, done: self._writes.append(lambda: _do(work, done)))
-        logs.on_directory_offline(lambda _, lost, __: self.replicas.partitions_offline(lost))
+        logs.on_directory_offline(
+            lambda _, lost, __: self.replicas.leadership.partitions_offline(lost)
+        )
         for name in self.storage.topics():
             self._lead(name, is_new=False)
         return True
@@ -165,17 +173,17 @@ class Round:
                 topic_id=self.storage.topics()[name].topic_id,
             )
             request.topic_states[0].partition_states[0].is_new = is_new
-            self.replicas.become_leader_or_follower(request)
+            self.replicas.leadership.become_leader_or_follower(request)
 
     def _produce(self) -> None:
-        partitions = self.replicas.partitions()
+        partitions = self.replicas.hosted
         if not partitions:
             return
         topic_partition = self.random.choice(partitions).topic_partition
         value = self.random.randbytes(self.random.choice((10, 100, 600)))
         batch = memoryview(bytearray(build([Record(0, self.time.now_ms(), b"k", value)])))
         acks = self.random.choice((-1, -1, 1)) if self.policy is FlushPolicy.ALWAYS else -1
-        answer = self.replicas.append_records([(topic_partition, batch)], acks, 30_000)
+        answer = self.replicas.appends.append_records([(topic_partition, batch)], acks, 30_000)
         if isinstance(answer, list):
             self._answered(answer, topic_partition, batch)
         else:
@@ -195,7 +203,7 @@ class Round:
         logs.flush_dirty_logs(self.time.now_ms())
         logs.checkpoint_recovery_points()
         logs.checkpoint_log_start_offsets()
-        self.replicas.checkpoint_high_watermarks()
+        self.replicas.logs.checkpoint_high_watermarks()
 
     def _stop(self) -> None:
         while self._writes or self._flushes:
@@ -221,7 +229,7 @@ class Round:
         online = self.storage.logs.online_directories
         if len(online) < len(LOG_DIRS) - 1:
             self._found(f"one failed sync of {self.fault.struck} leaves {online} online")
-        for partition in self.replicas.partitions():
+        for partition in self.replicas.hosted:
             if partition.log.directory.rpartition("/")[0] not in online:
                 self._found(f"{partition.topic_partition} is served from an offline directory")
 

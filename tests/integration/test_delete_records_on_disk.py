@@ -53,7 +53,9 @@ class Broker:
         now_ms = self.time.now_ms()
         for _ in range(count):
             view = batch(b"v", timestamp=now_ms)
-            self.cluster.replicas.append_records([(self.partition.topic_partition, view)], 1, 0)
+            self.cluster.replicas.appends.append_records(
+                [(self.partition.topic_partition, view)], 1, 0
+            )
 
     def delete(self, offset):
         partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=offset)

@@ -18,16 +18,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.machines.request_merge import merge_requests
 from kbroker.model import Broker
-from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrResponse
-from kbroker.protocol.messages.stop_replica import StopReplicaResponse
-from kbroker.protocol.messages.update_metadata import UpdateMetadataResponse
+from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 
 log = logging.getLogger(__name__)
 
-ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 ResponseHandler = Callable[[int, ControlRequest, ControlResponse], None]
 RETRY_BACKOFF_S = 0.1  # Kafka's; doubled while nothing gets through
 MAX_RETRY_BACKOFF_S = 1.0

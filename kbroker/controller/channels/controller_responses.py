@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from kbroker.controller.channels.controller_channel_manager import ControlResponse
 from kbroker.controller.machines import events
 from kbroker.controller.machines.events import Event
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 
 log = logging.getLogger(__name__)
 

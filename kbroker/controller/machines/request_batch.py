@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kbroker.controller.machines.controller_context import ControllerContext, Replica
-from kbroker.model import LEADER_DURING_DELETE, SECURITY_PROTOCOLS, Broker, TopicPartition
+from kbroker.model import LEADER_DURING_DELETE, SECURITY_PROTOCOL_IDS, Broker, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
-
-ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
-SECURITY_PROTOCOL_IDS = {name: number for number, name in enumerate(SECURITY_PROTOCOLS)}
+from kbroker.replication.orders.request_shapes import ControlRequest
 
 
 class RequestBatch:

@@ -16,12 +16,12 @@ from copy import copy
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
+from kbroker.replication.orders.request_shapes import ControlRequest
 
 _LeadState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
 _StopState = StopReplicaRequest.StopReplicaPartitionState

@@ -19,7 +19,7 @@ def broker_duties(
         Duty(
             "high watermark checkpoint",
             replication.replica_high_watermark_checkpoint_interval_ms,
-            replicas.checkpoint_high_watermarks,
+            replicas.logs.checkpoint_high_watermarks,
         ),
         Duty("data directory check", 1_000, logs.look_after_directories),
         Duty(

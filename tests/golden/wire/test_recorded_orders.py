@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from kbroker.config.replication_config import ReplicationConfig
-from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.model import TopicPartition
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.codec import decode, encode
@@ -27,6 +26,7 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.schema import response_class
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.replication.replica_manager import ReplicaManager
 from tests.fakes.memory_log import MemoryLogManager
 from tests.fakes.virtual_time import VirtualTime
@@ -56,7 +56,7 @@ def fresh_broker(broker_id: int) -> ControlRequests:
     time = VirtualTime()
     metadata = MetadataCache(broker_id, "cluster")
     replicas = ReplicaManager(MemoryLogManager(), metadata, time, time, ReplicationConfig())  # type: ignore[arg-type]
-    return ControlRequests(replicas, MetadataWaiter(), nothing, lambda: 0)
+    return ControlRequests(replicas.leadership, replicas.logs, MetadataWaiter(), nothing, lambda: 0)
 
 
 async def replay(broker_id: int, orders: list[dict[str, Any]]) -> tuple[list[Any], list[Any]]:

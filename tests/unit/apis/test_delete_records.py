@@ -60,7 +60,7 @@ def replicated(cluster):
 def follower_at(cluster, partition, log_start_offset):
     """The follower has everything, and its log starts there."""
     partition.follower_fetched(1, 15, log_start_offset, cluster.time.now_ms())
-    cluster.replicas._deletions.wake(partition.topic_partition)
+    cluster.replicas.waiting.deletions.check_and_complete(partition.topic_partition)
 
 
 def start(cluster, call, request):
@@ -159,7 +159,7 @@ def test_a_partition_whose_disk_fails_while_it_is_written_answers_so(cluster, fi
     writes = cluster.log_manager.waiting_writes = []
 
     task = start(cluster, call, ask(("t", 0, 6)))
-    cluster.replicas.partitions_offline([TopicPartition("t", 0)])
+    cluster.replicas.leadership.partitions_offline([TopicPartition("t", 0)])
     writes.pop()()
 
     assert end(cluster, task) == [("t", 0, ErrorCode.KAFKA_STORAGE_ERROR, -1)]
@@ -205,7 +205,7 @@ def test_losing_the_leadership_ends_the_wait(cluster, replicated, call):
 
 def test_losing_the_partition_ends_the_wait(cluster, replicated, call):
     task = start(cluster, call, ask(("t", 0, 6)))
-    cluster.replicas.stop_replicas(stop_replica("t"))
+    cluster.replicas.leadership.stop_replicas(stop_replica("t"))
 
     assert end(cluster, task)[0][3] == -1
     assert end(cluster, task)[0][2] != ErrorCode.NONE
@@ -224,4 +224,4 @@ def test_a_client_that_has_gone_leaves_nothing_behind(cluster, replicated, call)
     cluster.run_callbacks()
     cluster.run_callbacks()
 
-    assert cluster.replicas._deletions.waiting == 0
+    assert len(cluster.replicas.waiting.deletions) == 0

@@ -95,7 +95,7 @@ def test_a_replica_behind_its_high_watermark_lags(filled, call):
 
 
 def test_a_replica_that_is_not_online_has_no_known_lag(cluster, filled, call):
-    cluster.replicas.partitions_offline([filled.topic_partition])
+    cluster.replicas.leadership.partitions_offline([filled.topic_partition])
 
     assert shown(call(handle, ask(("t", [0])), 4).results[0])[0][3] == -1
 

@@ -44,7 +44,7 @@ def filled(cluster):
     partition = cluster.lead("t")
     for second in range(3):
         records = batch(*[b"v"] * 5, timestamp=T + 1000 * second)
-        cluster.replicas.append_records([(partition.topic_partition, records)], 1, 1000)
+        cluster.replicas.appends.append_records([(partition.topic_partition, records)], 1, 1000)
     return partition
 
 

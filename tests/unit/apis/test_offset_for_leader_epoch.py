@@ -26,7 +26,9 @@ def led(cluster):
     """Three records of epoch 0, two of epoch 4."""
     for epoch, count in ((0, 3), (4, 2)):
         partition = cluster.lead("t", leader_epoch=epoch)
-        cluster.replicas.append_records([(partition.topic_partition, batch(*[b"v"] * count))], 1, 1)
+        cluster.replicas.appends.append_records(
+            [(partition.topic_partition, batch(*[b"v"] * count))], 1, 1
+        )
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_acks_all_is_answered_when_the_followers_have_the_records(cluster, call)
     answer = call.start(handle, produce(batch(), acks=-1), 7)
 
     partition.follower_fetched(1, 1, 0, cluster.time.now_ms())
-    cluster.replicas.wake(TopicPartition("t", 0))
+    cluster.replicas.waiting.wake(TopicPartition("t", 0))
     response = cluster.loop.run_until_complete(answer)
 
     assert (only(response).error_code, only(response).base_offset) == (0, 0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from kbroker.controller.channels.controller_channel_manager import ControlResponse
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import Broker, EndPoint
 from kbroker.peers.broker_channels import (
     BrokerChannels,
@@ -14,6 +12,7 @@ from kbroker.peers.broker_channels import (
 )
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.update_metadata import UpdateMetadataResponse
+from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 
 
 class Local:

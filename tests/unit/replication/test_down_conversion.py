@@ -39,12 +39,12 @@ def asked(topic="t", *, offset=0, max_bytes=1 << 20) -> FetchPartition:
 
 
 def fetch(cluster, *partitions, **values):
-    fetching = cluster.replicas.fetch_converted(params(**values), partitions or [asked()])
+    fetching = cluster.replicas.down_conversion.fetch(params(**values), partitions or [asked()])
     return cluster.loop.run_until_complete(asyncio.wait_for(fetching, 5))
 
 
 def append(cluster, partition, records) -> None:
-    cluster.replicas.append_records([(partition.topic_partition, records)], 1, 1000)
+    cluster.replicas.appends.append_records([(partition.topic_partition, records)], 1, 1000)
 
 
 def read(data):
@@ -174,7 +174,7 @@ def test_behind_markers_the_read_goes_on(cluster):
 def test_behind_the_last_marker_it_waits_for_records(cluster):
     partition = cluster.lead("t")
     append(cluster, partition, marker(0))
-    conversion = cluster.replicas.fetch_converted(params(max_wait_ms=500), [asked()])
+    conversion = cluster.replicas.down_conversion.fetch(params(max_wait_ms=500), [asked()])
     fetching = cluster.loop.create_task(conversion)
     for _ in range(5):
         cluster.run_callbacks()
@@ -220,7 +220,7 @@ def test_conversions_go_one_after_the_other(cluster, monkeypatch):
         append(cluster, cluster.lead(topic), batch(b"v", compression=GZIP))
 
     async def all_at_once():
-        fetch_converted = cluster.replicas.fetch_converted
+        fetch_converted = cluster.replicas.down_conversion.fetch
         await asyncio.gather(*(fetch_converted(params(), [asked(topic)]) for topic in "abc"))
 
     cluster.loop.run_until_complete(asyncio.wait_for(all_at_once(), 5))
@@ -240,7 +240,7 @@ def test_a_conversion_waits_for_other_long_work(cluster, monkeypatch):
 
     async def both():
         work = LongWork()
-        conversion = DownConversion(cluster.replicas.fetch, work)
+        conversion = DownConversion(cluster.replicas.fetches.fetch, work)
         begun, goes_on = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
 
@@ -266,7 +266,7 @@ def test_a_conversion_waits_for_other_long_work(cluster, monkeypatch):
 def test_conversions_and_long_appends_share_one_turn(cluster):
     replicas = cluster.replicas
 
-    assert replicas.fetch_converted.__self__._work is replicas._appends._long._work
+    assert replicas.down_conversion._work is replicas.appends._long._work
 
 
 def test_what_waits_for_its_turn_is_not_read_yet(cluster, monkeypatch):

@@ -60,7 +60,7 @@ def test_two_in_sync_replicas_need_no_fsync(cluster, threads):
     answer = cluster.append(partition, b"v", acks=-1)
 
     partition.follower_fetched(1, 1, 0, cluster.time.now_ms())
-    cluster.replicas.wake(partition.topic_partition)
+    cluster.replicas.waiting.wake(partition.topic_partition)
 
     assert answer.result()[0].error_code is ErrorCode.NONE
     assert threads.waiting == []
@@ -176,7 +176,7 @@ def test_who_waits_for_the_disk_of_a_leader_that_follows_is_sent_to_the_next_one
     partition = cluster.lead("t")
     answer = cluster.append(partition, b"v", acks=1)
 
-    cluster.replicas.become_leader_or_follower(
+    cluster.replicas.leadership.become_leader_or_follower(
         leader_and_isr("t", leader=1, leader_epoch=1, isr=(1,), replicas=(0, 1))
     )
     partition.log.truncate_to(0)  # so no flush ever comes as far as this append

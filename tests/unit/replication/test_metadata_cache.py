@@ -6,6 +6,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE, MetadataCache
+from kbroker.replication.orders.request_shapes import grouped_update_metadata
 from tests.fakes.replication_cluster import partition_metadata, topic_id_of, update_metadata
 
 
@@ -84,7 +85,7 @@ def test_old_versions_of_update_metadata_are_understood():
     state = partition_metadata()
     state.topic_name = "old"
 
-    cache.update(UpdateMetadataRequest(ungrouped_partition_states=[state]))
+    cache.update(grouped_update_metadata(UpdateMetadataRequest(ungrouped_partition_states=[state])))
 
     assert cache.contains(TopicPartition("old", 0))
 

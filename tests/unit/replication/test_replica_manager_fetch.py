@@ -34,7 +34,7 @@ def test_what_is_there_is_answered_at_once(cluster):
     partition = cluster.lead("t")
     cluster.append(partition, b"v")
 
-    (data,) = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    (data,) = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
 
     assert (data.error_code, data.partition_index) == (0, 0)
     assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (1, 1, 0)
@@ -46,7 +46,7 @@ def test_what_is_there_is_answered_at_once(cluster):
 def test_offsets_outside_the_log_are_refused_without_waiting(cluster, offset):
     cluster.append(cluster.lead("t"), b"v")
 
-    (data,) = cluster.replicas.fetch(params(max_wait_ms=500), [asked(offset=offset)])
+    (data,) = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked(offset=offset)])
 
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert (data.high_watermark, data.last_stable_offset, data.log_start_offset) == (-1, -1, -1)
@@ -59,7 +59,7 @@ def test_offsets_outside_the_log_are_refused_without_waiting(cluster, offset):
 def test_fetches_are_fenced_by_leader_epoch(cluster, epoch, code):
     cluster.lead("t", leader_epoch=1)
 
-    (data,) = cluster.replicas.fetch(params(), [asked(current_leader_epoch=epoch)])
+    (data,) = cluster.replicas.fetches.fetch(params(), [asked(current_leader_epoch=epoch)])
 
     assert data.error_code == code
 
@@ -67,7 +67,7 @@ def test_fetches_are_fenced_by_leader_epoch(cluster, epoch, code):
 def test_a_fetch_at_the_end_waits_for_the_next_append(cluster):
     partition = cluster.lead("t")
 
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
     waiting = not answer.done()
     cluster.append(partition, b"v")
 
@@ -77,7 +77,7 @@ def test_a_fetch_at_the_end_waits_for_the_next_append(cluster):
 
 def test_a_fetch_at_the_end_is_answered_empty_after_its_max_wait(cluster):
     cluster.lead("t")
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
 
     cluster.time.advance(499)
     early = answer.done()
@@ -90,7 +90,7 @@ def test_a_fetch_at_the_end_is_answered_empty_after_its_max_wait(cluster):
 def test_without_max_wait_nothing_waits(cluster):
     cluster.lead("t")
 
-    (data,) = cluster.replicas.fetch(params(max_wait_ms=0), [asked()])
+    (data,) = cluster.replicas.fetches.fetch(params(max_wait_ms=0), [asked()])
 
     assert len(data.records) == 0
 
@@ -98,7 +98,7 @@ def test_without_max_wait_nothing_waits(cluster):
 def test_min_bytes_are_waited_for_over_all_partitions(cluster):
     first, second = cluster.lead("t", 0), cluster.lead("t", 1)
     wanted = params(max_wait_ms=500, min_bytes=2 * BATCH_SIZE)
-    answer = cluster.replicas.fetch(wanted, [asked(partition=0), asked(partition=1)])
+    answer = cluster.replicas.fetches.fetch(wanted, [asked(partition=0), asked(partition=1)])
 
     cluster.append(first, b"v")
     early = answer.done()
@@ -110,7 +110,7 @@ def test_min_bytes_are_waited_for_over_all_partitions(cluster):
 
 def test_min_bytes_larger_than_the_data_waits_and_gives_the_data(cluster):
     cluster.append(cluster.lead("t"), b"v")
-    answer = cluster.replicas.fetch(params(max_wait_ms=500, min_bytes=1_000_000), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500, min_bytes=1_000_000), [asked()])
 
     cluster.time.advance(500)
 
@@ -120,7 +120,7 @@ def test_min_bytes_larger_than_the_data_waits_and_gives_the_data(cluster):
 def test_an_append_elsewhere_wakes_nobody(cluster):
     cluster.lead("t")
     other = cluster.lead("u")
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
 
     cluster.append(other, b"v")
 
@@ -129,31 +129,31 @@ def test_an_append_elsewhere_wakes_nobody(cluster):
 
 def test_a_waiting_fetch_ends_when_leadership_is_lost(cluster):
     cluster.lead("t", isr=(0, 1), replicas=(0, 1))
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
 
     order = leader_and_isr("t", leader=1, leader_epoch=1, isr=(1,), replicas=(0, 1))
-    cluster.replicas.become_leader_or_follower(order)
+    cluster.replicas.leadership.become_leader_or_follower(order)
 
     assert answer.result()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_waiting_fetch_ends_when_the_topic_is_deleted(cluster):
     cluster.lead("t")
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
 
-    cluster.replicas.stop_replicas(stop_replica("t"))
+    cluster.replicas.leadership.stop_replicas(stop_replica("t"))
 
     assert answer.result()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_consumer_waits_for_the_high_watermark(cluster):
     partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
     cluster.append(partition, b"v", acks=1)
     early = answer.done()
 
     replica = params(replica_id=1, isolation=FetchIsolation.LOG_END)
-    cluster.replicas.fetch(replica, [asked(offset=1)])
+    cluster.replicas.fetches.fetch(replica, [asked(offset=1)])
 
     assert not early
     assert len(answer.result()[0].records) == BATCH_SIZE
@@ -161,19 +161,21 @@ def test_a_consumer_waits_for_the_high_watermark(cluster):
 
 def test_a_cancelled_fetch_leaves_nothing_behind(cluster):
     cluster.lead("t")
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked()])
 
     answer.cancel()
     cluster.run_callbacks()
 
-    assert len(cluster.replicas.fetch_purgatory) == 0
+    assert len(cluster.replicas.waiting.fetches) == 0
 
 
 def test_the_first_batch_comes_whole_and_uses_up_max_bytes(cluster):
     for index in (0, 1):
         cluster.append(cluster.lead("t", index), b"v")
 
-    both = cluster.replicas.fetch(params(max_bytes=1), [asked(partition=0), asked(partition=1)])
+    both = cluster.replicas.fetches.fetch(
+        params(max_bytes=1), [asked(partition=0), asked(partition=1)]
+    )
 
     assert [len(data.records) for data in both] == [BATCH_SIZE, 0]
 
@@ -183,7 +185,7 @@ def test_partition_max_bytes_cuts_the_second_batch(cluster):
     cluster.append(partition, b"v")
     cluster.append(partition, b"v")
 
-    (data,) = cluster.replicas.fetch(params(), [asked(max_bytes=BATCH_SIZE + 10)])
+    (data,) = cluster.replicas.fetches.fetch(params(), [asked(max_bytes=BATCH_SIZE + 10)])
 
     assert len(data.records) == BATCH_SIZE + 10
 
@@ -192,7 +194,7 @@ def test_partition_max_bytes_cuts_the_second_batch(cluster):
 def test_odd_sizes_still_give_the_first_batch(cluster, size):
     cluster.append(cluster.lead("t"), b"v")
 
-    (data,) = cluster.replicas.fetch(params(max_bytes=size), [asked(max_bytes=size)])
+    (data,) = cluster.replicas.fetches.fetch(params(max_bytes=size), [asked(max_bytes=size)])
 
     assert len(data.records) == BATCH_SIZE
 
@@ -201,7 +203,7 @@ def test_missing_and_foreign_partitions_have_their_codes(cluster):
     cluster.hear_of("elsewhere", leader=1, isr=(1,), replicas=(1,))
     wanted = [asked("missing"), asked("elsewhere"), asked("", topic_id=topic_id_of("x"))]
 
-    answers = cluster.replicas.fetch(params(max_wait_ms=500), wanted)
+    answers = cluster.replicas.fetches.fetch(params(max_wait_ms=500), wanted)
 
     assert [data.error_code for data in answers] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -213,7 +215,7 @@ def test_missing_and_foreign_partitions_have_their_codes(cluster):
 def test_a_topic_that_was_created_anew_is_not_the_one_asked_for(cluster):
     cluster.lead("t")
 
-    right, wrong = cluster.replicas.fetch(
+    right, wrong = cluster.replicas.fetches.fetch(
         params(), [asked(topic_id=topic_id_of("t")), asked(topic_id=topic_id_of("old"))]
     )
 
@@ -224,7 +226,7 @@ def test_a_topic_that_was_created_anew_is_not_the_one_asked_for(cluster):
 def test_a_broker_without_a_replica_may_not_fetch_as_one(cluster):
     cluster.lead("t")
 
-    (data,) = cluster.replicas.fetch(
+    (data,) = cluster.replicas.fetches.fetch(
         params(replica_id=55, isolation=FetchIsolation.LOG_END), [asked()]
     )
 
@@ -234,7 +236,7 @@ def test_a_broker_without_a_replica_may_not_fetch_as_one(cluster):
 def test_an_epoch_the_leader_never_had_is_out_of_range(cluster):
     cluster.append(cluster.lead("t"), b"v")
 
-    (data,) = cluster.replicas.fetch(params(max_wait_ms=500), [asked(last_fetched_epoch=9)])
+    (data,) = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked(last_fetched_epoch=9)])
 
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -242,10 +244,10 @@ def test_an_epoch_the_leader_never_had_is_out_of_range(cluster):
 def test_a_log_that_parted_is_told_where(cluster):
     partition = cluster.lead("t", leader_epoch=0)
     cluster.append(partition, b"v", b"v")
-    cluster.replicas.become_leader_or_follower(leader_and_isr("t", leader_epoch=3))
+    cluster.replicas.leadership.become_leader_or_follower(leader_and_isr("t", leader_epoch=3))
     cluster.append(partition, b"v")
 
-    (data,) = cluster.replicas.fetch(
+    (data,) = cluster.replicas.fetches.fetch(
         params(max_wait_ms=500), [asked(offset=3, last_fetched_epoch=0)]
     )
 
@@ -261,7 +263,9 @@ def test_committed_readers_stop_at_open_transactions_and_learn_of_aborted_ones(c
     partition.log.first_unstable_offset = 1
     partition.log.aborted = [SimpleNamespace(producer_id=7, first_offset=0)]
 
-    (data,) = cluster.replicas.fetch(params(isolation=FetchIsolation.TXN_COMMITTED), [asked()])
+    (data,) = cluster.replicas.fetches.fetch(
+        params(isolation=FetchIsolation.TXN_COMMITTED), [asked()]
+    )
 
     assert len(data.records) == BATCH_SIZE
     assert (data.high_watermark, data.last_stable_offset) == (2, 1)
@@ -272,12 +276,12 @@ def test_a_committed_reader_waits_until_the_transaction_ends(cluster):
     partition = cluster.lead("t")
     cluster.append(partition, b"v")
     partition.log.first_unstable_offset = 0
-    answer = cluster.replicas.fetch(
+    answer = cluster.replicas.fetches.fetch(
         params(isolation=FetchIsolation.TXN_COMMITTED, max_wait_ms=500), [asked()]
     )
 
     partition.log.first_unstable_offset = None
-    cluster.replicas.wake(partition.topic_partition)
+    cluster.replicas.waiting.wake(partition.topic_partition)
 
     assert len(answer.result()[0].records) == BATCH_SIZE
 
@@ -286,7 +290,7 @@ def test_a_disk_that_fails_is_a_storage_error_of_its_partition(cluster):
     cluster.append(cluster.lead("t", 0), b"v")
     cluster.lead("t", 1).log.fail_with = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    good, bad = cluster.replicas.fetch(params(), [asked(partition=0), asked(partition=1)])
+    good, bad = cluster.replicas.fetches.fetch(params(), [asked(partition=0), asked(partition=1)])
 
     assert (good.error_code, bad.error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
 
@@ -294,22 +298,22 @@ def test_a_disk_that_fails_is_a_storage_error_of_its_partition(cluster):
 def test_a_follower_is_read_only_by_those_who_may(cluster):
     cluster.lead("t", isr=(0, 1), replicas=(0, 1))
     order = leader_and_isr("t", leader=1, leader_epoch=1, isr=(1, 0), replicas=(0, 1))
-    cluster.replicas.become_leader_or_follower(order)
+    cluster.replicas.leadership.become_leader_or_follower(order)
 
-    (old,) = cluster.replicas.fetch(params(leader_only=True), [asked()])
-    (new,) = cluster.replicas.fetch(params(leader_only=False), [asked()])
+    (old,) = cluster.replicas.fetches.fetch(params(leader_only=True), [asked()])
+    (new,) = cluster.replicas.fetches.fetch(params(leader_only=False), [asked()])
 
     assert (old.error_code, new.error_code) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
 
 
 def test_nothing_asked_for_is_answered_at_once(cluster):
-    assert cluster.replicas.fetch(params(max_wait_ms=500), []) == []
+    assert cluster.replicas.fetches.fetch(params(max_wait_ms=500), []) == []
 
 
 def test_an_unknown_topic_does_not_keep_an_idle_partition_from_waiting(cluster):
     partition = cluster.lead("t")
     wanted = [asked("missing"), asked("", topic_id=topic_id_of("x")), asked()]
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), wanted)
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), wanted)
 
     waiting = not answer.done()
     cluster.append(partition, b"v")
@@ -324,7 +328,7 @@ def test_an_unknown_topic_does_not_keep_an_idle_partition_from_waiting(cluster):
 
 def test_a_waiting_fetch_reads_a_topic_that_was_created_meanwhile(cluster):
     cluster.lead("t")
-    answer = cluster.replicas.fetch(params(max_wait_ms=500), [asked("new"), asked()])
+    answer = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked("new"), asked()])
 
     created = cluster.lead("new")
     waiting = not answer.done()
@@ -338,8 +342,8 @@ def test_other_errors_beside_an_idle_partition_are_answered_at_once(cluster):
     cluster.lead("t")
     cluster.hear_of("elsewhere", leader=1, isr=(1,), replicas=(1,))
 
-    foreign = cluster.replicas.fetch(params(max_wait_ms=500), [asked("elsewhere"), asked()])
-    beyond = cluster.replicas.fetch(params(max_wait_ms=500), [asked(offset=9), asked()])
+    foreign = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked("elsewhere"), asked()])
+    beyond = cluster.replicas.fetches.fetch(params(max_wait_ms=500), [asked(offset=9), asked()])
 
     assert foreign[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert beyond[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -352,7 +356,7 @@ def test_what_does_not_fit_beside_other_records_is_not_waited_for(cluster):
     limit = BATCH_SIZE * 3 // 2
     wanted = params(max_wait_ms=500, max_bytes=limit, min_bytes=limit)
 
-    both = cluster.replicas.fetch(wanted, [asked(partition=0), asked(partition=1)])
+    both = cluster.replicas.fetches.fetch(wanted, [asked(partition=0), asked(partition=1)])
 
     assert [len(data.records) for data in both] == [BATCH_SIZE, 0]
 
@@ -363,7 +367,7 @@ def test_bytes_beyond_what_a_partition_may_give_are_not_counted(cluster):
     cluster.append(partition, b"v")
     wanted = params(max_wait_ms=500, min_bytes=2 * BATCH_SIZE)
 
-    answer = cluster.replicas.fetch(wanted, [asked(max_bytes=BATCH_SIZE)])
+    answer = cluster.replicas.fetches.fetch(wanted, [asked(max_bytes=BATCH_SIZE)])
 
     assert not answer.done()
 
@@ -391,7 +395,7 @@ def test_a_negative_epoch_is_none(cluster, epoch):
     )
     context = session.context(request, 12, {}.get, is_follower=False)
 
-    (data,) = cluster.replicas.fetch(params(), context.asked_for)
+    (data,) = cluster.replicas.fetches.fetch(params(), context.asked_for)
 
     assert (data.error_code, len(data.records)) == (0, len(batch(b"v", b"v")))
     assert data.diverging_epoch.epoch == -1

@@ -14,7 +14,7 @@ TWO = {"isr": (0, 1), "replicas": (0, 1)}
 
 def fetched_by_follower(cluster, partition, offset):
     if partition.follower_fetched(1, offset, 0, cluster.time.now_ms()):
-        cluster.replicas.wake(partition.topic_partition)
+        cluster.replicas.waiting.wake(partition.topic_partition)
 
 
 @pytest.mark.parametrize("acks", [-1, 0, 1])
@@ -33,7 +33,7 @@ def test_other_acks_are_refused_for_each_partition(cluster, acks):
     cluster.lead("t")
     entries = [(TopicPartition("t", 0), batch()), (TopicPartition("t", 1), batch())]
 
-    results = cluster.replicas.append_records(entries, acks, 1000)
+    results = cluster.replicas.appends.append_records(entries, acks, 1000)
 
     assert [r.error_code for r in results] == [ErrorCode.INVALID_REQUIRED_ACKS] * 2
     assert [r.base_offset for r in results] == [-1, -1]
@@ -45,7 +45,7 @@ def test_one_bad_partition_does_not_spoil_the_others(cluster):
     cluster.hear_of("elsewhere", leader=1, replicas=(1,), isr=(1,))
     names = [("t", 0), ("missing", 0), ("elsewhere", 0)]
 
-    results = cluster.replicas.append_records(
+    results = cluster.replicas.appends.append_records(
         [(TopicPartition(*name), batch()) for name in names], 1, 1000
     )
 
@@ -60,7 +60,7 @@ def test_internal_topics_take_no_records_from_clients(cluster):
     partition = cluster.lead("__consumer_offsets")
 
     (refused,) = cluster.append(partition, b"a")
-    (accepted,) = cluster.replicas.append_records(
+    (accepted,) = cluster.replicas.appends.append_records(
         [(partition.topic_partition, batch())], -1, 1000, AppendOrigin.COORDINATOR
     )
 
@@ -105,7 +105,7 @@ def test_refused_records_are_named(cluster):
 def test_no_batch_has_no_log_start_offset(cluster):
     partition = cluster.lead("t")
 
-    (result,) = cluster.replicas.append_records(
+    (result,) = cluster.replicas.appends.append_records(
         [(partition.topic_partition, memoryview(bytearray()))], 1, 1000
     )
 
@@ -145,7 +145,7 @@ def test_acks_all_waits_for_the_in_sync_replicas(cluster):
     assert not early
     (result,) = answer.result()
     assert (result.error_code, result.base_offset) == (ErrorCode.NONE, 0)
-    assert len(cluster.replicas.produce_purgatory) == 0
+    assert len(cluster.replicas.waiting.produces) == 0
 
 
 def test_acks_one_does_not_wait_for_followers(cluster):
@@ -172,7 +172,7 @@ def test_acks_all_ends_when_leadership_is_lost(cluster):
     answer = cluster.append(partition, b"a", acks=-1)
 
     order = leader_and_isr("t", leader=1, leader_epoch=1, isr=(1,), replicas=(0, 1))
-    cluster.replicas.become_leader_or_follower(order)
+    cluster.replicas.leadership.become_leader_or_follower(order)
 
     assert answer.result()[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -181,7 +181,7 @@ def test_acks_all_ends_when_the_topic_is_deleted(cluster):
     partition = cluster.lead("t", **TWO)
     answer = cluster.append(partition, b"a", acks=-1)
 
-    cluster.replicas.stop_replicas(stop_replica("t"))
+    cluster.replicas.leadership.stop_replicas(stop_replica("t"))
 
     assert answer.result()[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -193,7 +193,7 @@ def test_acks_all_tells_of_an_isr_that_shrank_after_the_append(cluster):
     partition.log.update_high_watermark(1)
 
     cluster.replicas.isr_settled(partition.topic_partition, (0,), 1)
-    cluster.replicas.wake(partition.topic_partition)
+    cluster.replicas.waiting.wake(partition.topic_partition)
 
     assert answer.result()[0].error_code is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
@@ -205,7 +205,7 @@ def test_a_connection_that_goes_away_leaves_nothing_behind(cluster):
     answer.cancel()
     cluster.run_callbacks()
 
-    assert len(cluster.replicas.produce_purgatory) == 0
+    assert len(cluster.replicas.waiting.produces) == 0
     assert isinstance(answer, asyncio.Future)
 
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from kbroker.controller.active.state_changes import StateChanges
 from kbroker.controller.machines.controller_context import ControllerContext, ReplicaState
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment
+from kbroker.replication.orders.request_shapes import ControlRequest
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 
 BROKERS = 3

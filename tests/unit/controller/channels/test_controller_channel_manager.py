@@ -14,9 +14,9 @@ from kbroker.controller.channels.controller_channel_manager import (
     ControllerChannelManager,
     ControlResponse,
 )
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.model import Broker, EndPoint
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from kbroker.replication.orders.request_shapes import ControlRequest
 
 
 class Network:

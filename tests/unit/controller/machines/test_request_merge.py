@@ -7,13 +7,13 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbroker.controller.machines.request_batch import ControlRequest
 from kbroker.controller.machines.request_merge import merge_requests
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
+from kbroker.replication.orders.request_shapes import ControlRequest
 
 PARTITIONS = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 1))
 IDS = {"a": UUID(int=1), "b": UUID(int=2)}

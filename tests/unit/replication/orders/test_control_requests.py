@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from kbroker.controller.channels import control_requests
-from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.peers.metadata_waiter import MetadataWaiter
@@ -18,6 +16,8 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from kbroker.replication.orders import control_requests
+from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.zk.tree import TreeUnavailableError
 
 PARTITIONS = 50
@@ -97,7 +97,7 @@ async def nothing(_topics: Iterable[TopicPartition]) -> None:
 def control_of(
     replicas: Any, load: Callable[[Iterable[TopicPartition]], Awaitable[None]] = nothing
 ) -> ControlRequests:
-    return ControlRequests(replicas, MetadataWaiter(), load, lambda: OWN_EPOCH)
+    return ControlRequests(replicas, replicas, MetadataWaiter(), load, lambda: OWN_EPOCH)
 
 
 def send(replicas: Any, request: Any) -> tuple[Any, int]:
@@ -210,7 +210,7 @@ def test_a_broker_that_has_not_registered_yet_waits_before_it_compares_epochs(
 ) -> None:
     monkeypatch.setattr(control_requests, "REGISTRATION_LOOK_S", 0)
     replicas, epochs = CountingReplicas(), [-1, -1, OWN_EPOCH]
-    control = ControlRequests(replicas, MetadataWaiter(), nothing, lambda: epochs.pop(0))  # type: ignore[arg-type]
+    control = ControlRequests(replicas, replicas, MetadataWaiter(), nothing, lambda: epochs.pop(0))  # type: ignore[arg-type]
 
     answer = asyncio.run(control.send(request_of(broker_epoch=OWN_EPOCH - 1)))
 
@@ -308,7 +308,7 @@ def test_a_broker_that_registers_anew_while_it_waits_refuses_what_it_waited_for(
     async def load(_partitions: Iterable[TopicPartition]) -> None:
         raise TreeUnavailableError("/config/topics/t")
 
-    control = ControlRequests(replicas, MetadataWaiter(), load, lambda: epochs.pop(0))  # type: ignore[arg-type]
+    control = ControlRequests(replicas, replicas, MetadataWaiter(), load, lambda: epochs.pop(0))  # type: ignore[arg-type]
     answer = asyncio.run(control.send(leader_and_isr(broker_epoch=OWN_EPOCH)))
 
     assert (answer.error_code, replicas.led) == (ErrorCode.STALE_BROKER_EPOCH, [])

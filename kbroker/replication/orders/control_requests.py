@@ -19,15 +19,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar
 
-from kbroker.controller.channels.controller_channel_manager import ControlResponse
-from kbroker.controller.machines.request_batch import ControlRequest
-from kbroker.controller.machines.request_shapes import (
-    grouped_leader_and_isr,
-    grouped_stop_replica,
-    is_sound,
-    with_end_points,
-    without_unsound,
-)
 from kbroker.errors import ErrorCode
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
 from kbroker.peers.metadata_waiter import MetadataWaiter
@@ -37,7 +28,17 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.replication.orders.leadership import Leadership
+from kbroker.replication.orders.replica_logs import ReplicaLogs
+from kbroker.replication.orders.request_shapes import (
+    ControlRequest,
+    ControlResponse,
+    grouped_leader_and_isr,
+    grouped_stop_replica,
+    grouped_update_metadata,
+    is_sound,
+    without_unsound,
+)
 from kbroker.zk.tree import TreeUnavailableError
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,8 @@ class ControlRequests:
 
     def __init__(
         self,
-        replicas: ReplicaManager,
+        leadership: Leadership,
+        logs: ReplicaLogs,
         waiter: MetadataWaiter,
         load_topic_settings: Callable[[Iterable[TopicPartition]], Awaitable[None]],
         broker_epoch: Callable[[], int],
@@ -62,7 +64,8 @@ class ControlRequests:
         """`load_topic_settings` is awaited before logs of these partitions may be created;
         `broker_epoch` gives the epoch of this broker's present registration.
         """
-        self._replicas = replicas
+        self._leadership = leadership
+        self._logs = logs
         self._waiter = waiter
         self._load_topic_settings = load_topic_settings
         self._broker_epoch = broker_epoch
@@ -90,14 +93,14 @@ class ControlRequests:
 
     async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
         """Take over who is alive and who leads what."""
-        complete, left_out = without_unsound(with_end_points(request))
+        complete, left_out = without_unsound(grouped_update_metadata(request))
         async with self._turn:
             refusal = await self._refusal(complete)
             if refusal is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=refusal)
             if left_out:
                 log.warning("metadata that is none was left out: %.500s", ", ".join(left_out))
-            response = self._replicas.update_metadata(complete)
+            response = self._leadership.update_metadata(complete)
             self._waiter.notify()
             return response
 
@@ -121,7 +124,7 @@ class ControlRequests:
                 own_epoch,
             )
             return ErrorCode.STALE_BROKER_EPOCH
-        known_epoch = self._replicas.controller_epoch
+        known_epoch = self._leadership.controller_epoch
         if request.controller_epoch < known_epoch:
             log.warning(
                 "%s of controller %d refused: its epoch is %d, the latest is %d",
@@ -167,7 +170,7 @@ class ControlRequests:
                 await asyncio.sleep(TREE_BACKOFF_S)
 
     async def _lead_or_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        whole = self._replicas.become_leader_or_follower(_part_of(request, []))
+        whole = self._leadership.become_leader_or_follower(_part_of(request, []))
         for topic in request.topic_states:
             merged = LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic.topic_id)
             whole.topics.append(merged)
@@ -182,7 +185,7 @@ class ControlRequests:
                 part = LeaderAndIsrRequest.LeaderAndIsrTopicState(
                     topic_name=topic.topic_name, topic_id=topic.topic_id, partition_states=states
                 )
-                response = self._replicas.become_leader_or_follower(_part_of(request, [part]))
+                response = self._leadership.become_leader_or_follower(_part_of(request, [part]))
                 whole.partition_errors.extend(response.partition_errors)
                 for answered in response.topics:
                     merged.partition_errors.extend(answered.partition_errors)
@@ -190,7 +193,7 @@ class ControlRequests:
         return whole
 
     async def _stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        whole = self._replicas.stop_replicas(_stop_part_of(request, []))
+        whole = self._leadership.stop_replicas(_stop_part_of(request, []))
         for topic in request.topic_states:
             sound: list[StopReplicaRequest.StopReplicaPartitionState] = []
             for state in topic.partition_states:
@@ -207,7 +210,7 @@ class ControlRequests:
                 part = StopReplicaRequest.StopReplicaTopicState(
                     topic_name=topic.topic_name, partition_states=states
                 )
-                response = self._replicas.stop_replicas(_stop_part_of(request, [part]))
+                response = self._leadership.stop_replicas(_stop_part_of(request, [part]))
                 whole.partition_errors.extend(response.partition_errors)
                 await asyncio.sleep(0)
         await self._finish_deletions(request, whole)
@@ -220,7 +223,7 @@ class ControlRequests:
         states = [state for topic in request.topic_states for state in topic.partition_states]
         if not any(state.delete_partition for state in states):
             return
-        failed = await self._replicas.finish_deletions()
+        failed = await self._logs.finish_deletions()
         for answer in response.partition_errors:
             topic_partition = TopicPartition(answer.topic_name, answer.partition_index)
             if topic_partition in failed and not answer.error_code:

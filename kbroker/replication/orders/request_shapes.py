@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kbroker.controller.machines.request_batch import SECURITY_PROTOCOL_IDS
-from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
-from kbroker.protocol.messages.stop_replica import StopReplicaRequest
-from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
+from kbroker.model import SECURITY_PROTOCOL_IDS
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 from kbroker.replication.topic_name import is_valid_topic_name
+
+ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
+ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
 
 _PLAINTEXT = "PLAINTEXT"
 _SECURITY_PROTOCOLS = frozenset(SECURITY_PROTOCOL_IDS.values())
@@ -70,28 +76,40 @@ def grouped_stop_replica(request: StopReplicaRequest) -> StopReplicaRequest:
     )
 
 
-def with_end_points(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
-    """The request with an end point for brokers that version 0 names by host and port."""
-    if not any(live.v0_host for live in request.live_brokers):
+def grouped_update_metadata(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
+    """The request with its partitions under their topics, and with an end point for brokers that
+    version 0 names by host and port.
+    """
+    if not (
+        request.ungrouped_partition_states or any(live.v0_host for live in request.live_brokers)
+    ):
         return request
-    live_brokers = [
-        UpdateMetadataRequest.UpdateMetadataBroker(
-            id=live.id,
-            endpoints=[
-                UpdateMetadataRequest.UpdateMetadataEndpoint(
-                    port=live.v0_port, host=live.v0_host, listener=_PLAINTEXT
-                )
-            ],
-            rack=None,
-        )
-        for live in request.live_brokers
-    ]
+    by_topic: dict[str, list[UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}
+    for state in request.ungrouped_partition_states:
+        by_topic.setdefault(state.topic_name, []).append(state)
     return UpdateMetadataRequest(
         controller_id=request.controller_id,
         controller_epoch=request.controller_epoch,
-        ungrouped_partition_states=request.ungrouped_partition_states,
-        live_brokers=live_brokers,
+        broker_epoch=request.broker_epoch,
+        topic_states=[
+            UpdateMetadataRequest.UpdateMetadataTopicState(
+                topic_name=topic, partition_states=states
+            )
+            for topic, states in by_topic.items()
+        ],
+        live_brokers=[_with_end_point(live) for live in request.live_brokers],
     )
+
+
+def _with_end_point(
+    live: UpdateMetadataRequest.UpdateMetadataBroker,
+) -> UpdateMetadataRequest.UpdateMetadataBroker:
+    if not live.v0_host:
+        return live
+    end_point = UpdateMetadataRequest.UpdateMetadataEndpoint(
+        port=live.v0_port, host=live.v0_host, listener=_PLAINTEXT
+    )
+    return UpdateMetadataRequest.UpdateMetadataBroker(id=live.id, endpoints=[end_point], rack=None)
 
 
 def is_sound(topic: str, partition: int) -> bool:
@@ -124,11 +142,6 @@ def without_unsound(request: UpdateMetadataRequest) -> tuple[UpdateMetadataReque
         if not is_sound(topic.topic_name, state.partition_index)
     ]
     left_out += [
-        state.topic_name
-        for state in request.ungrouped_partition_states
-        if not is_sound(state.topic_name, state.partition_index)
-    ]
-    left_out += [
         f"end point {end_point.host}:{end_point.port} of broker {live.id}"
         for live in request.live_brokers
         for end_point in live.endpoints
@@ -143,11 +156,6 @@ def _sound_part(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
         type=request.type,
         controller_epoch=request.controller_epoch,
         broker_epoch=request.broker_epoch,
-        ungrouped_partition_states=[
-            state
-            for state in request.ungrouped_partition_states
-            if is_sound(state.topic_name, state.partition_index)
-        ],
         topic_states=[
             UpdateMetadataRequest.UpdateMetadataTopicState(
                 topic_name=topic.topic_name,

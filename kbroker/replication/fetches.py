@@ -1,0 +1,69 @@
+"""Fetches of consumers and followers: answered at once, or when there is something to read.
+
+Owned by the event loop. What one read gives is in `fetch_reader`, how a fetch waits in
+`delayed_fetch`, old formats in `down_conversion`. A follower's fetch also says how far it has come:
+that may move the high watermark, and wakes who waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+
+from kbroker.clock import Clock
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.delayed_fetch import DelayedFetch
+from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.waiting_requests import WaitingRequests
+
+Answers = list[FetchResponse.PartitionData]
+
+
+class Fetches:
+    """Fetches from the partitions that a broker holds."""
+
+    def __init__(self, hosted: HostedPartitions, clock: Clock, waiting: WaitingRequests) -> None:
+        self._hosted = hosted
+        self._clock = clock
+        self._waiting = waiting
+        self._reader = FetchReader(hosted)
+
+    def fetch(
+        self, params: FetchParams, asked_for: Sequence[FetchPartition]
+    ) -> Answers | Awaitable[Answers]:
+        """Read from each partition; a plain list where nothing has to be waited for.
+
+        Entries are in the order asked for. It waits, up to `max_wait_ms`, while there is less than
+        `min_bytes` to read and nothing that does not wait (see `FetchOutcome`).
+        """
+        outcome = self._reader.read(params, asked_for)
+        if params.replica_id >= 0:
+            self._note_follower(params, asked_for, outcome)
+        if (
+            outcome.available_bytes >= params.min_bytes
+            or outcome.must_answer
+            or params.max_wait_ms <= 0
+            or not asked_for
+        ):
+            return outcome.partitions
+        future: asyncio.Future[Answers] = self._waiting.create_future()
+        operation = DelayedFetch(params, asked_for, outcome, self._reader.read, future)
+        keys = [asked.topic_partition for asked in asked_for]
+        return self._waiting.fetches.hold(operation, keys, params.max_wait_ms, future)
+
+    def _note_follower(
+        self, params: FetchParams, asked_for: Sequence[FetchPartition], outcome: FetchOutcome
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        for asked, data in zip(asked_for, outcome.partitions, strict=True):
+            topic_partition = asked.topic_partition
+            partition = self._hosted.find(topic_partition)
+            if partition is None or data.error_code or data.diverging_epoch.epoch >= 0:
+                continue
+            if partition.follower_fetched(
+                params.replica_id, asked.fetch_offset, asked.log_start_offset, now_ms
+            ):
+                self._waiting.wake(topic_partition)
+            self._waiting.deletions.check_and_complete(topic_partition)

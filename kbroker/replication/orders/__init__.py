@@ -1,0 +1,1 @@
+"""What the controller orders a broker, and how the broker obeys."""
