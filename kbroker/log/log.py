@@ -136,28 +136,14 @@ class Log:
         except StorageError as error:
             raise self.failed(error) from error
 
-    def fetch_offset_by_timestamp(
-        self, timestamp_ms: int, isolation: FetchIsolation = FetchIsolation.LOG_END
-    ) -> TimestampAndOffset | None:
-        """The first record at or after a time, None if it is beyond the bound of `isolation`."""
-        try:
-            return time_lookup.offset_by_timestamp(self, timestamp_ms, isolation)
-        except StorageError as error:
-            raise self.failed(error) from error
-
-    def max_timestamp_offset(
-        self, isolation: FetchIsolation = FetchIsolation.LOG_END
-    ) -> TimestampAndOffset | None:
-        """The first record with the largest time, None if it is beyond the bound of `isolation`."""
-        return self.fetch_offset_by_timestamp(self.largest_timestamp(), isolation)
-
-    def next_timed_batch(self, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
-        """The next batch to look into for a record at or after a time: a step of a look-up.
-
-        KafkaError(KAFKA_STORAGE_ERROR).
+    def search_time(
+        self, timestamp_ms: int, starting_offset: int
+    ) -> TimestampAndOffset | TimedBatch | None:
+        """The first record at or after a time and an offset, or the batch to look into for it; None
+        for neither. KafkaError: KAFKA_STORAGE_ERROR, INVALID_RECORD.
         """
         try:
-            return time_lookup.next_timed_batch(self, timestamp_ms, starting_offset)
+            return time_lookup.search(self, timestamp_ms, starting_offset)
         except StorageError as error:
             raise self.failed(error) from error
 

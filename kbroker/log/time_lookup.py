@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from kbroker.log.append.append_rules import AT_ONCE
-from kbroker.log.fetch_data_info import FetchIsolation, TimestampAndOffset
-from kbroker.log.log_read import ReadableLog, upper_bound
+from kbroker.log.fetch_data_info import TimestampAndOffset
 from kbroker.log.log_segments import LogSegments
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, plain_records
 from kbroker.record.record_walk import first_record_at
+
+_LOOKED_INTO_AT_ONCE = 4  # headers that lie may make it many
 
 
 class SearchedLog(Protocol):
@@ -59,6 +60,23 @@ class TimedBatch(NamedTuple):
         return TimestampAndOffset(timestamp, offset, epoch if epoch >= 0 else None)
 
 
+def search(
+    log: SearchedLog, timestamp_ms: int, starting_offset: int
+) -> TimestampAndOffset | TimedBatch | None:
+    """The first record at or after a time and an offset, looked for in small batches, a few of
+    them; else the batch to look into for it, behind which the search goes on. None for neither.
+    """
+    batch = next_timed_batch(log, timestamp_ms, starting_offset)
+    for _ in range(_LOOKED_INTO_AT_ONCE):
+        if batch is None or batch.takes_long:
+            break
+        found = batch.search()
+        if found is not None:
+            return found
+        batch = next_timed_batch(log, timestamp_ms, batch.header.next_offset)
+    return batch
+
+
 def next_timed_batch(
     log: SearchedLog, timestamp_ms: int, starting_offset: int
 ) -> TimedBatch | None:
@@ -75,16 +93,3 @@ def next_timed_batch(
 def largest_timestamp(log: SearchedLog) -> int:
     """The newest time that a segment of the log speaks of; -1 for none."""
     return max(segment.largest_timestamp for segment in log.segments)
-
-
-def offset_by_timestamp(
-    log: ReadableLog, timestamp_ms: int, isolation: FetchIsolation
-) -> TimestampAndOffset | None:
-    """See `Log.fetch_offset_by_timestamp`."""
-    batch = next_timed_batch(log, timestamp_ms, log.log_start_offset)
-    while batch is not None:
-        found = batch.search()
-        if found is not None:
-            return found if found.offset < upper_bound(log, isolation) else None
-        batch = next_timed_batch(log, timestamp_ms, batch.header.next_offset)
-    return None

@@ -39,7 +39,6 @@ _FIRST_VERSION = {
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 
 DEBUGGING_REPLICA_ID = -2
-_LOOKED_INTO_AT_ONCE = 4  # headers that lie may make it many
 _NOT_FOUND = TimestampAndOffset(NO_TIMESTAMP, -1, None)
 
 
@@ -190,34 +189,23 @@ def _find(
     if timestamp == LATEST:
         _check_end_is_known(partition, params)
         return TimestampAndOffset(NO_TIMESTAMP, end, partition.leader_epoch)
-    found = _by_time(log, timestamp, looked)
+    found = _by_time(log, timestamp, looked) or _NOT_FOUND
     if isinstance(found, TimestampAndOffset) and found.offset >= end:
         _check_end_is_known(partition, params)
         return _NOT_FOUND
     return found
 
 
-def _by_time(log: Log, timestamp: int, looked: _Looked | None) -> TimestampAndOffset | TimedBatch:
-    """The first record at or after a time, looked for in small batches, a few of them; else the
-    batch to look into for it.
-    """
+def _by_time(
+    log: Log, timestamp: int, looked: _Looked | None
+) -> TimestampAndOffset | TimedBatch | None:
+    """The next step of a search: what was found, or the batch to look into."""
     if looked is None:
         wanted = log.largest_timestamp() if timestamp == MAX_TIMESTAMP else timestamp
-        batch = log.next_timed_batch(wanted, log.log_start_offset)
-    elif looked.found is not None:
+        return log.search_time(wanted, log.log_start_offset)
+    if looked.found is not None:
         return looked.found
-    else:
-        batch = log.next_timed_batch(looked.batch.timestamp, looked.batch.header.next_offset)
-    for _ in range(_LOOKED_INTO_AT_ONCE):
-        if batch is None:
-            return _NOT_FOUND
-        if batch.takes_long:
-            return batch
-        found = batch.search()
-        if found is not None:
-            return found
-        batch = log.next_timed_batch(batch.timestamp, batch.header.next_offset)
-    return _NOT_FOUND if batch is None else batch
+    return log.search_time(looked.batch.timestamp, looked.batch.header.next_offset)
 
 
 def _check_end_is_known(partition: Partition, params: OffsetParams) -> None:

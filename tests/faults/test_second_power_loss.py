@@ -20,6 +20,7 @@ from kbroker.log.log_state import LogEnvironment
 from kbroker.log.recovery.log_loader import LoadRequest, load_log
 from tests.fakes.log_maker import NOW_MS, PARTITION, batch
 from tests.fakes.recording_file_system import MODES, RecordingFileSystem
+from tests.fakes.time_search import first_at
 
 DIRECTORY = "/d/t-0"
 SETTINGS: dict[str, Any] = {
@@ -87,7 +88,7 @@ def test_an_index_that_was_being_rebuilt_never_leads_astray() -> None:
         for image in images:
             log = opened(image, was_clean=False, recovery_point=9)
             for offset in range(9):
-                found = log.fetch_offset_by_timestamp(NOW_MS + 10 * offset)
+                found = first_at(log, NOW_MS + 10 * offset)
                 assert found is not None
                 assert found.offset == offset, (number, image.made_as)
         number += 1

@@ -13,6 +13,7 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.record.record_batch import HEADER_SIZE
 from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, read_values
+from tests.fakes.time_search import first_at, first_of_newest
 
 FIRST = "00000000000000000000"
 COUNT = 30
@@ -143,8 +144,8 @@ def test_every_flipped_bit_of_an_index_leaves_every_answer_as_it_was(
         path.write_bytes(data)
         log = reopened(tmp_path)
         answers = [fetched(log, offset)[0] for offset in (0, 7, 14, 22, 29)]
-        times = [log.fetch_offset_by_timestamp(NOW_MS + n) for n in (0, 7, 14, 22, 29)]
-        newest = log.max_timestamp_offset()
+        times = [first_at(log, NOW_MS + n) for n in (0, 7, 14, 22, 29)]
+        newest = first_of_newest(log)
         if answers != [value(n) for n in (0, 7, 14, 22, 29)] or [
             found and found.offset for found in [*times, newest]
         ] != [0, 7, 14, 22, 29, 29]:
@@ -169,7 +170,7 @@ def test_appends_go_on_behind_damage_and_are_found(tmp_path: Path) -> None:
 
     assert [fetched(again, COUNT + n) for n in range(20)] == [[b"new %d" % n] for n in range(20)]
     assert fetched(again, COUNT - 2) == [value(COUNT - 2)]
-    found = again.fetch_offset_by_timestamp(NOW_MS + 50)
+    found = first_at(again, NOW_MS + 50)
     assert found is not None
     assert found.offset == COUNT
 
@@ -211,7 +212,7 @@ def test_damage_found_after_appends_keeps_what_they_entered(tmp_path: Path) -> N
     assert log.segments.active.largest_timestamp == NOW_MS + 119
     assert log.truncate_to(COUNT + 10)
     assert log.segments.active.largest_timestamp == NOW_MS + 109
-    found = log.fetch_offset_by_timestamp(NOW_MS + 105)
+    found = first_at(log, NOW_MS + 105)
     assert found is not None
     assert found.offset == COUNT + 5
 

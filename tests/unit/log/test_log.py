@@ -35,6 +35,7 @@ from tests.fakes.log_maker import (
     read_values,
     remove_deleted_files,
 )
+from tests.fakes.time_search import first_at, first_of_newest
 
 LOG_END = FetchIsolation.LOG_END
 COMMITTED = FetchIsolation.TXN_COMMITTED
@@ -413,33 +414,25 @@ def test_timestamps_find_the_first_record_at_or_after_them(tmp_path: Path) -> No
     append(log, b"c" * 150, b"d", timestamp=2000)
     append(log, b"e", b"f", timestamp=3000)
 
-    answers = [log.fetch_offset_by_timestamp(t) for t in (0, 2000, 2001, 3001)]
+    answers = [first_at(log, t) for t in (0, 2000, 2001, 3001)]
 
     assert answers == [(1000, 0, 0), (2000, 2, 0), (3000, 4, 0), None]
-    assert log.max_timestamp_offset() == TimestampAndOffset(3000, 4, 0)
-
-
-def test_timestamps_are_not_found_beyond_the_isolation(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    append(log, b"a", timestamp=1000)
-
-    assert log.fetch_offset_by_timestamp(0, FetchIsolation.HIGH_WATERMARK) is None
-    assert log.max_timestamp_offset(FetchIsolation.HIGH_WATERMARK) is None
+    assert first_of_newest(log) == TimestampAndOffset(3000, 4, 0)
 
 
 def test_an_empty_log_has_no_timestamps(tmp_path: Path) -> None:
     log = open_log(tmp_path)
 
-    assert log.fetch_offset_by_timestamp(1) is None
-    assert log.max_timestamp_offset() is None
+    assert first_at(log, 1) is None
+    assert first_of_newest(log) is None
 
 
 def test_records_without_time_are_found_as_the_largest_time_only(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, b"a", timestamp=-1)
 
-    assert log.fetch_offset_by_timestamp(0) is None
-    assert log.max_timestamp_offset() == TimestampAndOffset(-1, 0, 0)
+    assert first_at(log, 0) is None
+    assert first_of_newest(log) == TimestampAndOffset(-1, 0, 0)
 
 
 def test_the_high_watermark_stays_within_the_log_and_never_falls(tmp_path: Path) -> None:

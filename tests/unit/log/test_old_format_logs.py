@@ -16,6 +16,7 @@ from kbroker.record.default_record import Record
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
 from tests.fakes.log_maker import NOW_MS, delete_old_segments, open_log
+from tests.fakes.time_search import first_at, first_of_newest
 
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0", 2: "3.0-IV1"}
 FORMATS = pytest.mark.parametrize("magic", [0, 1])
@@ -51,7 +52,7 @@ def test_a_record_is_found_by_its_time_within_a_wrapper(tmp_path: Path, codec: i
     append(log, 0, 10, codec=codec)
     append(log, 30, 20, 40, codec=codec)
 
-    found = [log.fetch_offset_by_timestamp(NOW_MS + time) for time in (5, 11, 31, 41)]
+    found = [first_at(log, NOW_MS + time) for time in (5, 11, 31, 41)]
 
     assert [one and (one.timestamp - NOW_MS, one.offset) for one in found] == [
         (10, 1),
@@ -67,7 +68,7 @@ def test_the_newest_record_is_found(tmp_path: Path) -> None:
     append(log, 0, 50, codec=GZIP)
     append(log, 30, codec=GZIP)
 
-    found = log.max_timestamp_offset()
+    found = first_of_newest(log)
 
     assert found is not None
     assert (found.timestamp, found.offset) == (NOW_MS + 50, 1)
@@ -77,7 +78,7 @@ def test_records_without_time_are_found_by_none(tmp_path: Path) -> None:
     log = log_of(tmp_path, 0)
     append(log, 0, 10)
 
-    assert log.fetch_offset_by_timestamp(0) is None
+    assert first_at(log, 0) is None
 
 
 def test_segments_without_time_are_as_old_as_their_files(tmp_path: Path) -> None:

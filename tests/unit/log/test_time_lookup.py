@@ -8,6 +8,7 @@ import pytest
 
 from kbroker.log.fetch_data_info import TimestampAndOffset
 from kbroker.log.log import Log
+from kbroker.log.time_lookup import next_timed_batch
 from kbroker.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kbroker.record.record_batch import (
     BatchOptions,
@@ -17,6 +18,7 @@ from kbroker.record.record_batch import (
     read_header,
 )
 from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.time_search import first_at, first_of_newest
 
 
 def send(log: Log, *times: int, codec: int = NONE, claimed: int | None = None) -> None:
@@ -33,7 +35,7 @@ def test_the_first_record_at_or_after_a_time_is_found(tmp_path: Path, codec: int
     send(log, 10, 5, 20, codec=codec)
     send(log, 15, 30, codec=codec)
 
-    found = [log.fetch_offset_by_timestamp(NOW_MS + time) for time in (0, 11, 20, 21, 31)]
+    found = [first_at(log, NOW_MS + time) for time in (0, 11, 20, 21, 31)]
 
     assert found == [
         TimestampAndOffset(NOW_MS + 10, 0, 3),
@@ -42,7 +44,7 @@ def test_the_first_record_at_or_after_a_time_is_found(tmp_path: Path, codec: int
         TimestampAndOffset(NOW_MS + 30, 4, 3),
         None,
     ]
-    assert log.max_timestamp_offset() == TimestampAndOffset(NOW_MS + 30, 4, 3)
+    assert first_of_newest(log) == TimestampAndOffset(NOW_MS + 30, 4, 3)
 
 
 def test_a_compressed_batch_that_lies_about_its_times_is_passed_over(tmp_path: Path) -> None:
@@ -50,7 +52,7 @@ def test_a_compressed_batch_that_lies_about_its_times_is_passed_over(tmp_path: P
     send(log, 1, 2, codec=LZ4, claimed=1_000)
     send(log, 500, 600, codec=LZ4)
 
-    assert log.fetch_offset_by_timestamp(NOW_MS + 500) == TimestampAndOffset(NOW_MS + 500, 2, 3)
+    assert first_at(log, NOW_MS + 500) == TimestampAndOffset(NOW_MS + 500, 2, 3)
 
 
 def test_records_before_the_log_start_are_not_found(tmp_path: Path) -> None:
@@ -60,14 +62,14 @@ def test_records_before_the_log_start_are_not_found(tmp_path: Path) -> None:
     log.update_high_watermark(4)
     log.maybe_increment_log_start_offset(2)
 
-    assert log.fetch_offset_by_timestamp(0) == TimestampAndOffset(NOW_MS + 3, 2, 3)
+    assert first_at(log, 0) == TimestampAndOffset(NOW_MS + 3, 2, 3)
 
 
 def test_the_brokers_time_is_that_of_every_record(tmp_path: Path) -> None:
     log = open_log(tmp_path, message_timestamp_type="LogAppendTime")
     send(log, -9, -8, -7, codec=GZIP)
 
-    assert log.fetch_offset_by_timestamp(NOW_MS - 5) == TimestampAndOffset(NOW_MS, 0, 3)
+    assert first_at(log, NOW_MS - 5) == TimestampAndOffset(NOW_MS, 0, 3)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +81,12 @@ def test_large_and_compressed_batches_are_for_a_worker_thread(
     log = open_log(tmp_path)
     send(log, *range(count), codec=codec)
 
-    batch = log.next_timed_batch(NOW_MS, 0)
+    batch = next_timed_batch(log, NOW_MS, 0)
 
     assert batch is not None
     assert batch.takes_long is takes_long
     assert batch.search() == TimestampAndOffset(NOW_MS, 0, 3)
-    assert log.next_timed_batch(NOW_MS, batch.header.next_offset) is None
+    assert next_timed_batch(log, NOW_MS, batch.header.next_offset) is None
 
 
 @pytest.mark.parametrize("is_found", [False, True], ids=["written here", "found at the start"])
@@ -110,6 +112,6 @@ def test_a_time_that_no_index_entry_tells_of_is_found_after_a_cut_and_a_restart(
     again = open_log(tmp_path, recovery_point=4, **settings)
 
     found = TimestampAndOffset(NOW_MS + 20, 3, 3)
-    assert again.fetch_offset_by_timestamp(NOW_MS + 13) == found
-    assert again.max_timestamp_offset() == found
-    assert log.max_timestamp_offset() == found
+    assert first_at(again, NOW_MS + 13) == found
+    assert first_of_newest(again) == found
+    assert first_of_newest(log) == found

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kbroker.errors import ErrorCode
+from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.model import TopicPartition
 from kbroker.record.compression import GZIP
@@ -115,3 +116,22 @@ def test_the_partition_is_asked_for_anew(tmp_path: Path) -> None:
         assert await answer == [NOT_FOUND, OffsetResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
     run(scenario())
+
+
+def test_records_beyond_the_isolation_are_not_found(tmp_path: Path) -> None:
+    broker = LongAppendsBroker({T: open_log(tmp_path / "t")})
+    broker.lead(T, 1, isr=(0, 1))  # a follower that has not fetched holds the high watermark back
+    broker.partitions[T].log.append_as_leader(
+        bytearray(build([Record(0, NOW_MS, b"k", b"v")])), 1, NOW_MS
+    )
+    hosted: Any = broker
+    lookup = OffsetLookup(hosted, broker.work)
+    queries = [OffsetQuery(T, NOW_MS), OffsetQuery(T, MAX_TIMESTAMP)]
+
+    to_consumers = lookup.list_offsets(PARAMS, queries)
+    to_followers = lookup.list_offsets(
+        OffsetParams(version=7, isolation=FetchIsolation.LOG_END), queries
+    )
+
+    assert to_consumers == [NOT_FOUND, NOT_FOUND]
+    assert to_followers == [OffsetResult(ErrorCode.NONE, NOW_MS, 0, 1)] * 2

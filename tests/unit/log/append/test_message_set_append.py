@@ -31,6 +31,7 @@ from kbroker.record.record_batch import (
     build,
 )
 from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.time_search import first_at
 
 OLD = AppendOrigin.OLD_CLIENT
 FORMAT_VERSION = {0: "0.9.0", 1: "0.10.0", 2: "3.0-IV1"}
@@ -437,7 +438,7 @@ def test_a_log_whose_format_was_raised_twice_holds_all_three(tmp_path: Path) -> 
 
     assert [header.magic for header, _ in stored(log)] == [0, 0, 0, 1, 1, 1, 2]
     assert [entry.offset for entry in read(log)] == list(range(9))
-    found = log.fetch_offset_by_timestamp(NOW_MS + 5)
+    found = first_at(log, NOW_MS + 5)
     assert found is not None
     assert (found.timestamp, found.offset) == (NOW_MS + 5, 4)
 

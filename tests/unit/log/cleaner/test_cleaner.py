@@ -16,6 +16,7 @@ from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, Record, build
 from tests.fakes.log_cleaning import clean, stored_batches, stored_records
 from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.time_search import first_at
 
 DAY_MS = 86_400_000
 
@@ -149,7 +150,7 @@ def test_reads_and_searches_find_what_is_left(tmp_path: Path) -> None:
     cleaned.sanity_check()
     assert log.read(10, 1000).records.position == 0
     assert log.read(180, 1000).records.position > 0
-    found = log.fetch_offset_by_timestamp(NOW_MS + 170)
+    found = first_at(log, NOW_MS + 170)
     assert found is not None
     assert found.offset == 170
     assert cleaned.largest_timestamp == NOW_MS + 199

@@ -1,0 +1,20 @@
+"""Look-ups by time on a log alone, as ListOffsets makes them: every batch is looked into at once."""
+
+from __future__ import annotations
+
+from kbroker.log.fetch_data_info import TimestampAndOffset
+from kbroker.log.log import Log
+from kbroker.log.time_lookup import TimedBatch
+
+
+def first_at(log: Log, timestamp_ms: int) -> TimestampAndOffset | None:
+    """The first record at or after a time."""
+    step = log.search_time(timestamp_ms, log.log_start_offset)
+    while isinstance(step, TimedBatch):
+        step = step.search() or log.search_time(timestamp_ms, step.header.next_offset)
+    return step
+
+
+def first_of_newest(log: Log) -> TimestampAndOffset | None:
+    """The first record with the largest time."""
+    return first_at(log, log.largest_timestamp())
