@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kbroker.coordinator.append_errors import append_errors
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import (
@@ -33,16 +34,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 
 _NONE = ErrorCode.NONE
-_COMMIT_ERRORS = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
-}
+_COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
 
 
