@@ -21,10 +21,19 @@ PATIENCE_S = 15.0
 _LOOK_INTERVAL_S = 0.05
 
 
+def tree_refusal(error: TreeUnavailableError) -> KafkaError:
+    """The answer to a request that any broker can work, when its patience is at an end."""
+    if isinstance(error, TreeStorageError):
+        message = f"The cluster's metadata cannot be changed now: {error}"
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
+    message = "The cluster's metadata cannot be reached now. Ask again."
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, message)  # which every client tries again
+
+
 def controller_refusal(error: TreeUnavailableError) -> KafkaError:
     """The answer to a request that only a controller can work."""
     if isinstance(error, TreeStorageError):
-        return _storage_refusal(error)
+        return tree_refusal(error)
     message = "This broker has lost its connection to the cluster's metadata. Ask again."
     return KafkaError(ErrorCode.NOT_CONTROLLER, message)
 
@@ -41,18 +50,12 @@ async def patiently(tree: Tree, action: Callable[[], Awaitable[ResultT]]) -> Res
         try:
             return await action()
         except TreeStorageError as error:
-            raise _storage_refusal(error) from error
+            raise tree_refusal(error) from error
         except TreeUnavailableError as error:
             last = error
         while True:
             if loop.time() >= deadline_s:
-                message = "The cluster's metadata cannot be reached now. Ask again."
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, message) from last
+                raise tree_refusal(last) from last
             await asyncio.sleep(_LOOK_INTERVAL_S)
             if tree.state is SessionState.CONNECTED:
                 break
-
-
-def _storage_refusal(error: TreeStorageError) -> KafkaError:
-    message = f"The cluster's metadata cannot be changed now: {error}"
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)

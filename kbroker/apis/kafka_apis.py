@@ -15,6 +15,7 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
+from kbroker.admin.tree_patience import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.context import RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
@@ -34,7 +35,7 @@ from kbroker.protocol.codec import decode, encode_pieces, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Request, Response
 from kbroker.protocol.schema import Message, response_class
-from kbroker.zk.tree import TreeStorageError, TreeUnavailableError
+from kbroker.zk.tree import TreeUnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -206,14 +207,10 @@ class KafkaApis:
         self, served: _Served, correlation_id: int, message: Message, error: Exception
     ) -> Result:
         """The answer of a request that a KafkaError or a bug ended."""
+        if isinstance(error, TreeUnavailableError):
+            error = tree_refusal(error)
         if isinstance(error, KafkaError):
             code, text = error.code, error.message
-        elif isinstance(error, TreeStorageError):
-            code = ErrorCode.KAFKA_STORAGE_ERROR
-            text = f"The cluster's metadata cannot be changed now: {error}"
-        elif isinstance(error, TreeUnavailableError):
-            code = ErrorCode.REQUEST_TIMED_OUT  # which every client tries again
-            text = "The cluster's metadata cannot be reached now. Ask again."
         else:
             code, text = ErrorCode.UNKNOWN_SERVER_ERROR, None
             self.errors.value += 1
