@@ -45,7 +45,7 @@ check: $(VENV)/.test-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py
 
 format: $(VENV)/.test-ready
 	$(BIN)/ruff format .

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_values import ConfigType, to_text
@@ -56,18 +56,6 @@ class ConfigEntry(NamedTuple):
     type: ConfigType
     synonyms: tuple[ConfigSynonym, ...]
     documentation: str | None
-
-
-class DynamicConfigs(Protocol):
-    """Who knows the dynamic settings: those stored under /config in the metadata tree."""
-
-    async def topic_overrides(self, topic: str) -> Mapping[str, str]:
-        """The topic's own settings; empty for none."""
-        ...
-
-    async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
-        """The dynamic settings of one broker, or of the cluster (None)."""
-        ...
 
 
 def describe_topic(config: KafkaConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:

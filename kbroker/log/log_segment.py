@@ -147,11 +147,6 @@ class LogSegment:
         return largest if largest >= 0 else self._file_system.modified_ms(self.records.path)
 
     @property
-    def offset_of_largest_timestamp(self) -> int:
-        """Last offset of the batch with the largest timestamp; the base offset without batches."""
-        return self._largest_entry()[1]
-
-    @property
     def first_batch_timestamp(self) -> int | None:
         """Largest timestamp of the first batch: the age of the segment counts from it.
 

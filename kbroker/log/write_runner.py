@@ -63,11 +63,6 @@ class InTurn:
         self._is_under_way = False
         self._is_going_on = False
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is under way, and nothing waits."""
-        return not self._steps and not self._is_under_way
-
     def add(self, step: Step) -> None:
         """Take this step after all others."""
         self._steps.append(step)

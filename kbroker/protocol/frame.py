@@ -1,15 +1,13 @@
 """Frames: a size (int32), then that many bytes. The outermost layer of the protocol, without any
 socket.
 
-`next_frame` finds frames in a buffer that somebody else owns and fills; `FrameDecoder` takes chunks
-as they come.
+`next_frame` finds frames in a buffer that somebody else owns and fills.
 Law: sizes are checked before a byte is waited for; a frame's content is none of this file's
 business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from struct import Struct
 
 from kbroker.errors import ProtocolError
@@ -61,35 +59,3 @@ def _refusal(size: int, max_bytes: int, first_bytes: bytes) -> str:
     if first_bytes.startswith(_TLS_HANDSHAKE):
         return f"{text}; this looks like a TLS handshake on a listener without TLS"
     return text
-
-
-class FrameDecoder:
-    r"""Turns received chunks into whole frames.
-
-    >>> decoder = FrameDecoder(max_bytes=8)
-    >>> list(decoder.feed(b"\0\0\0\x02a")), list(decoder.feed(b"b"))
-    ([], [b'ab'])
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._buffer = bytearray()
-        self._start = 0  # what lies before has been handed out
-        self._max_bytes = max_bytes
-
-    def feed(self, chunk: bytes | bytearray | memoryview) -> Iterator[bytes]:
-        """Take a chunk and return the frames that are whole now; those not iterated come with the
-        next chunk.
-
-        The iterator raises ProtocolError for a bad size, after the good frames before it.
-        """
-        del self._buffer[: self._start]
-        self._start = 0
-        self._buffer += chunk
-        return self._frames()
-
-    def _frames(self) -> Iterator[bytes]:
-        while (
-            found := next_frame(self._buffer, self._start, len(self._buffer), self._max_bytes)
-        ) is not None:
-            frame_start, self._start = found
-            yield bytes(memoryview(self._buffer)[frame_start : self._start])

@@ -191,12 +191,6 @@ def crc_matches(buffer: Bytes, position: int, size: int) -> bool:
     return crc32c(view[position + ATTRIBUTES_POSITION : position + size]) == stored
 
 
-def check_crc(buffer: Bytes, position: int, size: int) -> None:
-    """KafkaError(CORRUPT_MESSAGE) where the CRC of the batch of `size` bytes does not match."""
-    if not crc_matches(buffer, position, size):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "record batch with a wrong CRC")
-
-
 def assign_offset(
     buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
 ) -> None:

@@ -23,7 +23,7 @@ from kbroker.record.default_record import (
     skim_record,
     write_varint,
 )
-from kbroker.record.record_batch import HEADER_SIZE, BatchHeader, plain_records
+from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
 # A length and six fields, of one byte each: length, attributes, time, offset, key, value, headers.
 SMALLEST_RECORD_BYTES: Final = 7
@@ -54,19 +54,11 @@ def check_record_count(header: BatchHeader, size_bytes: int) -> None:
         invalid(f"{header[12]} records in a batch of {size_bytes} bytes")
 
 
-def walk_batch(
-    header: BatchHeader, buffer: Bytes, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
-) -> WalkedRecords:
-    """Walk all records of a produced batch.
-
-    Count, offset deltas and lengths must be what the header says. KafkaError: INVALID_RECORD,
-    UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE (more than `max_decompressed_bytes` of records).
-    """
-    return walk_records(header, plain_records(header, buffer, max_decompressed_bytes))
-
-
 def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:
-    """As `walk_batch`, of records that were unpacked already."""
+    """Walk all records of a produced batch, unpacked as `plain`.
+
+    Count, offset deltas and lengths must be what the header says. KafkaError: INVALID_RECORD.
+    """
     count = header.record_count
     if count <= 0 or count != header.last_offset_delta + 1:
         invalid(f"{count} records with last offset delta {header.last_offset_delta}")

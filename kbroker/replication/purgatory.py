@@ -26,16 +26,11 @@ PURGE_INTERVAL = 1_000  # completed operations; `fetch.purgatory.purge.interval.
 class DelayedOperation(ABC):
     """One waiting operation. Subclasses say when it is done and what then happens."""
 
-    __slots__ = ("_is_completed", "watch_keys")
+    __slots__ = ("is_completed", "watch_keys")
 
     def __init__(self) -> None:
-        self._is_completed = False
+        self.is_completed = False  # or expired, or dropped
         self.watch_keys: tuple[Hashable, ...] = ()
-
-    @property
-    def is_completed(self) -> bool:
-        """True once the operation has been completed, expired or dropped."""
-        return self._is_completed
 
     @abstractmethod
     def try_complete(self, key: Hashable) -> bool:
@@ -90,7 +85,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         With no room left, or no time to wait, it expires at once.
         """
         if timeout_ms <= 0 or self._size >= self._operations_max:
-            operation._is_completed = True
+            operation.is_completed = True
             operation.on_expiration()
             return
         operation.watch_keys = tuple(keys)
@@ -123,7 +118,7 @@ class DelayedOperationPurgatory(Generic[OperationT]):
             return 0
         completed = 0
         for operation in list(watching):
-            if not operation._is_completed and operation.try_complete(key):
+            if not operation.is_completed and operation.try_complete(key):
                 self.drop(operation)
                 operation.on_complete()
                 completed += 1
@@ -131,9 +126,9 @@ class DelayedOperationPurgatory(Generic[OperationT]):
 
     def drop(self, operation: OperationT) -> None:
         """Forget an operation, without an answer; nothing happens when it is gone already."""
-        if operation._is_completed:
+        if operation.is_completed:
             return
-        operation._is_completed = True
+        operation.is_completed = True
         self._size -= 1
         for key in operation.watch_keys:
             watching = self._watchers.get(key)
@@ -162,17 +157,17 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         self._armed = None
         now_ms = self._clock.monotonic_ms()
         deadlines = self._deadlines
-        while deadlines and (deadlines[0][2]._is_completed or deadlines[0][0] <= now_ms):
+        while deadlines and (deadlines[0][2].is_completed or deadlines[0][0] <= now_ms):
             self._expire(heapq.heappop(deadlines)[2])
         if deadlines:
             self._arm(deadlines[0][0])
 
     def _expire(self, operation: OperationT) -> None:
-        if operation._is_completed:
+        if operation.is_completed:
             return
         self.drop(operation)
         operation.on_expiration()
 
     def _purge(self) -> None:
-        self._deadlines = [entry for entry in self._deadlines if not entry[2]._is_completed]
+        self._deadlines = [entry for entry in self._deadlines if not entry[2].is_completed]
         heapq.heapify(self._deadlines)

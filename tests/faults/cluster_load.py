@@ -20,9 +20,10 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.replication.partition import Partition
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from kbroker.zk.nodes.admin_znodes import encode_preferred_election, encode_reassignment
+from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.tree import NodeExistsError, TreeError
 from kbroker.zk.zk_paths import TopicAssignment
+from tests.fakes.preferred_election import preferred_election
 from tests.fakes.replication_cluster import batch
 from tests.fakes.virtual_loop import LoopClock, VirtualLoop
 from tests.faults.cluster_model import Acknowledged, ClusterModel
@@ -190,7 +191,7 @@ class ClusterLoad:
         partitions = await self._some_partitions()
         if partitions and await self._hand.exists(PREFERRED) is None:
             self._model.say(f"by hand: preferred leaders of {partitions}")
-            await self._hand.create(PREFERRED, encode_preferred_election(partitions))
+            await self._hand.create(PREFERRED, preferred_election(partitions))
 
     async def reassign_by_hand(self) -> None:
         """As kafka-reassign-partitions --zookeeper did it; a wish that waits is left alone."""

@@ -56,11 +56,6 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, .
         raise ZnodeFormatError(f"{path}: {error!r}") from error
 
 
-def encode_preferred_election(partitions: Iterable[TopicPartition]) -> bytes:
-    """Data of /admin/preferred_replica_election."""
-    return _encode_partitions(partitions)
-
-
 def decode_preferred_election(data: bytes | None) -> frozenset[TopicPartition]:
     """The partitions to be led by their first replica. Raises ZnodeFormatError."""
     return _decode_partitions(PREFERRED_REPLICA_ELECTION, data)

@@ -138,7 +138,7 @@ def test_recovery_shows_every_good_batch_and_cuts_the_torn_one(tmp_path: Path) -
     assert removed == len(torn)
     assert seen == [first, second]
     assert again.next_offset == 2
-    assert (again.largest_timestamp, again.offset_of_largest_timestamp) == (20, 1)
+    assert again.time_index.last_entry == (20, 1)
 
 
 def test_recovery_cuts_a_batch_whose_base_offset_goes_back(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_a_closed_segment_opens_with_the_same_content(tmp_path: Path) -> None:
     again.sanity_check()
 
     assert again.next_offset == 10
-    assert (again.largest_timestamp, again.offset_of_largest_timestamp) == (1000, 0)
+    assert again.time_index.last_entry == (1000, 0)
     assert again.first_batch_timestamp == 1000
 
 

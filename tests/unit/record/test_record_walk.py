@@ -30,9 +30,9 @@ from kbroker.record.record_walk import (
     keyless_indexes,
     tail_fits,
     timestamps_outside,
-    walk_batch,
     walk_records,
 )
+from tests.fakes.walked_batch import walk_batch
 
 RECORDS = [
     Record(0, 1000, b"a", b"1", (("h", b"x"), ("h", None))),

@@ -12,9 +12,9 @@ from kbroker.controller.active import leader_elections
 from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE, LeaderBalanceSettings
 from kbroker.controller.machines.election_request import AutoPreferredReplicaLeaderElection
 from kbroker.model import ReplicaAssignment, TopicPartition
-from kbroker.zk.nodes.admin_znodes import encode_preferred_election
 from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, TopicAssignment
 from tests.fakes.following_broker import FollowingCluster
+from tests.fakes.preferred_election import preferred_election
 from tests.fakes.topic_nodes import create_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -62,9 +62,9 @@ async def ask_by_node(cluster: FollowingCluster, data: bytes) -> None:
 
 def test_preferred_leaders_are_elected_for_each_request_of_a_node() -> None:
     async def scenario(cluster: FollowingCluster) -> None:
-        await ask_by_node(cluster, encode_preferred_election([T0, TopicPartition("no", 0)]))
+        await ask_by_node(cluster, preferred_election([T0, TopicPartition("no", 0)]))
         assert (leaders(cluster), has_request(cluster)) == ([1, 0], False)
-        await ask_by_node(cluster, encode_preferred_election([T1]))
+        await ask_by_node(cluster, preferred_election([T1]))
         assert (leaders(cluster), has_request(cluster)) == ([1, 1], False)
 
     run(scenario)
@@ -75,7 +75,7 @@ def test_a_node_that_is_no_request_goes_and_harms_nothing(data: bytes) -> None:
     async def scenario(cluster: FollowingCluster) -> None:
         await ask_by_node(cluster, data)
         assert (leaders(cluster), has_request(cluster)) == ([0, 0], False)
-        await ask_by_node(cluster, encode_preferred_election([T0]))
+        await ask_by_node(cluster, preferred_election([T0]))
         assert leaders(cluster) == [1, 0]
 
     run(scenario)
@@ -83,7 +83,7 @@ def test_a_node_that_is_no_request_goes_and_harms_nothing(data: bytes) -> None:
 
 def test_a_new_controller_works_the_request_it_finds() -> None:
     async def scenario(cluster: FollowingCluster) -> None:
-        data = encode_preferred_election([T0])
+        data = preferred_election([T0])
         await cluster.brokers[1].session.create(PREFERRED_REPLICA_ELECTION, data)
         cluster.brokers[0].kill()
         await cluster.settle()
@@ -102,7 +102,7 @@ def test_leaders_are_balanced_when_it_is_time() -> None:
 
 def test_a_few_leaders_in_the_wrong_place_may_stay() -> None:
     async def scenario(cluster: FollowingCluster) -> None:
-        await ask_by_node(cluster, encode_preferred_election([T0]))
+        await ask_by_node(cluster, preferred_election([T0]))
         await cluster.controller.controller.ask(AutoPreferredReplicaLeaderElection())
         assert leaders(cluster) == [1, 0]
 

@@ -10,12 +10,13 @@ import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from kbroker.zk.nodes.admin_znodes import encode_preferred_election, encode_reassignment
+from kbroker.zk.nodes.admin_znodes import encode_reassignment
 from kbroker.zk.nodes.zk_admin_requests import ZkAdminRequests
 from kbroker.zk.tree import EventType, WatchEvent
 from kbroker.zk.zk_paths import PREFERRED_REPLICA_ELECTION, REASSIGN_PARTITIONS
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.preferred_election import preferred_election
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -53,7 +54,7 @@ def test_a_preferred_election_is_seen_when_it_comes_and_removed() -> None:
     async def scenario(requests: ZkAdminRequests, zk: ZkUtils, version: int) -> None:
         events: list[WatchEvent] = []
         assert await requests.preferred_election(events.append) is None
-        await zk.tree.create(PREFERRED_REPLICA_ELECTION, encode_preferred_election([T0]))
+        await zk.tree.create(PREFERRED_REPLICA_ELECTION, preferred_election([T0]))
         await asyncio.sleep(0)
         assert [event.type for event in events] == [EventType.CREATED]
         assert await requests.preferred_election() == frozenset({T0})
@@ -84,7 +85,7 @@ def test_a_request_that_is_none_counts_as_empty_and_is_reported_once(
 
 def test_only_the_controller_changes_requests() -> None:
     async def scenario(requests: ZkAdminRequests, zk: ZkUtils, version: int) -> None:
-        await zk.tree.create(PREFERRED_REPLICA_ELECTION, encode_preferred_election([T0]))
+        await zk.tree.create(PREFERRED_REPLICA_ELECTION, preferred_election([T0]))
         with pytest.raises(ControllerMovedError):
             await requests.delete_preferred_election(version - 1)
         with pytest.raises(ControllerMovedError):

@@ -1,0 +1,167 @@
+"""No name in kbroker lives for its tests alone: each is used in kbroker, or says here what will use
+it.
+
+A name counts as used where code of kbroker reads it anywhere, on whatever object: what shares its
+name with something in use passes. Methods that override those of a library's class are called by
+the library, decorated functions by whoever decorates them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.test_tidy import MODULES, ROOT
+
+# By file and name: what will use it. An entry goes when it is used.
+WILL_BE_USED = {
+    # transactions
+    ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
+    ("record/record_batch.py", "build_marker"): "WriteTxnMarkers",
+    # replication
+    ("errors.py", "retriable"): "the sender of AlterPartition tells what to send again by it",
+    ("log/format.py", "future_directory_name"): "replicas that move between data directories",
+    ("zk/nodes/zk_notifications.py", "propagate_isr_changes"): "leaders that change an ISR",
+    # access control
+    ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
+    ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
+    ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
+    # metrics
+    ("network/processor.py", "connections"): "connection-count",
+    ("replication/purgatory.py", "watched_keys"): "PurgatorySize",
+    # the embedded broker for users' tests
+    ("config/kafka_config.py", "for_profile"): "its settings",
+    ("server/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",
+    ("zk/embedded/embedded_tree.py", "renew"): "a broker that loses its session in a user's test",
+    ("zk/embedded/embedded_tree.py", "suspend"): "a tree that is away in a user's test",
+    ("protocol/header.py", "encode_response_header"): "a peer that a test plays",
+    # entrances of their own
+    ("pipeline/audit/audit_job.py", "run_audit"): "Python programs that audit without the command",
+    ("protocol/messages/__init__.py", "all_messages"): "lists of all that is declared",
+    ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
+    ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
+    ("record/record_batch.py", "CREATE_TIME"): "the name of the bit that LOG_APPEND_TIME sets",
+}
+PLAIN_BASES = {
+    "ABC",
+    "Enum",
+    "Exception",
+    "Generic",
+    "IntEnum",
+    "NamedTuple",
+    "Protocol",
+    "StrEnum",
+}
+PLAIN_DECORATORS = {
+    "abstractmethod",
+    "cached_property",
+    "classmethod",
+    "dataclass",
+    "property",
+    "staticmethod",
+}
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def test_every_name_is_used_in_kbroker_or_says_what_will_use_it() -> None:
+    trees = {path: ast.parse(path.read_text()) for path in MODULES}
+    used = {name for tree in trees.values() for name in names_read(tree)}
+    overriding = classes_that_override(list(trees.values()))
+    unused = {
+        (place(path), name)
+        for path, tree in trees.items()
+        for name in names_defined(tree.body, overriding)
+        if name not in used
+    }
+
+    assert unused - WILL_BE_USED.keys() == set(), "delete it, or say what will use it"
+    assert WILL_BE_USED.keys() - unused == set(), "used, or gone: no reason is needed any more"
+
+
+def place(path: Path) -> str:
+    return path.relative_to(ROOT / "kbroker").as_posix()
+
+
+def names_read(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value  # a type in quotes, a name for getattr
+
+
+def names_defined(body: list[ast.stmt], overriding: set[str]) -> Iterator[str]:
+    """Functions, classes and constants of a module, methods of a class."""
+    for node in body:
+        if isinstance(node, Definition):
+            if not node.name.startswith("__") and not is_called_by_its_decorator(node):
+                yield node.name
+            if isinstance(node, ast.ClassDef) and node.name not in overriding:
+                yield from names_defined(list(filter(is_definition, node.body)), overriding)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {target.id for target in targets if isinstance(target, ast.Name)}
+            yield from names - {"__all__"}
+
+
+def classes_that_override(trees: list[ast.Module]) -> set[str]:
+    """Classes with a library's class among their ancestors."""
+    bases = {
+        node.name: node.bases
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    found: set[str] = set()
+    while more := {
+        name
+        for name, its_bases in bases.items()
+        if name not in found
+        and any(
+            isinstance(base, ast.Attribute)
+            or last_name(base) not in bases.keys() | PLAIN_BASES
+            or last_name(base) in found
+            for base in its_bases
+        )
+    }:
+        found |= more
+    return found
+
+
+def is_definition(node: ast.stmt) -> bool:
+    return isinstance(node, Definition)
+
+
+def is_called_by_its_decorator(node: Definition) -> bool:
+    return any(last_name(decorator) not in PLAIN_DECORATORS for decorator in node.decorator_list)
+
+
+def last_name(node: ast.expr) -> str:
+    """`b` of `a.b`, of `a.b(…)` and of `a.b[…]`."""
+    while isinstance(node, ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def test_a_name_that_nothing_reads_is_found() -> None:
+    tree = ast.parse(
+        "USED = 1\nUNUSED = USED\n"
+        "class Own:\n    def lonely(self): ...\n    def asked(self): ...\n"
+        "class Heir(library.Base):\n    def called_by_the_library(self): ...\n"
+        "class Grandchild(Heir):\n    def called_too(self): ...\n"
+        "@command()\ndef registered(): ...\n"
+        "Grandchild, Own().asked()\n"
+    )
+    used = set(names_read(tree))
+
+    overriding = classes_that_override([tree])
+
+    assert overriding == {"Heir", "Grandchild"}
+    assert [name for name in names_defined(tree.body, overriding) if name not in used] == [
+        "UNUSED",
+        "lonely",
+    ]
