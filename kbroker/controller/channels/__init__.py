@@ -1,1 +1,1 @@
-"""What controller and brokers say to each other, and how it gets there."""
+"""How the controller's orders get to the brokers, and what their answers mean."""

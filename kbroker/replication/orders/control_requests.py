@@ -37,6 +37,7 @@ from kbroker.replication.orders.request_shapes import (
     grouped_stop_replica,
     grouped_update_metadata,
     is_sound,
+    with_topics,
     without_unsound,
 )
 from kbroker.zk.tree import TreeUnavailableError
@@ -170,7 +171,7 @@ class ControlRequests:
                 await asyncio.sleep(TREE_BACKOFF_S)
 
     async def _lead_or_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
-        whole = self._leadership.become_leader_or_follower(_part_of(request, []))
+        whole = self._leadership.become_leader_or_follower(with_topics(request, []))
         for topic in request.topic_states:
             merged = LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic.topic_id)
             whole.topics.append(merged)
@@ -185,7 +186,7 @@ class ControlRequests:
                 part = LeaderAndIsrRequest.LeaderAndIsrTopicState(
                     topic_name=topic.topic_name, topic_id=topic.topic_id, partition_states=states
                 )
-                response = self._leadership.become_leader_or_follower(_part_of(request, [part]))
+                response = self._leadership.become_leader_or_follower(with_topics(request, [part]))
                 whole.partition_errors.extend(response.partition_errors)
                 for answered in response.topics:
                     merged.partition_errors.extend(answered.partition_errors)
@@ -193,7 +194,7 @@ class ControlRequests:
         return whole
 
     async def _stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
-        whole = self._leadership.stop_replicas(_stop_part_of(request, []))
+        whole = self._leadership.stop_replicas(with_topics(request, []))
         for topic in request.topic_states:
             sound: list[StopReplicaRequest.StopReplicaPartitionState] = []
             for state in topic.partition_states:
@@ -210,7 +211,7 @@ class ControlRequests:
                 part = StopReplicaRequest.StopReplicaTopicState(
                     topic_name=topic.topic_name, partition_states=states
                 )
-                response = self._leadership.stop_replicas(_stop_part_of(request, [part]))
+                response = self._leadership.stop_replicas(with_topics(request, [part]))
                 whole.partition_errors.extend(response.partition_errors)
                 await asyncio.sleep(0)
         await self._finish_deletions(request, whole)
@@ -228,30 +229,6 @@ class ControlRequests:
             topic_partition = TopicPartition(answer.topic_name, answer.partition_index)
             if topic_partition in failed and not answer.error_code:
                 answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
-
-
-def _part_of(
-    request: LeaderAndIsrRequest, topics: list[LeaderAndIsrRequest.LeaderAndIsrTopicState]
-) -> LeaderAndIsrRequest:
-    return LeaderAndIsrRequest(
-        controller_id=request.controller_id,
-        controller_epoch=request.controller_epoch,
-        broker_epoch=request.broker_epoch,
-        type=request.type,
-        topic_states=topics,
-        live_leaders=request.live_leaders,
-    )
-
-
-def _stop_part_of(
-    request: StopReplicaRequest, topics: list[StopReplicaRequest.StopReplicaTopicState]
-) -> StopReplicaRequest:
-    return StopReplicaRequest(
-        controller_id=request.controller_id,
-        controller_epoch=request.controller_epoch,
-        broker_epoch=request.broker_epoch,
-        topic_states=topics,
-    )
 
 
 def _unsound(

@@ -8,7 +8,9 @@ and no leader epoch was given.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from kbroker.model import SECURITY_PROTOCOL_IDS
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -21,6 +23,8 @@ from kbroker.replication.topic_name import is_valid_topic_name
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest
 ControlResponse = LeaderAndIsrResponse | UpdateMetadataResponse | StopReplicaResponse
+
+OrderT = TypeVar("OrderT", LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest)
 
 _PLAINTEXT = "PLAINTEXT"
 _SECURITY_PROTOCOLS = frozenset(SECURITY_PROTOCOL_IDS.values())
@@ -38,13 +42,7 @@ def grouped_leader_and_isr(request: LeaderAndIsrRequest) -> LeaderAndIsrRequest:
         LeaderAndIsrRequest.LeaderAndIsrTopicState(topic_name=topic, partition_states=states)
         for topic, states in by_topic.items()
     ]
-    return LeaderAndIsrRequest(
-        controller_id=request.controller_id,
-        controller_epoch=request.controller_epoch,
-        broker_epoch=request.broker_epoch,
-        topic_states=topic_states,
-        live_leaders=request.live_leaders,
-    )
+    return with_topics(request, topic_states)
 
 
 def grouped_stop_replica(request: StopReplicaRequest) -> StopReplicaRequest:
@@ -68,12 +66,7 @@ def grouped_stop_replica(request: StopReplicaRequest) -> StopReplicaRequest:
         )
         for name, indexes in by_topic.items()
     ]
-    return StopReplicaRequest(
-        controller_id=request.controller_id,
-        controller_epoch=request.controller_epoch,
-        broker_epoch=request.broker_epoch,
-        topic_states=topic_states,
-    )
+    return with_topics(request, topic_states)
 
 
 def grouped_update_metadata(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
@@ -87,18 +80,13 @@ def grouped_update_metadata(request: UpdateMetadataRequest) -> UpdateMetadataReq
     by_topic: dict[str, list[UpdateMetadataRequest.UpdateMetadataPartitionState]] = {}
     for state in request.ungrouped_partition_states:
         by_topic.setdefault(state.topic_name, []).append(state)
-    return UpdateMetadataRequest(
-        controller_id=request.controller_id,
-        controller_epoch=request.controller_epoch,
-        broker_epoch=request.broker_epoch,
-        topic_states=[
-            UpdateMetadataRequest.UpdateMetadataTopicState(
-                topic_name=topic, partition_states=states
-            )
-            for topic, states in by_topic.items()
-        ],
-        live_brokers=[_with_end_point(live) for live in request.live_brokers],
-    )
+    topic_states = [
+        UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=topic, partition_states=states)
+        for topic, states in by_topic.items()
+    ]
+    grouped = with_topics(request, topic_states)
+    grouped.live_brokers = [_with_end_point(live) for live in request.live_brokers]
+    return grouped
 
 
 def _with_end_point(
@@ -110,6 +98,13 @@ def _with_end_point(
         port=live.v0_port, host=live.v0_host, listener=_PLAINTEXT
     )
     return UpdateMetadataRequest.UpdateMetadataBroker(id=live.id, endpoints=[end_point], rack=None)
+
+
+def with_topics(request: OrderT, topic_states: list[Any]) -> OrderT:
+    """The request for these topics instead of its own."""
+    other = copy(request)
+    other.topic_states = topic_states
+    return other
 
 
 def is_sound(topic: str, partition: int) -> bool:
@@ -151,33 +146,29 @@ def without_unsound(request: UpdateMetadataRequest) -> tuple[UpdateMetadataReque
 
 
 def _sound_part(request: UpdateMetadataRequest) -> UpdateMetadataRequest:
-    return UpdateMetadataRequest(
-        controller_id=request.controller_id,
-        type=request.type,
-        controller_epoch=request.controller_epoch,
-        broker_epoch=request.broker_epoch,
-        topic_states=[
-            UpdateMetadataRequest.UpdateMetadataTopicState(
-                topic_name=topic.topic_name,
-                topic_id=topic.topic_id,
-                partition_states=[
-                    state
-                    for state in topic.partition_states
-                    if is_sound(topic.topic_name, state.partition_index)
-                ],
-            )
-            for topic in request.topic_states
-        ],
-        live_brokers=[
-            UpdateMetadataRequest.UpdateMetadataBroker(
-                id=live.id,
-                endpoints=[
-                    end_point
-                    for end_point in live.endpoints
-                    if end_point.security_protocol in _SECURITY_PROTOCOLS
-                ],
-                rack=live.rack,
-            )
-            for live in request.live_brokers
-        ],
-    )
+    sound = copy(request)
+    sound.topic_states = [
+        UpdateMetadataRequest.UpdateMetadataTopicState(
+            topic_name=topic.topic_name,
+            topic_id=topic.topic_id,
+            partition_states=[
+                state
+                for state in topic.partition_states
+                if is_sound(topic.topic_name, state.partition_index)
+            ],
+        )
+        for topic in request.topic_states
+    ]
+    sound.live_brokers = [
+        UpdateMetadataRequest.UpdateMetadataBroker(
+            id=live.id,
+            endpoints=[
+                end_point
+                for end_point in live.endpoints
+                if end_point.security_protocol in _SECURITY_PROTOCOLS
+            ],
+            rack=live.rack,
+        )
+        for live in request.live_brokers
+    ]
+    return sound
