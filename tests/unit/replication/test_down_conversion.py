@@ -9,17 +9,19 @@ from types import SimpleNamespace
 import pytest
 
 from kbroker.errors import ErrorCode
+from kbroker.log.append.append_rules import AT_ONCE
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.record.compression import GZIP, ZSTD
 from kbroker.record.legacy_record import any_records, read_any_header
-from kbroker.record.record_batch import BatchOptions, ControlRecord, build_marker
+from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, build, build_marker
 from kbroker.replication import down_conversion
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.long_work import LongWork
+from tests.fakes.log_maker import NOW_MS, open_log
 from tests.fakes.replication_cluster import batch
 
 
@@ -263,10 +265,33 @@ def test_a_conversion_waits_for_other_long_work(cluster, monkeypatch):
     assert seen == ["other work", "conversion"]
 
 
-def test_conversions_and_long_appends_share_one_turn(cluster):
-    replicas = cluster.replicas
+def test_conversions_and_long_appends_share_one_turn(cluster, monkeypatch, tmp_path):
+    turns = []
+    run_read = LongWork.run_read
 
-    assert replicas.down_conversion._work is replicas.appends._long._work
+    async def noted(work, *steps):
+        turns.append(work)
+        return await run_read(work, *steps)
+
+    monkeypatch.setattr(LongWork, "run_read", noted)
+    partition = cluster.lead("t")
+    partition.log = open_log(tmp_path, cleanup_policy=("compact",))
+    records = [
+        Record(offset=n, timestamp=NOW_MS, key=b"k", value=b"v")
+        for n in range(AT_ONCE.record_count + 1)
+    ]
+    long = bytearray(build(records, options=BatchOptions(compression=GZIP)))
+
+    async def append_all():
+        entries = [(partition.topic_partition, long)]
+        return await cluster.replicas.appends.append_records(entries, 1, 1000)
+
+    (result,) = cluster.loop.run_until_complete(asyncio.wait_for(append_all(), 5))
+    (data,) = fetch(cluster)
+
+    assert (result.error_code, len(read(data.records))) == (0, len(records))
+    assert len(turns) >= 2
+    assert len(set(turns)) == 1
 
 
 def test_what_waits_for_its_turn_is_not_read_yet(cluster, monkeypatch):
