@@ -18,7 +18,6 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.replication.delayed_outcomes import DelayedOutcomes
 from kbroker.replication.hosted_partitions import HostedPartitions
-from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
 from kbroker.replication.waiting_requests import WaitingRequests
 
@@ -53,12 +52,10 @@ class RecordDeletions:
     def __init__(
         self,
         hosted: HostedPartitions,
-        metadata: MetadataCache,
         write_log_starts: WriteLogStarts,
         waiting: WaitingRequests,
     ) -> None:
         self._hosted = hosted
-        self._metadata = metadata
         self._write_log_starts = write_log_starts
         self._waiting = waiting
 
@@ -142,7 +139,7 @@ class RecordDeletions:
         starts = [
             follower.log_start_offset
             for broker_id, follower in partition.state.followers.items()
-            if self._metadata.broker(broker_id) is not None
+            if self._hosted.metadata.broker(broker_id) is not None
         ]
         return min([partition.log_start_offset, *starts])
 

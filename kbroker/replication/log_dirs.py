@@ -7,13 +7,14 @@ Law: reads only. A directory that has failed has its error and no content.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from kbroker.errors import ErrorCode
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
+from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 
@@ -44,27 +45,21 @@ class LogDirUsage:
 
 
 class LogDirs:
-    """Describes the directories; `directories` and `logs` give those of now."""
+    """Describes the directories of now."""
 
-    def __init__(
-        self,
-        hosted: HostedPartitions,
-        directories: Callable[[], Iterable[LogDirectory]],
-        logs: Callable[[], Iterable[Log]],
-    ) -> None:
+    def __init__(self, hosted: HostedPartitions, log_manager: LogManager) -> None:
         self._hosted = hosted
-        self._directories = directories
-        self._logs = logs
+        self._log_manager = log_manager
 
     def describe(self, wanted: Collection[TopicPartition] | None) -> list[LogDirUsage]:
         """Every directory with the replicas of `wanted` (None: all) that lie in it."""
         by_parent: dict[str, list[Log]] = {}
-        for log in self._logs():
+        for log in self._log_manager.all_logs():
             if wanted is None or log.topic_partition in wanted:
                 by_parent.setdefault(log.directory.rpartition("/")[0] or "/", []).append(log)
         return [
             self._describe(directory, by_parent.get(directory.path, []))
-            for directory in self._directories()
+            for directory in self._log_manager.directories()
         ]
 
     def _describe(self, directory: LogDirectory, logs: Iterable[Log]) -> LogDirUsage:

@@ -62,8 +62,8 @@ class ReplicaManager:
         self.fetch_sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots, clock)
         self.down_conversion = DownConversion(self.fetches.fetch, work)
         self.offsets = OffsetLookup(hosted, work)
-        self.deletions = RecordDeletions(hosted, metadata, log_manager.write_log_starts, waiting)
-        self.log_dirs = LogDirs(hosted, log_manager.directories, log_manager.all_logs)
+        self.deletions = RecordDeletions(hosted, log_manager.write_log_starts, waiting)
+        self.log_dirs = LogDirs(hosted, log_manager)
         self.logs = ReplicaLogs(hosted, log_manager)
         self.leadership = Leadership(
             hosted, self.logs, waiting, clock, timer, config.replica_lag_time_max_ms
