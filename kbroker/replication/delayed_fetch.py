@@ -11,23 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
 
 from kbroker.protocol.messages.fetch import FetchResponse
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
+from kbroker.replication.fetch_reader import FetchOutcome
 from kbroker.replication.purgatory import DelayedOperation
 
-
-class ReadOutcome(Protocol):
-    """What one read of several partitions gave."""
-
-    partitions: list[FetchResponse.PartitionData]  # in the order asked for
-    available: list[int]  # bytes each of them has for this fetch
-    available_bytes: int  # their sum
-    must_answer: bool  # an error does not wait
-
-
-Read = Callable[[FetchParams, Sequence[FetchPartition]], ReadOutcome]
+Read = Callable[[FetchParams, Sequence[FetchPartition]], FetchOutcome]
 
 
 class DelayedFetch(DelayedOperation):
@@ -39,7 +29,7 @@ class DelayedFetch(DelayedOperation):
         self,
         params: FetchParams,
         asked: Sequence[FetchPartition],
-        first: ReadOutcome,
+        first: FetchOutcome,
         read: Read,
         future: asyncio.Future[list[FetchResponse.PartitionData]],
     ) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 from kbroker.errors import ErrorCode
 from kbroker.protocol.codec import decode, encode
-from kbroker.protocol.frame import FrameDecoder
 from kbroker.protocol.header import (
     API_VERSIONS_KEY,
     RequestHeader,
@@ -19,6 +18,7 @@ from kbroker.protocol.header import (
 from kbroker.protocol.messages import all_messages
 from kbroker.protocol.messages.api_versions import ApiVersionsResponse
 from kbroker.protocol.schema import Message
+from tests.fakes.frame_decoder import FrameDecoder
 
 CUT = object()  # close instead of answering
 SILENCE = object()  # never answer

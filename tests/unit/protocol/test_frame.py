@@ -1,37 +1,38 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.frame import frame_size, next_frame
+from tests.fakes.frame_decoder import FrameDecoder
 
 FRAMES = [b"ab", b"", b"x" * 8, b"c"]
 STREAM = b"".join(len(frame).to_bytes(4, "big") + frame for frame in FRAMES)
 
 
-def fed(*chunks: bytes, max_bytes: int = 8) -> Iterator[bytes]:
-    """The frames of a buffer that is filled chunk by chunk."""
-    buffer, start = bytearray(), 0
-    for chunk in chunks:
-        buffer += chunk
-        while (found := next_frame(buffer, start, len(buffer), max_bytes)) is not None:
-            frame_start, start = found
-            yield bytes(buffer[frame_start:start])
-
-
 @pytest.mark.parametrize("cut", range(len(STREAM) + 1))
 def test_stream_cut_anywhere_gives_the_same_frames(cut: int) -> None:
-    assert list(fed(STREAM[:cut], STREAM[cut:])) == FRAMES
+    decoder = FrameDecoder(max_bytes=8)
+
+    assert [*decoder.feed(STREAM[:cut]), *decoder.feed(STREAM[cut:])] == FRAMES
 
 
 def test_stream_byte_by_byte_gives_the_same_frames() -> None:
-    assert list(fed(*(bytes((byte,)) for byte in STREAM))) == FRAMES
+    decoder = FrameDecoder(max_bytes=8)
+
+    assert [frame for byte in STREAM for frame in decoder.feed(bytes((byte,)))] == FRAMES
+
+
+def test_frames_that_were_not_taken_come_with_the_next_chunk() -> None:
+    decoder = FrameDecoder(max_bytes=8)
+
+    first = next(decoder.feed(STREAM[:-1]))
+
+    assert [first, *decoder.feed(STREAM[-1:])] == FRAMES
 
 
 def test_good_frames_before_a_bad_size_are_still_given() -> None:
-    frames = fed(b"\0\0\0\x01a\xff\xff\xff\xff")
+    frames = FrameDecoder(max_bytes=8).feed(b"\0\0\0\x01a\xff\xff\xff\xff")
 
     assert next(frames) == b"a"
     with pytest.raises(ProtocolError, match="frame of -1 bytes, limit 8"):
@@ -53,7 +54,7 @@ def test_size_is_refused_before_its_bytes_arrive() -> None:
 )
 def test_refusal_names_what_the_other_side_seems_to_speak(start: bytes, hint: str) -> None:
     with pytest.raises(ProtocolError, match=hint):
-        list(fed(start, max_bytes=104_857_600))
+        list(FrameDecoder(max_bytes=104_857_600).feed(start))
 
 
 def test_frame_is_found_within_a_part_of_a_buffer() -> None:
