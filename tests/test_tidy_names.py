@@ -28,7 +28,6 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
     # metrics
-    ("network/processor.py", "connections"): "connection-count",
     ("replication/purgatory.py", "watched_keys"): "PurgatorySize",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",

@@ -266,6 +266,9 @@ class KafkaServer:
         self._socket_server = SocketServer(
             config.socket_server, config.end_points(), apis.handle, clock
         )
+        self._register_counters(apis)
+
+    def _register_counters(self, apis: KafkaApis) -> None:
         for part in (self._socket_server, apis, self._replicas.fetch_sessions):
             part.register(self.counters)
 
