@@ -212,3 +212,49 @@ def test_no_module_carries_a_name_that_says_nothing() -> None:
 def test_nothing_is_left_for_later_in_the_code() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
     assert not [relative(path) for path in MODULES if marks.search(path.read_text())]
+
+
+def imported_modules(path: Path, names: dict[str, Path]) -> set[str]:
+    """Modules of kbroker that one imports anywhere in it: in functions and for types too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (parts & names.keys()) or {node.module or ""}
+    return found & names.keys()
+
+
+def import_circles(imports: dict[str, set[str]]) -> list[set[str]]:
+    """Groups of modules of which each reaches each other one."""
+    reached: dict[str, set[str]] = {}
+    for start in imports:
+        seen, waiting = set(), [start]
+        while waiting:
+            new = imports[waiting.pop()] - seen
+            seen |= new
+            waiting.extend(new)
+        reached[start] = seen
+    circles: list[set[str]] = []
+    for name, seen in reached.items():
+        if name in seen and not any(name in circle for circle in circles):
+            circles.append({other for other in seen if name in reached[other]})
+    return circles
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even lazily or for types alone: who reads one of a circle has to read them all."""
+    names = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in MODULES
+    }
+    imports = {name: imported_modules(path, names) - {name} for name, path in names.items()}
+
+    assert import_circles(imports) == []
+
+
+def test_circles_are_found() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
+
+    assert import_circles(imports) == [{"b", "c"}]

@@ -135,7 +135,7 @@ def _check_adoption(settings: LoadedSettings, brokers: int, *, adopt: bool) -> N
 def _run(start: Start) -> int:
     from kbroker.errors import ConfigError
     from kbroker.log.directories.log_directory import LogDirectoryError
-    from kbroker.server.adoption.gate import AdoptionNeededError
+    from kbroker.server.adoption.wish import AdoptionNeededError
     from kbroker.server.event_loop import EventLoopKind, run
     from kbroker.server.start_error import StartError
     from kbroker.zk.embedded.tree_journal import CorruptTreeError

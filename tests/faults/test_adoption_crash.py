@@ -7,7 +7,8 @@ from __future__ import annotations
 from random import Random
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
+from kbroker.server.adoption.gate import AdoptionGate
+from kbroker.server.adoption.wish import AdoptionWish
 from kbroker.server.tree.tree_files import TreeDirectory
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

@@ -24,7 +24,6 @@ from kbroker.model import (
     LeaderAndIsr,
     ReplicaAssignment,
 )
-from kbroker.server.adoption.gate import AdoptionNeededError, AdoptionWish
 from kbroker.server.adoption.internal_log import hashed_ids, partition_count, producer_ids
 from kbroker.server.adoption.kafka_directory import FoundDirectory, look_at
 from kbroker.server.adoption.kraft_metadata import (
@@ -35,6 +34,7 @@ from kbroker.server.adoption.kraft_metadata import (
 )
 from kbroker.server.adoption.plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
 from kbroker.server.adoption.sentence import proposal, report
+from kbroker.server.adoption.wish import AdoptionNeededError, AdoptionWish
 from kbroker.server.tree.broker_identity import new_cluster_id
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp

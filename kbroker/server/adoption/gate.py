@@ -6,38 +6,15 @@ over an empty one, neither looks further nor loads what an adoption needs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
-from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import parse_directory_name
+from kbroker.server.adoption.wish import AdoptionWish
+from kbroker.server.tree.tree_location import has_tree
 from kbroker.zk import zk_paths
-from kbroker.zk.embedded.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
 from kbroker.zk.zk_utils import ZkUtils
-
-TREE_FILES = tuple(f"kbroker-{name}" for name in (JOURNAL_NAME, SNAPSHOT_NAME))
-
-
-class AdoptionNeededError(Exception):
-    """The data is Apache Kafka's and nobody has agreed to take it over; the message is the
-    sentence for the operator.
-    """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptionWish:
-    """What the operator asked for."""
-
-    config: KafkaConfig
-    is_agreed: bool  # --adopt
-    cluster_id: str | None = None  # the one a new cluster is to get
-
-    @property
-    def paths(self) -> list[str]:
-        """The data directories, without slashes at their ends."""
-        return [path.rstrip("/") or "/" for path in self.config.log.data_directories()]
 
 
 class _Adopter(Protocol):
@@ -59,10 +36,10 @@ class AdoptionGate:
         Raises AdoptionNeededError, LogDirectoryError.
         """
         first, *others = self._wish.paths
-        if self._has_tree(first):
+        if has_tree(self._file_system, first):
             return
         for other in others:
-            if self._has_tree(other):
+            if has_tree(self._file_system, other):
                 raise LogDirectoryError(
                     f"The topics of {', '.join(self._wish.paths)} are in the tree in {other}: name "
                     "that directory first in log.dirs"
@@ -81,9 +58,6 @@ class AdoptionGate:
             return await self._adoption().carry_out(zk)
         reason = "has a tree of kbroker already" if is_own else "holds no partitions"
         return f"--adopt has no effect: {', '.join(self._wish.paths)} {reason}"
-
-    def _has_tree(self, path: str) -> bool:
-        return any(self._file_system.exists(f"{path}/{name}") for name in TREE_FILES)
 
     def _may_hold_partitions(self) -> bool:
         """Whether some name is one of a partition."""

@@ -10,6 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from kbroker.log.file_system import File, FileSystem, StorageError
+from kbroker.zk.embedded.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
+
+_PREFIX = "kbroker-"  # which no partition directory and no file of Kafka has
+TREE_FILES = tuple(f"{_PREFIX}{name}" for name in (JOURNAL_NAME, SNAPSHOT_NAME))
 
 
 class TreeDirectory:
@@ -68,7 +72,7 @@ class TreeDirectory:
             self._file_system.sync_directory(self._directory)
 
     def _path(self, name: str) -> str:
-        return f"{self._directory}/kbroker-{name}"
+        return f"{self._directory}/{_PREFIX}{name}"
 
 
 class TreeFile:

@@ -18,18 +18,16 @@ from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import META_PROPERTIES_FILE
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
-from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.server.tree.tree_files import TREE_FILES, TreeDirectory
 from kbroker.server.tree.unwritten_files import UnwrittenFiles
 from kbroker.zk import zk_paths
 from kbroker.zk.copy_mark import is_unfinished
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
-from kbroker.zk.embedded.tree_journal import JOURNAL_NAME, SNAPSHOT_NAME
 from kbroker.zk.tree import Tree
 
 _log = logging.getLogger(__name__)
 
 LOCATION_FILE = "kbroker-tree.location"
-_TREE_FILES = tuple(f"kbroker-{name}" for name in (JOURNAL_NAME, SNAPSHOT_NAME))
 BROKER_DIRECTORY = "broker-"  # of one broker of several in a directory that they share
 
 
@@ -75,7 +73,7 @@ def remove_location(file_system: FileSystem, directory: str) -> None:
 
 def has_tree(file_system: FileSystem, directory: str) -> bool:
     """Whether a tree is kept in the directory."""
-    return any(file_system.exists(f"{directory}/{name}") for name in _TREE_FILES)
+    return any(file_system.exists(f"{directory}/{name}") for name in TREE_FILES)
 
 
 def brokers_in(file_system: FileSystem, directory: str) -> list[str]:

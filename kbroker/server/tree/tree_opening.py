@@ -15,7 +15,8 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.file_system import FileSystem
 from kbroker.peers.broker_channels import answers
-from kbroker.server.adoption.gate import AdoptionGate, AdoptionWish
+from kbroker.server.adoption.gate import AdoptionGate
+from kbroker.server.adoption.wish import AdoptionWish
 from kbroker.server.membership.kafka_healthcheck import refuse_id_in_use
 from kbroker.server.tree.broker_identity import BrokerIdentity, check_cluster, settle_identity
 from kbroker.server.tree.cluster_tree import ClusterTree

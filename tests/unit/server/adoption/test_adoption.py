@@ -19,7 +19,8 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
-from kbroker.server.adoption.gate import AdoptionGate, AdoptionNeededError, AdoptionWish
+from kbroker.server.adoption.gate import AdoptionGate
+from kbroker.server.adoption.wish import AdoptionNeededError, AdoptionWish
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
