@@ -25,11 +25,11 @@ from kbroker.apis import registry
 from kbroker.cli.__main__ import cli
 from kbroker.cli.pipeline.archive import ArchiveCommand
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP
+from kbroker.cli.recovery_display import describe
 from kbroker.config.kafka_config import config_key
 from kbroker.config.kbroker_config import KbrokerConfig
 from kbroker.config.topic_config import topic_config_key
 from kbroker.log.recovery.load_progress import DirectoryProgress
-from kbroker.server.recovery_display import describe
 from tests.compatibility_table import README, table, table_in
 from tests.golden import golden_logs
 

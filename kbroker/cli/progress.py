@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 import time
 
-from kbroker.terminal_line import TerminalLine
+from kbroker.cli.terminal_line import TerminalLine
 
 _FIRST_S = 0.2
 _MEBIBYTE = 1024 * 1024

@@ -4,17 +4,11 @@ stops them on a signal.
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import logging
 import os
-import shutil
-import signal
 import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +16,8 @@ from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.output import say
 
 if TYPE_CHECKING:
-    from kbroker.server.kafka_server import KafkaServer
-    from kbroker.server.local_cluster import LocalCluster
-    from kbroker.server.settings import LoadedSettings
+    from kbroker.model import EndPoint
+    from kbroker.server.launch import Hearer, Launch
 
 _LEVELS = ("debug", "info", "warning", "error")
 
@@ -89,193 +82,54 @@ def start(
     (KAFKA_...), the options. Prints `listening on HOST:PORT` for each listener once clients can use
     it.
     """
-    _set_up_logging(log_level)
-    temporary = None
-    chosen = _options(listen, data, overrides)
-    if zookeeper is not None:
-        if not zookeeper.strip():  # as an unset variable in a script gives it
-            raise CommandError("--zookeeper is empty: it takes HOST:PORT/chroot", ExitCode.USAGE)
-        chosen["zookeeper.connect"] = zookeeper
-    settings = _load(properties, profile, chosen)
-    if not _names_data_directory(settings):
-        if adopt:
-            raise CommandError(
-                "--adopt needs the directory to take over: --data DIR", ExitCode.USAGE
-            )
-        temporary = tempfile.mkdtemp(prefix="kbroker-")
-        settings = _load(properties, profile, {**chosen, "log.dirs": temporary})
-    _check_adoption(settings, brokers, adopt=adopt)
-    for warning in settings.warnings:
-        say(f"warning: {warning}")
-    try:
-        sys.exit(_run(Start(settings, temporary, brokers, adopt)))
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-
-
-class Start(NamedTuple):
-    """What is to be started."""
-
-    settings: LoadedSettings
-    temporary: str | None  # the data directory that goes at the end
-    brokers: int
-    adopt: bool
-
-
-def _check_adoption(settings: LoadedSettings, brokers: int, *, adopt: bool) -> None:
-    if adopt and (brokers > 1 or settings.config.zk.zookeeper_connect):
-        raise CommandError(
-            "--adopt makes a directory that of a broker of its own: leave out --brokers and "
-            "--zookeeper (a broker of an ensemble uses a directory of that cluster as it is)",
-            ExitCode.USAGE,
-        )
-
-
-def _run(start: Start) -> int:
-    from kbroker.errors import ConfigError
-    from kbroker.log.directories.log_directory import LogDirectoryError
     from kbroker.server.adoption.wish import AdoptionNeededError
-    from kbroker.server.event_loop import EventLoopKind, run
-    from kbroker.server.start_error import StartError
-    from kbroker.zk.embedded.tree_journal import CorruptTreeError
-    from kbroker.zk.tree import TreeUnavailableError
+    from kbroker.server.launch import (
+        LaunchError,
+        StartOptions,
+        UsageError,
+        prepared,
+        run_until_signal,
+    )  # fmt: skip
 
-    kind = EventLoopKind(start.settings.config.kbroker.kbroker_loop)
+    _set_up_logging(log_level)
+    options = StartOptions(
+        properties=properties,
+        profile=profile,
+        listen=listen,
+        data=data,
+        overrides=overrides,
+        zookeeper=zookeeper,
+        brokers=brokers,
+        adopt=adopt,
+    )
     try:
-        run(_serve(start), kind)
+        with prepared(options, os.environ) as launch:
+            for warning in launch.settings.warnings:
+                say(f"warning: {warning}")
+            run_until_signal(launch, hearer(launch))
     except AdoptionNeededError as error:
         say(str(error))
-        return ExitCode.USAGE
-    except (
-        ConfigError, LogDirectoryError, StartError, TreeUnavailableError, CorruptTreeError,
-    ) as error:  # fmt: skip
-        say(f"Error: {error}")
-        return ExitCode.ITEM_FAILED
-    return 0
-
-
-async def _serve(start: Start) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    server = _server(start)
-    starting = asyncio.create_task(server.startup(), name="startup")
-    stopping = asyncio.create_task(stop.wait(), name="stop signal")
-    failing = asyncio.create_task(server.failed.wait(), name="failure")
-    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    try:
-        if starting.done():
-            starting.result()
-            # What a start leaves behind stays: a full collection need not look at it, which would
-            # hold the loop for 25 ms without a topic, and 130 ms with 5,000 partitions.
-            gc.freeze()
-            tell(start, server.end_points)
-            await asyncio.wait({stopping, failing}, return_when=asyncio.FIRST_COMPLETED)
-        else:
-            starting.cancel()  # asked to stop before the start was over
-            await asyncio.wait({starting})
-    finally:
-        stopping.cancel()
-        failing.cancel()
-        await server.shutdown()
-    if server.failure is not None:
-        raise server.failure
-
-
-def _server(start: Start) -> KafkaServer | LocalCluster:
-    from kbroker.log.file_system import RealFileSystem
-    from kbroker.log.temporary_file_system import TemporaryFileSystem
-
-    settings = start.settings
-    files = RealFileSystem() if start.temporary is None else TemporaryFileSystem()
-    if start.brokers == 1:
-        from kbroker.server.kafka_server import KafkaServer
-
-        return KafkaServer(
-            settings.config,
-            cluster_id=settings.cluster_id,
-            file_system=files,
-            adopt=say if start.adopt else None,
-        )
-    from kbroker.server.local_cluster import LocalCluster
-    from kbroker.server.local_configs import configs_of_brokers
-
-    return LocalCluster(
-        configs_of_brokers(settings.config, start.brokers),
-        settings.config.log.data_directories()[0],
-        cluster_id=settings.cluster_id,
-        file_system=files,
-    )
-
-
-def tell(start: Start, end_points: Sequence[object]) -> None:
-    """Print one line per listener on standard output, the rest on standard error."""
-    for end_point in end_points:
-        click.echo(f"listening on {str(end_point).partition('://')[2]}")
-    sys.stdout.flush()
-    if start.temporary is not None:
-        left = (
-            ", but ZooKeeper keeps its topics" if start.settings.config.zk.zookeeper_connect else ""
-        )
-        say(f"data in {start.temporary}, removed at the end{left} (keep it with --data DIR)")
-
-
-def _options(listen: Sequence[str], data: str | None, overrides: Sequence[str]) -> dict[str, str]:
-    from kbroker.errors import ConfigError
-    from kbroker.server.settings import parse_overrides
-
-    chosen = {}
-    for address in listen:
-        if not address.rpartition(":")[2].isdecimal() or ":" not in address:
-            raise CommandError(f"--listen '{address}' is no HOST:PORT", ExitCode.USAGE)
-    if listen:
-        names = ["PLAINTEXT", *[f"PLAINTEXT{number}" for number in range(2, len(listen) + 1)]]
-        chosen["listeners"] = ",".join(
-            f"{name}://{address}" for name, address in zip(names, listen, strict=True)
-        )
-        if len(listen) > 1:
-            chosen["listener.security.protocol.map"] = ",".join(
-                f"{name}:PLAINTEXT" for name in names
-            )
-    if data is not None:
-        chosen["log.dirs"] = str(Path(data).expanduser().absolute())
-    try:
-        return chosen | parse_overrides(overrides)
-    except ConfigError as error:
+        sys.exit(ExitCode.USAGE)
+    except UsageError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
+    except LaunchError as error:
+        raise CommandError(str(error), ExitCode.ITEM_FAILED) from error
 
 
-def _load(properties: str | None, profile: str | None, chosen: dict[str, str]) -> LoadedSettings:
-    from kbroker.errors import ConfigError
-    from kbroker.server.settings import SettingSources, load_settings, parse_properties
+def hearer(launch: Launch) -> Hearer:
+    """The person at the terminal, and the program that reads standard output."""
+    from kbroker.cli.recovery_display import recovery_line
+    from kbroker.server.launch import Hearer
 
-    try:
-        from_file = (
-            {}
-            if properties is None
-            else parse_properties(Path(properties).read_text(encoding="utf-8"))
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise CommandError(f"cannot read {properties}: {reason}", ExitCode.USAGE) from error
-    try:
-        return load_settings(
-            SettingSources(
-                profile=profile,
-                properties=from_file,
-                environment=dict(os.environ),
-                overrides=chosen,
-            )
-        )
-    except ConfigError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
+    def ready(end_points: Sequence[EndPoint]) -> None:
+        for end_point in end_points:
+            click.echo(f"listening on {str(end_point).partition('://')[2]}")
+        sys.stdout.flush()
+        note = launch.note_of_data()
+        if note is not None:
+            say(note)
 
-
-def _names_data_directory(settings: LoadedSettings) -> bool:
-    """Whether any source says where the data lives; the default of Kafka is nobody's wish."""
-    return bool({"log.dirs", "log.dir"} & set(settings.config.texts))
+    return Hearer(ready=ready, adopted=say, watch_loading=recovery_line)
 
 
 def _set_up_logging(level: str) -> None:

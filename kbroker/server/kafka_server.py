@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -55,13 +54,13 @@ from kbroker.server.background.flush_threads import FlushThreads
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.file_limit import raise_file_limit
+from kbroker.server.log_loading import WatchLoading, load_on_thread, nobody_watches
 from kbroker.server.membership.advertised_address import Reach, advertised_end_points
 from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.membership.log_dir_events import LogDirEvents
-from kbroker.server.recovery_display import load_with_progress
 from kbroker.server.settings_updates import SettingsUpdates
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
@@ -87,11 +86,13 @@ class KafkaServer:
         file_system: FileSystem | None = None,
         adopt: Callable[[str], None] | None = None,
         tree: ClusterTree | None = None,
+        watch_loading: WatchLoading = nobody_watches,
     ) -> None:
         """`cluster_id` is the id a new cluster gets; None draws one. Files are the system's own.
 
         With `adopt`, directories that Apache Kafka wrote are taken over; it is called with the
-        sentence that says so. Without `tree`, the settings say where it is.
+        sentence that says so. Without `tree`, the settings say where it is. `watch_loading` sees
+        how far the opening of the logs is.
         """
         self._config = config
         self._wish = StartWish(config=config, cluster_id=cluster_id, adopt=adopt)
@@ -99,6 +100,7 @@ class KafkaServer:
         self._file_system = file_system or RealFileSystem()
         self._tree = tree or tree_of(config, self._clock, self._file_system)
         self._undo = AsyncExitStack()
+        self._watch_loading = watch_loading
         self._waiter = MetadataWaiter()
         self._flush_policy = FlushPolicy(config.kbroker.kbroker_flush)
         self._flush_threads = FlushThreads()
@@ -326,7 +328,7 @@ class KafkaServer:
             is_known = topics.__contains__
             return self._logs.load(identity.cluster_id, identity.broker_id, progress, is_known)
 
-        recovered = await load_with_progress(load, sys.stderr)
+        recovered = await load_on_thread(load, self._watch_loading)
         self._undo.callback(self._close_logs)
         # The tree may know less than the logs: it was adopted, or its end was lost with the power.
         await self._skip_producer_ids()

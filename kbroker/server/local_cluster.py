@@ -21,6 +21,7 @@ from kbroker.log.file_system import FileSystem, RealFileSystem
 from kbroker.model import EndPoint
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_configs import listeners_of, with_values
+from kbroker.server.log_loading import WatchLoading, nobody_watches
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.server.tree.cluster_tree import SharedTree, close_store
@@ -44,8 +45,10 @@ class LocalCluster:
         *,
         cluster_id: str | None = None,
         file_system: FileSystem | None = None,
+        watch_loading: WatchLoading = nobody_watches,
     ) -> None:
         """`directory` is where the shared tree is kept; `configs` name the brokers' own ones."""
+        self._watch_loading = watch_loading
         self._configs = list(configs)
         self._directory = directory.rstrip("/") or "/"
         self._cluster_id = cluster_id
@@ -113,6 +116,7 @@ class LocalCluster:
             cluster_id=self._cluster_id,
             file_system=self._file_system,
             tree=SharedTree(self._store, f"the tree in {self._directory}") if self._store else None,
+            watch_loading=self._watch_loading,
         )
         await server.startup()
         self.servers[number] = server

@@ -7,9 +7,9 @@ from collections import deque
 from typing import TextIO
 
 from kbroker.cli.pipeline.metrics_file import MetricsFile
+from kbroker.cli.terminal_line import TerminalLine
 from kbroker.pipeline.frame.batch import BatchReport, JobProgress
 from kbroker.pipeline.frame.offsets import Ranges
-from kbroker.terminal_line import TerminalLine
 
 _PLAIN_INTERVAL_S = 10.0
 _RATE_WINDOW_S = 60.0

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.start import Start, start, tell
+from kbroker.cli.start import hearer, start
+from kbroker.model import EndPoint
+from kbroker.server.launch import Launch
 from kbroker.server.settings import SettingSources, load_settings
 
 
@@ -29,8 +31,9 @@ def test_data_that_goes_at_the_end_is_told(
 ) -> None:
     chosen = {} if connect is None else {"zookeeper.connect": connect}
     settings = load_settings(SettingSources(environment={}, overrides=chosen))
+    launch = Launch(settings=settings, temporary="/tmp/d")
 
-    tell(Start(settings, "/tmp/d", 1, adopt=False), ["PLAINTEXT://127.0.0.1:9092"])
+    hearer(launch).ready([EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=9092)])
 
     told = capsys.readouterr()
     assert told.out == "listening on 127.0.0.1:9092\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 
-from kbroker.terminal_line import TerminalLine
+from kbroker.cli.terminal_line import TerminalLine
 
 
 class Terminal(StringIO):

@@ -1,15 +1,11 @@
-"""What an operator sees while logs are opened, and that it can be stopped."""
+"""What an operator sees while logs are opened."""
 
 from __future__ import annotations
 
-import asyncio
 from io import StringIO
-from threading import Event
 
-import pytest
-
-from kbroker.log.recovery.load_progress import LoadCancelledError, LoadProgress
-from kbroker.server.recovery_display import RecoveryDisplay, describe, load_with_progress
+from kbroker.cli.recovery_display import RecoveryDisplay, describe
+from kbroker.log.recovery.load_progress import LoadProgress
 
 MIB = 1024 * 1024
 
@@ -68,28 +64,3 @@ def test_opening_without_recovery_counts_logs() -> None:
     progress.expect("/data", logs=5000, size_bytes=0)
 
     assert describe(progress.directories["/data"], 2.0) == "opening /data: 0 of 5,000 logs"
-
-
-def test_a_cancelled_start_stops_the_thread_first() -> None:
-    begun, stopped = Event(), Event()
-
-    def load(progress: LoadProgress) -> None:
-        progress.expect("/data", logs=1, size_bytes=MIB)
-        read = progress.meter("/data")
-        begun.set()
-        try:
-            while True:
-                read(MIB)
-        except LoadCancelledError:
-            stopped.set()
-            raise
-
-    async def start_and_cancel() -> None:
-        task = asyncio.create_task(load_with_progress(load, StringIO()))
-        await asyncio.to_thread(begun.wait)
-        task.cancel()
-        await task
-
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(start_and_cancel())
-    assert stopped.is_set()

@@ -6,42 +6,28 @@ anything else a line every few seconds.
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import time
-from collections.abc import Callable
-from typing import Final, TextIO, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TextIO
 
-from kbroker.log.recovery.load_progress import DirectoryProgress, LoadCancelledError, LoadProgress
-from kbroker.terminal_line import TerminalLine
+from kbroker.cli.terminal_line import TerminalLine
+from kbroker.log.recovery.load_progress import DirectoryProgress, LoadProgress
 
 _FIRST_S: Final = 1.0
-_WATCH_S: Final = 0.2
 _PLAIN_INTERVAL_S: Final = 5.0
 _MEBIBYTE: Final = 1024 * 1024
 
-_T = TypeVar("_T")
 
-
-async def load_with_progress(load: Callable[[LoadProgress], _T], stream: TextIO) -> _T:
-    """Run `load` on a thread, tell `stream` how far it is, and stop it when this is cancelled."""
-    progress = LoadProgress()
-    display = RecoveryDisplay(progress, stream, time.monotonic())
-    # On a thread: recovery may read gigabytes, and a signal must still be heard.
-    loading = asyncio.ensure_future(asyncio.to_thread(load, progress))
+@contextmanager
+def recovery_line(progress: LoadProgress) -> Iterator[Callable[[], None]]:
+    """Show on standard error how far an opening is, whenever the function given is called."""
+    display = RecoveryDisplay(progress, sys.stderr, time.monotonic())
     try:
-        while not loading.done():
-            await asyncio.wait({loading}, timeout=_WATCH_S)
-            display.update(time.monotonic())
-    except asyncio.CancelledError:
-        progress.cancel()
-        await asyncio.wait({loading})
-        error = loading.exception()
-        if error is not None and not isinstance(error, LoadCancelledError):
-            raise error from None
-        raise
+        yield lambda: display.update(time.monotonic())
     finally:
         display.end()
-    return loading.result()
 
 
 class RecoveryDisplay:
