@@ -35,3 +35,7 @@ class Timer(Protocol):
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> TimerHandle:
         """Run `callback` after `delay_ms` milliseconds."""
         ...
+
+
+class ClockWithTimer(Clock, Timer, Protocol):
+    """What a whole broker is given."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from errno import EACCES, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
 from functools import partial
@@ -25,7 +25,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.deletion.log_deletions import LogDeletions, OnSettled
 from kbroker.log.deletion.segment_deletion import SegmentDeletion
-from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties
+from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectory
@@ -52,14 +52,11 @@ _log = logging.getLogger(__name__)
 
 
 class LogManager:
-    """The logs of this broker by partition.
-
-    Call `open_directories`, then `load`, before anything else.
-    """
+    """The logs of this broker by partition. Call `load` before anything else."""
 
     def __init__(
         self,
-        log_dirs: Sequence[str],
+        directories: LogDirectories,
         config: LogConfig,
         topic_config: Callable[[str], TopicConfig],
         file_system: FileSystem,
@@ -67,8 +64,7 @@ class LogManager:
         *,
         walks_records: bool = False,
     ) -> None:
-        paths = [path.rstrip("/") or "/" for path in log_dirs]
-        self._directories = LogDirectories(file_system, paths)
+        self._directories = directories
         self._config = config
         self._topic_config = topic_config
         self._file_system = file_system
@@ -85,8 +81,6 @@ class LogManager:
             config.producer_id_expiration_ms,
         )
         self._strays = StrayDirectories(file_system)
-        self._was_clean = True
-        self._required: str | None = None
         self._on_offline: OnOffline = lambda _, __, ___: None
         self._environment = LogEnvironment(
             file_system=file_system,
@@ -100,17 +94,6 @@ class LogManager:
             before_roll=self._directories.before_roll,
             before_cut=self._directories.before_cut,
         )
-
-    def open_directories(self, required: str | None = None) -> MetaProperties | None:
-        """Lock all data directories; whose they are, None while nobody has used them.
-
-        One that cannot be used is offline. Raises LogDirectoryError where that is the `required`
-        one, or where no other is left.
-        """
-        self._required = required
-        meta = self._directories.lock_all(required)
-        self._was_clean = self._directories.were_clean
-        return meta
 
     def load(
         self,
@@ -126,7 +109,7 @@ class LogManager:
         The partitions that needed recovery come back. Raises LogDirectoryError, LoadCancelledError.
         """
         now_ms = self._clock.now_ms()
-        self._directories.claim(cluster_id, broker_id, now_ms, self._required)
+        self._directories.claim(cluster_id, broker_id, now_ms)
         found = [
             (directory, self._load_requests(directory, now_ms, is_known))
             for directory in self._directories.online
@@ -144,7 +127,7 @@ class LogManager:
             else:
                 self._leave_closed(request, directory, outcome)
         self._directories.loaded()
-        self._directories.check(self._required)
+        self._directories.check()
         for directory in self._directories:
             if directory.failure is not None:
                 self._open.fail(directory, directory.failure)
@@ -163,7 +146,7 @@ class LogManager:
     @property
     def was_clean(self) -> bool:
         """True when the last broker on these directories stopped cleanly, or there was none."""
-        return self._was_clean
+        return self._directories.were_clean
 
     @property
     def online_directories(self) -> list[str]:

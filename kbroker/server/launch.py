@@ -155,14 +155,16 @@ def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
     settings = launch.settings
     files = RealFileSystem() if launch.temporary is None else TemporaryFileSystem()
     if launch.brokers == 1:
-        from kbroker.server.kafka_server import KafkaServer  # a wrong option is told before
+        # Imported here: a wrong option is told before.
+        from kbroker.server.broker_parts import Surroundings
+        from kbroker.server.kafka_server import KafkaServer
 
         return KafkaServer(
             settings.config,
             cluster_id=settings.cluster_id,
             file_system=files,
             adopt=hearer.adopted if launch.adopt else None,
-            watch_loading=hearer.watch_loading,
+            around=Surroundings(watch_loading=hearer.watch_loading),
         )
     from kbroker.server.local_cluster import LocalCluster
     from kbroker.server.local_configs import configs_of_brokers

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.log_directory import (
     LogDirectory,
@@ -19,6 +20,7 @@ from kbroker.log.directories.log_directory import (
 )
 from kbroker.log.file_system import FileSystem, RealFileSystem
 from kbroker.model import EndPoint
+from kbroker.server.broker_parts import Surroundings
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_configs import listeners_of, with_values
 from kbroker.server.log_loading import WatchLoading, nobody_watches
@@ -45,9 +47,11 @@ class LocalCluster:
         *,
         cluster_id: str | None = None,
         file_system: FileSystem | None = None,
+        clock: ClockWithTimer | None = None,
         watch_loading: WatchLoading = nobody_watches,
     ) -> None:
         """`directory` is where the shared tree is kept; `configs` name the brokers' own ones."""
+        self._clock = clock or SystemClock()
         self._watch_loading = watch_loading
         self._configs = list(configs)
         self._directory = directory.rstrip("/") or "/"
@@ -116,7 +120,7 @@ class LocalCluster:
             cluster_id=self._cluster_id,
             file_system=self._file_system,
             tree=SharedTree(self._store, f"the tree in {self._directory}") if self._store else None,
-            watch_loading=self._watch_loading,
+            around=Surroundings(clock=self._clock, watch_loading=self._watch_loading),
         )
         await server.startup()
         self.servers[number] = server
@@ -158,7 +162,7 @@ class LocalCluster:
         check_own_tree(self._file_system, [self._directory])
         self._name_those_left_out()
         files = TreeDirectory(self._file_system, self._directory)
-        self._store = EmbeddedTree(SystemClock(), files)
+        self._store = EmbeddedTree(self._clock, files)
 
     def _name_those_left_out(self) -> None:
         started = {

@@ -11,6 +11,8 @@ from kbroker.model import TopicPartition
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.zk import zk_paths
 
+UncleanListener = Callable[[str | None], None]  # told a topic, or None for the default
+
 
 class SettingsUpdates:
     """Between the manager of dynamic settings and the logs. Owned by the event loop."""
@@ -20,17 +22,17 @@ class SettingsUpdates:
         dynamic_configs: DynamicConfigManager,
         settings: BrokerSettings,
         logs: LogManager,
-        enable_unclean_elections: Callable[[str | None], None] = lambda _: None,
     ) -> None:
-        """`enable_unclean_elections` is called where they are allowed, for a topic or by default
-        (None).
-        """
-        self._enable_unclean_elections = enable_unclean_elections
+        self._enable_unclean_elections: UncleanListener = lambda _: None
         self._dynamic_configs = dynamic_configs
         self._settings = settings
         self._logs = logs
         dynamic_configs.add_handler(zk_paths.TOPIC_CONFIGS, self._on_topic_config)
         dynamic_configs.add_handler(zk_paths.BROKER_CONFIGS, self._on_broker_config)
+
+    def on_unclean_elections(self, enable: UncleanListener) -> None:
+        """Call `enable` where they become allowed, for a topic or by default."""
+        self._enable_unclean_elections = enable
 
     async def load_topics(self, topics: Iterable[TopicPartition]) -> None:
         """Read the overrides of topics whose first log is about to be made."""

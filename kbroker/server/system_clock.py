@@ -10,7 +10,7 @@ from kbroker.clock import TimerHandle
 
 
 class SystemClock:
-    """Implements Clock, and Timer on the loop that is running when a timer is set."""
+    """Implements ClockWithTimer: timers are of the loop that is running when a timer is set."""
 
     __slots__ = ()
 

@@ -11,6 +11,7 @@ from kbroker.log.cleaner.cleaner_worker import run_job
 from kbroker.log.cleaner.cleaning_job import CleanedGroup, CleaningEnd, CleaningJob
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.cleaner.pacer import CleaningAborted
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import FileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
@@ -80,8 +81,9 @@ class CleaningBroker:
         self.time = time or VirtualTime()
         self.topic = TopicConfig(**({"cleanup_policy": ("compact",)} | (topic or {})))
         self.settings = LogConfig(**log_settings)
-        self.logs = LogManager([DATA], self.settings, lambda _: self.topic, disk, self.time)
-        self.logs.open_directories()
+        self.logs = LogManager(
+            LogDirectories.lock(disk, [DATA]), self.settings, lambda _: self.topic, disk, self.time
+        )
         self.logs.load("cluster", 0)
         self.runner = InlineRunner(disk)
         self.cleaner = LogCleaner(

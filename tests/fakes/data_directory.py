@@ -31,7 +31,6 @@ class DataDirectory:
 
     def _opened(self) -> LogManager:
         logs = manager(self.path, **self._settings)
-        logs.open_directories()
         logs.load("cluster", 1)
         for log in logs.all_logs():
             log.update_high_watermark(log.log_end_offset)

@@ -8,6 +8,7 @@ from typing import Any
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.deletion.log_retention import before_start
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
@@ -57,10 +58,14 @@ def open_log(
     return load_log(request, environment)
 
 
-def manager(*directories: Path, **settings: Any) -> LogManager:
-    """A manager over data directories that are not opened yet."""
+def manager(*directories: Path, required: Path | None = None, **settings: Any) -> LogManager:
+    """A manager over data directories, which are locked; its logs are not loaded yet."""
     return LogManager(
-        [str(directory) for directory in directories],
+        LogDirectories.lock(
+            RealFileSystem(),
+            [str(directory) for directory in directories],
+            None if required is None else str(required),
+        ),
         LogConfig(),
         lambda _: TopicConfig(**settings),
         RealFileSystem(),

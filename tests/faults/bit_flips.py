@@ -137,7 +137,6 @@ def _live_through(template: Template, flip: Flip, case: Path, outcome: Outcome) 
     first_end = 0
     for start in (1, 2):
         manager = open_manager(case, template.settings)
-        manager.open_directories()
         try:
             manager.load(CLUSTER_ID, 0)
             log = manager.get_log(PARTITION)

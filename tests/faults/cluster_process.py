@@ -19,6 +19,7 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
@@ -182,13 +183,12 @@ class BrokerProcess:
 
     def _open_storage(self) -> None:
         self.logs = LogManager(
-            LOG_DIRS,
+            LogDirectories.lock(self.disk, LOG_DIRS),
             self.config.log,
             lambda topic: self.settings.of_topic(topic),  # noqa: PLW0108 - made a few lines later
             self.disk,
             self._clock,
         )
-        self.logs.open_directories()
 
     def _assemble(self, connect: Callable[[Broker], BrokerChannel]) -> None:
         zk, clock, parts = self.zk, self._clock, self._parts

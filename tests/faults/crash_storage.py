@@ -14,6 +14,7 @@ from uuid import UUID
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import FileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
@@ -76,9 +77,12 @@ class CrashStorage:
     ) -> None:
         """`settings` of topics, as the tree has them by now; those of others are as made."""
         self.logs = LogManager(
-            LOG_DIRS, LogConfig(), lambda name: settings.get(name, TOPIC_CONFIG), disk, time
+            LogDirectories.lock(disk, LOG_DIRS, LOG_DIRS[0]),
+            LogConfig(),
+            lambda name: settings.get(name, TOPIC_CONFIG),
+            disk,
+            time,
         )
-        self.logs.open_directories(LOG_DIRS[0])
         tree_files = TreeDirectory(disk, LOG_DIRS[0])
         tree_files.on_failure = partial(self.logs.fail_directory, LOG_DIRS[0])
         self.tree = EmbeddedTree(time, tree_files)

@@ -16,6 +16,7 @@ from uuid import UUID
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.temporary_file_system import TemporaryFileSystem
@@ -56,9 +57,9 @@ class Template:
 
 
 def open_manager(directory: Path, settings: dict[str, Any]) -> LogManager:
-    """A manager over one data directory, not opened yet."""
+    """A manager over one data directory, whose logs are not loaded yet."""
     return LogManager(
-        [str(directory)],
+        LogDirectories.lock(TemporaryFileSystem(), [str(directory)]),
         LogConfig(),
         lambda _: TopicConfig(**settings),
         TemporaryFileSystem(),  # nothing here waits for the disk
@@ -92,7 +93,6 @@ def _make(
     settings = {**_SETTINGS, **extra}
     living = directory if is_clean else directory.with_name(directory.name + "-living")
     manager = open_manager(living, settings)
-    manager.open_directories()
     manager.load(CLUSTER_ID, 0)
     log = manager.get_or_create_log(PARTITION, TOPIC_ID)
     template = Template(directory.name, directory, is_clean, settings)

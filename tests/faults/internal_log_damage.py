@@ -151,7 +151,6 @@ class Case:
         after_first: dict[Key, int] = {}
         for start in (1, 2):
             manager = open_manager(self._directory, self._template.settings)
-            manager.open_directories()
             try:
                 manager.load(CLUSTER_ID, 0)
                 log = manager.get_log(OFFSETS)

@@ -26,6 +26,7 @@ from kbroker.coordinator.group.records import (
     offset_commit_value,
 )
 from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.temporary_file_system import TemporaryFileSystem
@@ -82,9 +83,9 @@ class Template:
 
 
 def open_manager(directory: Path, settings: dict[str, Any]) -> LogManager:
-    """A manager over one data directory, not opened yet."""
+    """A manager over one data directory, whose logs are not loaded yet."""
     return LogManager(
-        [str(directory)],
+        LogDirectories.lock(TemporaryFileSystem(), [str(directory)]),
         LogConfig(),
         lambda _: TopicConfig(**settings),
         TemporaryFileSystem(),  # nothing here waits for the disk
@@ -113,7 +114,6 @@ def _make(
 ) -> Template:
     living = directory if is_clean else directory.with_name(directory.name + "-living")
     manager = open_manager(living, _SETTINGS)
-    manager.open_directories()
     manager.load(CLUSTER_ID, 0)
     log = manager.get_or_create_log(OFFSETS, TOPIC_ID)
     write(log, random.Random(seed))

@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
@@ -23,10 +24,15 @@ CHECKPOINTS = ("recovery-point-offset-checkpoint", "cleaner-offset-checkpoint")
 
 def opened(directory: Path, policy: str) -> dict[TopicPartition, tuple[int, list[bytes]]]:
     config = TopicConfig(cleanup_policy=(policy,))
+    directories = LogDirectories.lock(RealFileSystem(), [str(directory)])
     logs = LogManager(
-        [str(directory)], LogConfig(), lambda _: config, RealFileSystem(), FixedClock()
+        directories,
+        LogConfig(),
+        lambda _: config,
+        RealFileSystem(),
+        FixedClock(),
     )
-    meta = logs.open_directories()
+    meta = directories.meta
     assert meta is not None
     logs.load(meta.cluster_id or "", meta.broker_id or 0)
     found = {

@@ -16,6 +16,7 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
@@ -245,8 +246,9 @@ def test_a_checkpoint_cut_at_any_byte_costs_no_record(name: str) -> None:
 
 
 def started(disk: MemoryFileSystem) -> LogManager:
-    logs = LogManager(["/d"], LogConfig(), lambda _: CONFIG, disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: CONFIG, disk, FixedClock()
+    )
     logs.load("cluster", 1)
     return logs
 

@@ -14,6 +14,7 @@ from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.directories.failed_sync import NOTE_FILE
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
@@ -28,8 +29,9 @@ SETTINGS = TopicConfig(segment_bytes=400, segment_index_bytes=256, index_interva
 
 
 def opened(disk: RecordingFileSystem) -> tuple[LogManager, EmbeddedTree]:
-    logs = LogManager(["/d"], LogConfig(), lambda _: SETTINGS, disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: SETTINGS, disk, FixedClock()
+    )
     files = TreeDirectory(disk, "/d")
     files.on_failure = lambda error: logs.fail_directory("/d", error)
     tree = EmbeddedTree(FixedClock(), files)

@@ -9,6 +9,7 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import open_log_directory
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
@@ -23,8 +24,9 @@ SETTINGS = TopicConfig(segment_bytes=170, file_delete_delay_ms=1, segment_index_
 
 
 def started(disk: RecordingFileSystem) -> LogManager:
-    logs = LogManager(["/d"], LogConfig(), lambda _: SETTINGS, disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: SETTINGS, disk, FixedClock()
+    )
     logs.load("cluster", 1)
     return logs
 

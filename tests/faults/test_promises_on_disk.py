@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.write_runner import Done, run_now
@@ -27,8 +28,9 @@ ROLLING = TopicConfig(segment_bytes=300, retention_bytes=300)
 
 
 def started(disk: RecordingFileSystem, topic: TopicConfig = ROLLING) -> LogManager:
-    logs = LogManager([DATA], LogConfig(), lambda _: topic, disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, [DATA]), LogConfig(), lambda _: topic, disk, FixedClock()
+    )
     logs.load("cluster", 1)
     return logs
 

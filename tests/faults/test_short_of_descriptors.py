@@ -13,6 +13,7 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
@@ -45,8 +46,9 @@ class Storage:
     def __init__(self, disk: FileSystem) -> None:
         self.time = VirtualTime(NOW_MS)
         config = LogConfig()
-        self.logs = LogManager(["/a", "/b"], config, lambda _: SETTINGS, disk, self.time)
-        self.logs.open_directories()
+        self.logs = LogManager(
+            LogDirectories.lock(disk, ["/a", "/b"]), config, lambda _: SETTINGS, disk, self.time
+        )
         self.tree = EmbeddedTree(self.time, TreeDirectory(disk, "/a"))
         self.session = self.tree.session()
         self.logs.load("cluster", 0)

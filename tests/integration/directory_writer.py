@@ -15,6 +15,7 @@ from uuid import UUID
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.log.append.log_append_info import AppendOrigin
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.format import CLEANER_OFFSET_CHECKPOINT_FILE
 from kbroker.log.index.transaction_index import AbortedTxn
@@ -264,8 +265,15 @@ class DirectoryWriter:
 def open_logs(root: Path, clock: WallClock, settings: Settings = SETTINGS) -> LogManager:
     """All logs of a data directory, with the settings that its topics have here."""
     config_of = partial(topic_config, settings=settings)
-    logs = LogManager([str(root)], LogConfig(), config_of, RealFileSystem(), clock)
-    meta = logs.open_directories()
+    directories = LogDirectories.lock(RealFileSystem(), [str(root)])
+    logs = LogManager(
+        directories,
+        LogConfig(),
+        config_of,
+        RealFileSystem(),
+        clock,
+    )
+    meta = directories.meta
     if meta is None or meta.cluster_id is None or meta.broker_id is None:
         logs.load(CLUSTER_ID, BROKER_ID)
     else:

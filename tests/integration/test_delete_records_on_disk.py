@@ -14,6 +14,7 @@ from kbroker.apis import delete_records, describe_log_dirs
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
@@ -37,13 +38,12 @@ class Broker:
         size = len(batch(b"v"))
         settings = {"segment.bytes": str(2 * size)}
         self.logs = LogManager(
-            [str(directory)],
+            LogDirectories.lock(self.disk, [str(directory)]),
             config.log,
             lambda topic: TopicConfig.from_overrides(config, settings),
             self.disk,
             self.time,
         )
-        self.logs.open_directories()
         self.logs.load("cluster", 0)
         self.cluster = ReplicationCluster(log_manager=self.logs)
         self.partition = self.cluster.lead("t")

@@ -15,6 +15,7 @@ from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.partition_replay import PartitionReplay
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
 from tests.golden import golden_logs
@@ -28,8 +29,15 @@ Row = dict[str, Any]
 
 def groups_in(root: Path) -> dict[str, Group]:
     """The classic groups of a data directory; KIP-848's are of another kind."""
-    logs = LogManager([str(root)], LogConfig(), lambda _: OFFSETS, RealFileSystem(), WallClock())
-    meta = logs.open_directories()
+    directories = LogDirectories.lock(RealFileSystem(), [str(root)])
+    logs = LogManager(
+        directories,
+        LogConfig(),
+        lambda _: OFFSETS,
+        RealFileSystem(),
+        WallClock(),
+    )
+    meta = directories.meta
     assert meta is not None
     assert meta.cluster_id is not None
     assert meta.broker_id is not None

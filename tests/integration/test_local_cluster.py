@@ -215,7 +215,7 @@ def test_a_session_that_ends_is_followed_by_a_registration_of_a_new_epoch(tmp_pa
         server = cluster.server(number)
         partition = next(p for p, n in (await cluster.leaders(0, "t")).items() if n == number)
         epoch = server.broker_epoch
-        session: Any = server._zk.tree
+        session: Any = server.parts.storage.zk.tree
 
         session.suspend()
         assert await cluster.produce(number, "t", partition, b"1") is ErrorCode.NONE
@@ -238,7 +238,7 @@ def test_a_session_that_ends_is_followed_by_a_registration_of_a_new_epoch(tmp_pa
 def test_a_broker_whose_id_another_one_has_taken_stops_with_a_sentence(tmp_path: Path) -> None:
     async def main(cluster: Cluster) -> None:
         server = cluster.server(2)
-        session: Any = server._zk.tree
+        session: Any = server.parts.storage.zk.tree
         session.expire()
         other = KafkaServer(
             KafkaConfig.for_profile(

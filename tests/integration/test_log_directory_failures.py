@@ -188,7 +188,7 @@ def test_a_topic_that_is_made_while_the_disk_fills_up_is_led_once_there_is_room(
 
         await until(is_led)
         assert await broker.produce("t", 0) is ErrorCode.NONE
-        assert broker.server._logs.online_directories == broker.directories
+        assert broker.server.parts.data.logs.online_directories == broker.directories
 
     run(tmp_path, scenario)
 
@@ -239,15 +239,15 @@ def test_a_topic_is_deleted_once_there_are_descriptors_again(
         assert await broker.delete("t") is ErrorCode.NONE
         await until(is_refused)
         assert len(broker.named("t")) == (PARTITIONS if operation == "rename" else 0)
-        assert "t" in await broker.server._zk.topics()
+        assert "t" in await broker.server.parts.storage.zk.topics()
         broker.disk.heal()
 
         async def is_deleted() -> bool:
-            return not await broker.server._zk.topics()
+            return not await broker.server.parts.storage.zk.topics()
 
         await until(is_deleted)
         assert broker.named("t") == []
-        assert broker.server._logs.online_directories == broker.directories
+        assert broker.server.parts.data.logs.online_directories == broker.directories
         await broker.create("t")
         assert await broker.produce("t", 0) is ErrorCode.NONE
         await broker.restart()

@@ -110,7 +110,7 @@ async def create(client: BrokerClient, name: str, partitions: int) -> None:
 
 
 def fill(server: KafkaServer) -> None:
-    log = server._logs.get_log(TopicPartition("old", 0))
+    log = server.parts.data.logs.get_log(TopicPartition("old", 0))
     assert log is not None
     for number in range(SEGMENTS):
         log.append_as_leader(bytearray(build([Record(0, number, b"k", b"v" * 200)])), 0, number)
@@ -120,9 +120,9 @@ def fill(server: KafkaServer) -> None:
 
 async def expire(server: KafkaServer, data: Path) -> None:
     now_ms = int(time.time() * 1000)
-    server._logs.cleanup(now_ms)
+    server.parts.data.logs.cleanup(now_ms)
     await until(lambda: len(names(data, "old-0/*.log")) == 1)
-    server._logs.cleanup(now_ms + HOUR_MS)
+    server.parts.data.logs.cleanup(now_ms + HOUR_MS)
     await until(lambda: not names(data, "old-0/*.deleted"))
 
 
@@ -130,6 +130,6 @@ async def delete(client: BrokerClient, server: KafkaServer, data: Path) -> None:
     request = DeleteTopicsRequest(topic_names=["wide"], timeout_ms=20_000)
     await client.send(request, highest_version=3)
     await until(lambda: not [n for n in names(data, "wide-*") if not n.endswith("-delete")])
-    await until(lambda: server._logs._deletions.are_settled)
-    server._logs.cleanup(int(time.time() * 1000) + HOUR_MS)
+    await until(lambda: server.parts.data.logs._deletions.are_settled)
+    server.parts.data.logs.cleanup(int(time.time() * 1000) + HOUR_MS)
     await until(lambda: not names(data, "wide-*"))

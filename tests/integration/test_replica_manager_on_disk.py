@@ -11,6 +11,7 @@ from kbroker.apis import fetch, list_offsets, produce
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.protocol.messages.fetch import FetchRequest
@@ -34,13 +35,12 @@ class BrokerOnDisk:
     def __init__(self, directory: Path) -> None:
         config = KafkaConfig.for_profile("dev")
         self.logs = LogManager(
-            [str(directory)],
+            LogDirectories.lock(RealFileSystem(), [str(directory)]),
             config.log,
             lambda topic: TopicConfig.from_overrides(config, TOPIC_SETTINGS.get(topic, {})),
             RealFileSystem(),
             VirtualTime(),
         )
-        self.logs.open_directories()
         self.logs.load("cluster", 0)
         self.cluster = ReplicationCluster(log_manager=self.logs)
         self.call = ApiCaller(self.cluster)

@@ -10,10 +10,9 @@ refused until there is room.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.directories.log_directory import (
     LogDirectory,
     LogDirectoryError,
@@ -34,12 +33,17 @@ _log = logging.getLogger(__name__)
 
 
 class LogDirectories:
-    """Opened, claimed, watched and let go together. Owned by the event loop."""
+    """Locked, claimed, watched and let go together. Owned by the event loop."""
 
-    def __init__(self, file_system: FileSystem, paths: Sequence[str]) -> None:
+    def __init__(
+        self, file_system: FileSystem, directories: Sequence[LogDirectory], required: str | None
+    ) -> None:
+        """`lock` makes them."""
         self._file_system = file_system
-        self._paths = paths
-        self._directories: list[LogDirectory] = []
+        self._directories = directories
+        self._required = required
+        self.meta = next((d.meta for d in self.online if d.meta is not None), None)
+        self.were_clean = all(d.was_clean or d.meta is None for d in self.online)
         self.run_write: WriteRunner = run_now
         self.on_offline: Callable[[LogDirectory, StorageError], None] = lambda _, __: None
 
@@ -57,54 +61,54 @@ class LogDirectories:
         """Those that do not."""
         return [d.path for d in self._directories if d.failure is not None]
 
-    @property
-    def were_clean(self) -> bool:
-        """True when the last broker stopped cleanly, or there was none."""
-        return all(d.was_clean or d.meta is None for d in self.online)
-
-    def lock_all(self, required: str | None) -> MetaProperties | None:
-        """Lock and read all directories; whose they are, None while nobody has used them.
+    @classmethod
+    def lock(
+        cls, file_system: FileSystem, paths: Sequence[str], required: str | None = None
+    ) -> LogDirectories:
+        """Lock and read the directories at `paths`.
 
         One that cannot be used is offline. Raises LogDirectoryError where that is the `required`
         one, or where none is left.
         """
+        directories: list[LogDirectory] = []
         errors: list[LogDirectoryError] = []
-        for path in self._paths:
+        for path in (path.rstrip("/") or "/" for path in paths):
             try:
-                self._directories.append(open_log_directory(self._file_system, path))
+                directories.append(open_log_directory(file_system, path))
             except LogDirectoryError as error:
                 errors.append(error)
-                self._directories.append(LogDirectory.unusable(self._file_system, path, str(error)))
+                directories.append(LogDirectory.unusable(file_system, path, str(error)))
                 if path == required:
-                    self.release()
+                    _release(directories)
                     raise
                 _log.error("%s. Its partitions are offline, the others are served", error)
-        if not self.online and errors:
-            self.release()
+        locked = cls(file_system, directories, required)
+        if not locked.online and errors:
+            locked.release()
             raise errors[0]
-        return next((d.meta for d in self.online if d.meta is not None), None)
+        return locked
 
-    def claim(
-        self, cluster_id: str, broker_id: int, now_ms: int, required: str | None = None
-    ) -> None:
+    def claim(self, cluster_id: str, broker_id: int, now_ms: int) -> None:
         """Take the clean-shutdown markers back and make the directories this broker's.
 
-        Raises LogDirectoryError as `lock_all`.
+        Raises LogDirectoryError as `lock`.
         """
         for directory in self.online:
             try:
                 directory.claim(cluster_id, broker_id, now_ms)
             except LogDirectoryError as error:
                 others = [d for d in self.online if d is not directory]
-                if directory.path == required or not others:
+                if directory.path == self._required or not others:
                     raise
                 directory.set_aside(str(error))
                 _log.error("%s. Its partitions are offline, the others are served", error)
 
-    def check(self, required: str | None) -> None:
-        """Raise LogDirectoryError where none is left, or the `required` one is not."""
+    def check(self) -> None:
+        """Raise LogDirectoryError where none is left, or the one that is required is not."""
         for directory in self._directories:
-            if directory.failure is not None and (directory.path == required or not self.online):
+            if directory.failure is not None and (
+                directory.path == self._required or not self.online
+            ):
                 raise LogDirectoryError(
                     f"Data directory {directory.path} cannot be used: {directory.failure}. "
                     "Repair the disk and start again"
@@ -261,8 +265,7 @@ class LogDirectories:
 
     def release(self) -> None:
         """Let go of the locks; nothing may be written afterwards."""
-        for directory in self._directories:
-            directory.release()
+        _release(self._directories)
         self._directories = []
 
     def _written(self, path: str, error: StorageError | None) -> None:
@@ -296,3 +299,8 @@ class LogDirectories:
             return f"{self._file_system.free_bytes(directory.path) / _MB:.3f}"
         except StorageError:
             return "?"
+
+
+def _release(directories: Iterable[LogDirectory]) -> None:
+    for directory in directories:
+        directory.release()

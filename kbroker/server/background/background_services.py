@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.cleaner.log_cleaner import LogCleaner
 from kbroker.log.file_system import FileSystem, RealFileSystem
@@ -18,7 +19,6 @@ from kbroker.server.background.background_writer import BackgroundWriter
 from kbroker.server.background.broker_duties import broker_duties
 from kbroker.server.background.cleaner_threads import CleanerThreads, CleanerWorker
 from kbroker.server.background.watchdog import Watchdog
-from kbroker.server.system_clock import SystemClock
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class BackgroundParts:
     logs: LogManager
     replicas: ReplicaManager
     file_system: FileSystem
-    clock: SystemClock
+    clock: ClockWithTimer
 
 
 def start_background_services(parts: BackgroundParts, undo: AsyncExitStack) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, EndPoint
-from kbroker.server.start_error import BrokerIdInUseError
+from kbroker.server.start_error import BrokerIdInUseError, StartError
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import NodeExistsError, NoNodeError, Stat, TreeUnavailableError
 from kbroker.zk.zk_utils import ZkUtils
@@ -31,43 +31,54 @@ class KafkaHealthcheck:
     its past. Owned by the event loop.
     """
 
-    def __init__(
-        self, zk: ZkUtils, broker: Broker, session_timeout_ms: float, is_alive: Probe
-    ) -> None:
+    def __init__(self, zk: ZkUtils, session_timeout_ms: float, is_alive: Probe) -> None:
         self._zk = zk
-        self.broker = broker
         self._session_timeout_ms = session_timeout_ms
         self._is_alive = is_alive
         self._own_sessions: set[int] = set()
+        self._broker: Broker | None = None  # registered last
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
 
-    async def register(self) -> int:
+    async def register(self, broker: Broker) -> int:
         """Register for the session there is now; returns the broker epoch.
 
         Waits while the tree cannot be reached. Raises BrokerIdInUseError.
         """
+        self._broker = broker
         while True:
             try:
                 self._own_sessions.add(self._zk.tree.session_id)
-                self.broker_epoch = await self._register()
+                self.broker_epoch = await self._register(broker)
             except TreeUnavailableError as error:
-                _log.warning("broker %d cannot register now: %r", self.broker.broker_id, error)
+                _log.warning("broker %d cannot register now: %r", broker.broker_id, error)
                 await asyncio.sleep(RETRY_BACKOFF_S)
             else:
                 return self.broker_epoch
 
-    async def _register(self) -> int:
+    async def register_again(self, refused: Callable[[StartError], None]) -> int:
+        """Register for a session that follows another. Where another broker has the id by now,
+        `refused` hears it, and this never returns: who waits for it stops with the broker.
+        """
+        assert self._broker is not None, "a session without a registration is followed by none"
+        try:
+            return await self.register(self._broker)
+        except StartError as error:
+            refused(error)
+        stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        return await stopped
+
+    async def _register(self, broker: Broker) -> int:
         while True:
             try:
-                return await self._zk.register_broker(self.broker)
+                return await self._zk.register_broker(broker)
             except NodeExistsError:
-                epoch = await self._look_at_the_other()
+                epoch = await self._look_at_the_other(broker)
                 if epoch is not None:
                     return epoch
 
-    async def _look_at_the_other(self) -> int | None:
+    async def _look_at_the_other(self, own: Broker) -> int | None:
         """The epoch of a node that is ours after all; None once the other's node is gone."""
-        path = zk_paths.broker_path(self.broker.broker_id)
+        path = zk_paths.broker_path(own.broker_id)
         gone = asyncio.Event()
         stat = await self._zk.tree.exists(path, lambda _: gone.set())
         if stat is None:
@@ -78,12 +89,12 @@ class KafkaHealthcheck:
             with suppress(NoNodeError):
                 await self._zk.tree.delete(path, stat.version)
             return None
-        await self._wait_for_its_end(stat, gone)
+        await self._wait_for_its_end(own, stat, gone)
         return None
 
-    async def _wait_for_its_end(self, stat: Stat, gone: asyncio.Event) -> None:
-        broker_id = self.broker.broker_id
-        await refuse_id_in_use(self._zk, broker_id, self._is_alive, self.broker.end_points)
+    async def _wait_for_its_end(self, own: Broker, stat: Stat, gone: asyncio.Event) -> None:
+        broker_id = own.broker_id
+        await refuse_id_in_use(self._zk, broker_id, self._is_alive, own.end_points)
         limit_ms = self._session_timeout_ms + GRACE_MS
         _log.warning(
             "broker.id %d is still registered by an earlier run (session 0x%x), which does not "

@@ -200,7 +200,6 @@ def test_a_log_knows_from_its_load_on_how_far_it_was_cleaned(tmp_path: Path) -> 
     place.mkdir()
     (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\n{OFFSETS.topic} 0 5\n")
     logs = manager(tmp_path, **SMALL)
-    logs.open_directories()
 
     logs.load("AAAAAAAAAAAAAAAAAAAAAA", 0)
 

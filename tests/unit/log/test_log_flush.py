@@ -154,7 +154,6 @@ def test_the_start_of_a_log_stays_written_down_until_its_removed_segments_are_su
     tmp_path: Path,
 ) -> None:
     logs = manager(tmp_path, segment_bytes=200, retention_ms=1)
-    logs.open_directories()
     logs.load("cluster", 1)
     log = logs.get_or_create_log(PARTITION)
     append(log, 2, size=100)

@@ -17,6 +17,7 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
@@ -46,14 +47,15 @@ class ClockThen:
 
 
 def opened(root: Path) -> LogManager:
+    directories = LogDirectories.lock(RealFileSystem(), [str(root)])
     logs = LogManager(
-        [str(root)],
+        directories,
         LogConfig(),
         lambda topic: INTERNAL if topic.startswith("__") else SMALL,
         RealFileSystem(),
         ClockThen(),
     )
-    meta = logs.open_directories()
+    meta = directories.meta
     assert meta is not None
     assert meta.cluster_id is not None
     assert meta.broker_id is not None

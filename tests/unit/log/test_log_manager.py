@@ -15,8 +15,9 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.log.file_system import StorageError
+from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from tests.fakes.failing_file_system import FailingFileSystem
@@ -29,7 +30,6 @@ TOPIC_ID = UUID(int=77)
 
 def started(*directories: Path, **settings: object) -> LogManager:
     logs = manager(*directories, **settings)
-    logs.open_directories()
     logs.load("cluster", 1)
     return logs
 
@@ -42,9 +42,11 @@ def logs(tmp_path: Path) -> Iterator[LogManager]:
 
 
 def test_a_new_directory_gets_an_identity(tmp_path: Path) -> None:
+    directories = LogDirectories.lock(RealFileSystem(), [str(tmp_path / "a" / "b")])
+    assert directories.meta is None
+    directories.release()
     logs = manager(tmp_path / "a" / "b")
 
-    assert logs.open_directories() is None
     logs.load("cluster", 7)
 
     text = (tmp_path / "a" / "b" / "meta.properties").read_text()
@@ -54,7 +56,7 @@ def test_a_new_directory_gets_an_identity(tmp_path: Path) -> None:
 def test_the_cluster_of_a_used_directory_is_known_after_open(tmp_path: Path) -> None:
     started(tmp_path).shutdown()
 
-    meta = manager(tmp_path).open_directories()
+    meta = LogDirectories.lock(RealFileSystem(), [str(tmp_path)]).meta
 
     assert meta is not None
     assert (meta.cluster_id, meta.broker_id) == ("cluster", 1)
@@ -69,7 +71,6 @@ def test_a_directory_of_another_broker_is_refused(
 ) -> None:
     started(tmp_path).shutdown()
     logs = manager(tmp_path)
-    logs.open_directories()
 
     with pytest.raises(LogDirectoryError, match=reason):
         logs.load(cluster, broker)
@@ -77,15 +78,15 @@ def test_a_directory_of_another_broker_is_refused(
 
 def test_a_directory_in_use_is_refused(tmp_path: Path, logs: LogManager) -> None:
     with pytest.raises(LogDirectoryError, match="in use by another broker"):
-        manager(tmp_path).open_directories()
+        manager(tmp_path)
 
 
 def test_directories_are_let_go_when_the_one_that_is_required_is_in_use(tmp_path: Path) -> None:
     used = started(tmp_path / "used")
     with pytest.raises(LogDirectoryError):
-        manager(tmp_path / "free", tmp_path / "used").open_directories(str(tmp_path / "used"))
+        manager(tmp_path / "free", tmp_path / "used", required=tmp_path / "used")
 
-    manager(tmp_path / "free").open_directories()
+    manager(tmp_path / "free")
     used.shutdown()
 
 
@@ -130,7 +131,6 @@ def test_a_clean_stop_and_start_keeps_everything(tmp_path: Path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
     again = manager(tmp_path)
-    again.open_directories()
     recovered = again.load("cluster", 1)
 
     loaded = again.get_log(PARTITION)
@@ -148,7 +148,6 @@ def test_a_killed_broker_recovers(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "a", tmp_path / "b")
 
     again = manager(tmp_path / "b")
-    again.open_directories()
     recovered = again.load("cluster", 1)
 
     assert recovered == [PARTITION]
@@ -179,8 +178,9 @@ def test_a_deleted_log_is_renamed_and_removed_after_the_delay(tmp_path: Path) ->
 def test_a_log_whose_disk_refuses_its_deletion_is_not_taken_for_deleted() -> None:
     """A second order to delete it must fail as well: it would come back with the disk."""
     disk = FailingFileSystem(MemoryFileSystem())
-    logs = LogManager(("/a",), LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, ("/a",)), LogConfig(), lambda _: TopicConfig(), disk, FixedClock()
+    )
     logs.load("cluster", 1)
     logs.get_or_create_log(PARTITION)
     lost: list[TopicPartition] = []
@@ -197,14 +197,24 @@ def test_a_log_whose_disk_refuses_its_deletion_is_not_taken_for_deleted() -> Non
 
 def test_a_log_that_could_not_be_opened_is_not_taken_for_deleted() -> None:
     disk = FailingFileSystem(MemoryFileSystem())
-    first = LogManager(("/a", "/b"), LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
-    first.open_directories()
+    first = LogManager(
+        LogDirectories.lock(disk, ("/a", "/b")),
+        LogConfig(),
+        lambda _: TopicConfig(),
+        disk,
+        FixedClock(),
+    )
     first.load("cluster", 1)
     first.get_or_create_log(PARTITION)
     first.shutdown()
     disk.fail("list", "*/t-0", times=None)
-    logs = LogManager(("/a", "/b"), LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, ("/a", "/b")),
+        LogConfig(),
+        lambda _: TopicConfig(),
+        disk,
+        FixedClock(),
+    )
     logs.load("cluster", 1)
     assert logs.get_log(PARTITION) is None
 
@@ -348,7 +358,6 @@ def test_logs_of_topics_that_the_cluster_does_not_have_are_left_alone(tmp_path: 
     before = {path.name: path.read_bytes() for path in (tmp_path / "t-0").iterdir()}
 
     logs = manager(tmp_path)
-    logs.open_directories()
     logs.load("cluster", 1, is_known=lambda topic: topic != "t")
     logs.cleanup(NOW_MS + 10**12)
 
@@ -364,7 +373,6 @@ def test_a_new_topic_sets_the_logs_of_an_old_one_of_its_name_aside(tmp_path: Pat
         log.append_as_leader(batch(b"v"), leader_epoch=0, now_ms=NOW_MS)
     first.shutdown()
     logs = manager(tmp_path / "a", tmp_path / "b")
-    logs.open_directories()
     logs.load("cluster", 1, is_known=lambda _: False)
 
     new = logs.get_or_create_log(PARTITION, UUID(int=78))

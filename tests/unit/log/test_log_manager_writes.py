@@ -18,7 +18,6 @@ Work = tuple[Callable[[], None], Callable[[StorageError | None], None]]
 
 def started(directory: Path, **settings: object) -> LogManager:
     logs = manager(directory, **settings)
-    logs.open_directories()
     logs.load("cluster", 1)
     return logs
 
@@ -63,13 +62,11 @@ def test_a_log_deleted_during_its_flush_takes_no_directory_offline(tmp_path: Pat
 
 def test_a_directory_nobody_used_before_counts_as_left_cleanly(tmp_path: Path) -> None:
     logs = manager(tmp_path)
-    logs.open_directories()
     assert logs.was_clean
     logs.load("cluster", 1)
     logs.release()
 
     again = manager(tmp_path)
-    again.open_directories()
 
     assert not again.was_clean
     again.release()
@@ -118,7 +115,6 @@ def test_a_segment_that_may_be_closed_is_recovered_until_its_indexes_are_synced(
     tmp_path: Path,
 ) -> None:
     logs = manager(tmp_path, segment_bytes=170)
-    logs.open_directories()
     logs.load("cluster", 1)
     log = logs.get_or_create_log(PARTITION)
     noted = []

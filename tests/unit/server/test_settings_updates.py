@@ -35,7 +35,8 @@ def told_of(*changes: tuple[str, str, Mapping[str, str]]) -> list[str | None]:
     manager = Changes()
     logs = SimpleNamespace(all_logs=list, update_topic_config=lambda *_: None)
     settings = BrokerSettings(KafkaConfig.for_profile("dev"), lambda _: {})
-    SettingsUpdates(manager, settings, logs, told.append)  # type: ignore[arg-type]
+    updates = SettingsUpdates(manager, settings, logs)  # type: ignore[arg-type]
+    updates.on_unclean_elections(told.append)
     for change in changes:
         manager.tell(*change)
     return told

@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log import Log
@@ -29,8 +30,9 @@ LATER_MS = NOW_MS + 5_000
 
 
 def started(disk: FileSystem) -> LogManager:
-    logs = LogManager(["/d"], LogConfig(), lambda _: SETTINGS, disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, ["/d"]), LogConfig(), lambda _: SETTINGS, disk, FixedClock()
+    )
     logs.load("cluster", 1)
     return logs
 

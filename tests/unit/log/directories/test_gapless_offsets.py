@@ -12,6 +12,7 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.directories.checkpoint import read_offset_checkpoint
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
@@ -27,8 +28,9 @@ SMALL = {"segment_bytes": 300, "min_cleanable_dirty_ratio": 0.0}
 
 
 def started(disk: RecordingFileSystem) -> LogManager:
-    logs = LogManager([DATA], LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
-    logs.open_directories()
+    logs = LogManager(
+        LogDirectories.lock(disk, [DATA]), LogConfig(), lambda _: TopicConfig(), disk, FixedClock()
+    )
     logs.load("cluster", 1)
     return logs
 
@@ -151,8 +153,13 @@ def test_a_start_that_cannot_note_it_serves_no_log_of_that_directory() -> None:
     places = [TopicPartition("t", number) for number in range(2)]
 
     def opened(disk: FailingFileSystem) -> LogManager:
-        logs = LogManager(["/a", "/b"], LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
-        logs.open_directories()
+        logs = LogManager(
+            LogDirectories.lock(disk, ["/a", "/b"]),
+            LogConfig(),
+            lambda _: TopicConfig(),
+            disk,
+            FixedClock(),
+        )
         logs.load("cluster", 1)
         return logs
 

@@ -14,6 +14,7 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
@@ -26,8 +27,7 @@ A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
 def started(*directories: Path, broker: int = 1) -> LogManager:
-    logs = manager(*directories)
-    logs.open_directories(str(directories[0]))
+    logs = manager(*directories, required=directories[0])
     logs.load("cluster", broker)
     return logs
 
@@ -118,7 +118,7 @@ def test_with_no_directory_left_there_is_no_start(tmp_path: Path) -> None:
     (tmp_path / "bad").write_text("")
 
     with pytest.raises(LogDirectoryError, match="cannot be used"):
-        manager(tmp_path / "bad").open_directories()
+        manager(tmp_path / "bad")
 
 
 def test_a_partition_that_may_lie_in_an_offline_directory_is_not_made_anew(tmp_path: Path) -> None:
@@ -186,8 +186,13 @@ def test_a_partition_in_two_directories_is_served_from_neither(
 
 
 def memory_manager(disk: FailingFileSystem) -> LogManager:
-    logs = LogManager(["/a", "/b"], LogConfig(), lambda _: TopicConfig(), disk, FixedClock())
-    logs.open_directories("/a")
+    logs = LogManager(
+        LogDirectories.lock(disk, ["/a", "/b"], "/a"),
+        LogConfig(),
+        lambda _: TopicConfig(),
+        disk,
+        FixedClock(),
+    )
     logs.load("cluster", 1)
     return logs
 

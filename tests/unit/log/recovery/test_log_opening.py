@@ -79,7 +79,6 @@ def test_opening_ends_when_it_is_cancelled_and_can_be_done_again(
 
 def test_a_cancelled_start_is_no_clean_stop(tmp_path: Path) -> None:
     living = manager(tmp_path / "living")
-    living.open_directories()
     living.load("cluster", 1)
     log = living.get_or_create_log(TopicPartition("t", 0))
     log.append_as_leader(batch(b"x" * 3_000), 0, NOW_MS)
@@ -88,12 +87,10 @@ def test_a_cancelled_start_is_no_clean_stop(tmp_path: Path) -> None:
     progress.cancel()
 
     cancelled = manager(tmp_path / "killed")
-    cancelled.open_directories()
     with pytest.raises(LoadCancelledError):
         cancelled.load("cluster", 1, progress)
     cancelled.release()
 
     again = manager(tmp_path / "killed")
-    again.open_directories()
     assert not again.was_clean
     assert again.load("cluster", 1) == [TopicPartition("t", 0)]

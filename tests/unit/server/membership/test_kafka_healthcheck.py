@@ -36,10 +36,8 @@ class Place:
         await self.zk.create_persistent_paths()
         return self
 
-    def healthcheck(
-        self, port: int = 9092, session_timeout_ms: float = SOON_MS
-    ) -> KafkaHealthcheck:
-        return KafkaHealthcheck(self.zk, broker(port), session_timeout_ms, self.answers)
+    def healthcheck(self, session_timeout_ms: float = SOON_MS) -> KafkaHealthcheck:
+        return KafkaHealthcheck(self.zk, session_timeout_ms, self.answers)
 
     async def other(self, port: int) -> TreeSession:
         """A broker of the same id that registered before."""
@@ -67,7 +65,7 @@ def test_the_epoch_is_the_creation_id_of_the_node() -> None:
     async def main(place: Place) -> None:
         healthcheck = place.healthcheck()
 
-        epoch = await healthcheck.register()
+        epoch = await healthcheck.register(broker())
 
         stat = await place.session.exists(zk_paths.broker_path(3))
         assert stat is not None
@@ -79,9 +77,9 @@ def test_the_epoch_is_the_creation_id_of_the_node() -> None:
 
 def test_a_node_made_by_this_session_already_counts() -> None:
     async def main(place: Place) -> None:
-        epoch = await place.healthcheck().register()
+        epoch = await place.healthcheck().register(broker())
 
-        assert await place.healthcheck().register() == epoch
+        assert await place.healthcheck().register(broker()) == epoch
 
     run(main)
 
@@ -89,11 +87,11 @@ def test_a_node_made_by_this_session_already_counts() -> None:
 def test_each_session_has_its_own_registration_and_epoch() -> None:
     async def main(place: Place) -> None:
         healthcheck = place.healthcheck()
-        first = await healthcheck.register()
+        first = await healthcheck.register(broker())
         place.session.expire()
         place.session.renew()
 
-        second = await healthcheck.register()
+        second = await healthcheck.register(broker())
 
         assert second > first
         assert await place.owner() == place.session.session_id
@@ -104,10 +102,10 @@ def test_each_session_has_its_own_registration_and_epoch() -> None:
 def test_what_a_session_of_its_own_left_behind_is_replaced_at_once() -> None:
     async def main(place: Place) -> None:
         healthcheck = place.healthcheck()
-        await healthcheck.register()
+        await healthcheck.register(broker())
         place.zk.tree = place.store.session()  # the ensemble has not noticed the end of the first
 
-        await healthcheck.register()
+        await healthcheck.register(broker())
 
         assert await place.owner() == place.zk.tree.session_id
 
@@ -120,7 +118,7 @@ def test_a_running_broker_of_that_id_is_named_and_left_alone() -> None:
         place.answering.add(9093)
 
         with pytest.raises(BrokerIdInUseError, match=r"broker\.id 3 is in use .*P://h:9093"):
-            await place.healthcheck(session_timeout_ms=60_000).register()
+            await place.healthcheck(session_timeout_ms=60_000).register(broker())
 
         assert await place.owner() == other.session_id
 
@@ -135,7 +133,7 @@ def test_an_address_that_another_broker_has_by_now_tells_nothing() -> None:
         place.answering.add(9093)
 
         with pytest.raises(BrokerIdInUseError, match="still registered"):
-            await place.healthcheck().register()
+            await place.healthcheck().register(broker())
 
         assert place.probed == []
 
@@ -148,7 +146,9 @@ def test_a_registration_that_outlived_its_broker_is_waited_for(
 ) -> None:
     async def main(place: Place) -> None:
         other = await place.other(port)
-        registering = asyncio.create_task(place.healthcheck(session_timeout_ms=60_000).register())
+        registering = asyncio.create_task(
+            place.healthcheck(session_timeout_ms=60_000).register(broker())
+        )
         for _ in range(10):  # until it waits
             await asyncio.sleep(0)
         assert "waiting up to 62 s" in caplog.text
@@ -168,7 +168,7 @@ def test_a_registration_that_does_not_go_is_refused_after_the_time_out() -> None
         await place.other(9093)
 
         with pytest.raises(BrokerIdInUseError, match=r"still registered after 0\.03 s"):
-            await place.healthcheck().register()
+            await place.healthcheck().register(broker())
 
     run(main)
 
@@ -179,7 +179,7 @@ def test_a_node_that_cannot_be_read_is_waited_for_like_any_other() -> None:
         await other.create(zk_paths.broker_path(3), b"{}", ephemeral=True)
 
         with pytest.raises(BrokerIdInUseError, match="still registered"):
-            await place.healthcheck().register()
+            await place.healthcheck().register(broker())
 
     run(main)
 
@@ -196,7 +196,7 @@ def test_a_tree_that_cannot_be_reached_is_asked_again(monkeypatch: pytest.Monkey
 
         monkeypatch.setattr("kbroker.server.membership.kafka_healthcheck.asyncio.sleep", sleep)
 
-        await place.healthcheck().register()
+        await place.healthcheck().register(broker())
 
         assert len(waits) == 3
         assert await place.owner() == place.session.session_id

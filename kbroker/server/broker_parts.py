@@ -1,0 +1,286 @@
+"""The second stage of a broker: all its parts, made and told of each other. None of them does
+anything yet.
+
+Law: whatever a part needs is made before it, or is told it as a listener. What a broker meets
+outside itself comes in as `Surroundings`, so that a simulation of clusters puts its brokers
+together by this very code.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Protocol
+
+from kbroker.admin.config_admin import ConfigAdmin
+from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.admin.producer_id_manager import ProducerIdManager
+from kbroker.admin.topic_admin import TopicAdmin
+from kbroker.apis import registry
+from kbroker.apis.context import Services
+from kbroker.apis.kafka_apis import KafkaApis
+from kbroker.clock import ClockWithTimer
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.controller.active.leader_elections import LeaderBalanceSettings
+from kbroker.controller.channels.control_requests import ControlRequests
+from kbroker.controller.channels.controller_channel_manager import BrokerChannel
+from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
+from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
+from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
+from kbroker.log.log_manager import LogManager
+from kbroker.model import Broker
+from kbroker.network.socket_server import SocketServer
+from kbroker.peers.cluster_action import PeerListeners
+from kbroker.peers.forwarding_manager import ForwardingManager
+from kbroker.peers.metadata_waiter import MetadataWaiter
+from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
+from kbroker.peers.peers import Peers
+from kbroker.replication.group_commit import FlushPolicy
+from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.server.background.flush_threads import FlushThreads
+from kbroker.server.broker_failure import BrokerFailure
+from kbroker.server.broker_settings import BrokerSettings
+from kbroker.server.broker_state import BrokerLifecycle
+from kbroker.server.broker_storage import BrokerStorage
+from kbroker.server.directory_outage import DirectoryOutage
+from kbroker.server.log_loading import WatchLoading, nobody_watches
+from kbroker.server.membership.broker_channels import BrokerChannels, answers
+from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
+from kbroker.server.membership.leadership_handover import LeadershipHandover
+from kbroker.server.membership.log_dir_events import LogDirEvents
+from kbroker.server.settings_updates import SettingsUpdates
+from kbroker.server.system_clock import SystemClock
+from kbroker.zk.nodes.cluster_members import ClusterMembers
+
+
+class Channels(Protocol):
+    """The ways from one broker to the brokers of its cluster."""
+
+    def connect(self, broker: Broker) -> BrokerChannel:
+        """The channel of the controller's orders to a broker, this one included."""
+        ...
+
+    def client(self, broker: Broker) -> PeerClient:
+        """A connection of its own to another broker."""
+        ...
+
+
+def network_channels(config: KafkaConfig, local: ControlRequests) -> BrokerChannels:
+    """Connections over sockets; what is for this broker itself goes to `local`."""
+    return BrokerChannels(
+        config.server.broker_id,
+        local,
+        (config.inter_broker_listener_name(), config.control_plane_listener_name()),
+        config.quorum.controller_socket_timeout_ms,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a broker's parts meet outside them; `lifecycle` and `failure` hear from them,
+    `watch_loading` sees how far the opening of the logs is.
+    """
+
+    clock: ClockWithTimer = field(default_factory=SystemClock)
+    lifecycle: BrokerLifecycle = field(default_factory=BrokerLifecycle)
+    failure: BrokerFailure = field(default_factory=BrokerFailure)
+    flush_threads: FlushThreads = field(default_factory=FlushThreads)
+    watch_loading: WatchLoading = nobody_watches
+    channels: Callable[[KafkaConfig, ControlRequests], Channels] = network_channels
+    is_alive: Probe = answers
+    random: Random = field(default_factory=Random)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataParts:
+    """What holds records, metadata, and the settings in force."""
+
+    dynamic_configs: DynamicConfigManager
+    settings: BrokerSettings
+    logs: LogManager
+    metadata: MetadataCache
+    waiter: MetadataWaiter
+    replicas: ReplicaManager
+
+    def config(self) -> KafkaConfig:
+        """The settings in force."""
+        return self.settings.config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterParts:
+    """What ties a broker to its cluster."""
+
+    healthcheck: KafkaHealthcheck
+    log_dir_events: LogDirEvents
+    control: ControlRequests
+    controller: KafkaController
+    to_controller: NodeToControllerChannel
+    handover: LeadershipHandover
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerParts:
+    """A whole broker that does nothing yet."""
+
+    storage: BrokerStorage
+    data: DataParts
+    cluster: ClusterParts
+    services: Services  # what clients ask
+    socket_server: SocketServer
+
+
+def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
+    """Make the parts of the broker whose storage this is. Raises ConfigError for listeners that
+    cannot be served.
+    """
+    data = _data_parts(storage, around)
+    cluster = _cluster_parts(storage, data, around)
+    services = _services(storage, data, cluster, around)
+    apis = KafkaApis(registry.load(), services)
+    config = storage.config
+    return BrokerParts(
+        storage=storage,
+        data=data,
+        cluster=cluster,
+        services=services,
+        socket_server=SocketServer(
+            config.socket_server, config.end_points(), apis.handle, around.clock
+        ),
+    )
+
+
+def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
+    config, clock = storage.config, around.clock
+    dynamic_configs = DynamicConfigManager(storage.zk, clock)
+    settings = BrokerSettings(config, dynamic_configs.topic_overrides)
+    logs = LogManager(
+        storage.directories,
+        config.log,
+        settings.of_topic,
+        storage.file_system,
+        clock,
+        walks_records=config.kbroker.kbroker_record_validation == "full",
+    )
+    metadata = MetadataCache(storage.identity.broker_id, storage.identity.cluster_id)
+    replicas = ReplicaManager(logs, metadata, clock, clock, config.replication)
+    replicas.set_group_commit(FlushPolicy(config.kbroker.kbroker_flush), around.flush_threads.run)
+    replicas.add_deletion_listener(dynamic_configs.forget_topics)
+    waiter = MetadataWaiter()
+    around.failure.add_listener(waiter.notify)
+    return DataParts(
+        dynamic_configs=dynamic_configs,
+        settings=settings,
+        logs=logs,
+        metadata=metadata,
+        waiter=waiter,
+        replicas=replicas,
+    )
+
+
+def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings) -> ClusterParts:
+    config, zk, broker_id = storage.config, storage.zk, storage.identity.broker_id
+    healthcheck = KafkaHealthcheck(zk, config.zk.zookeeper_session_timeout_ms, around.is_alive)
+    log_dir_events = LogDirEvents(zk, broker_id, data.replicas)
+    data.replicas.on_unmade(log_dir_events.log_unmade)
+    outage = DirectoryOutage(
+        logs=data.logs,
+        replicas=data.replicas,
+        healthcheck=healthcheck,
+        log_dir_events=log_dir_events,
+        tree=storage.tree,
+        failure=around.failure,
+    )
+    data.logs.on_directory_offline(outage.on_offline)
+    updates = SettingsUpdates(data.dynamic_configs, data.settings, data.logs)
+
+    def broker_epoch() -> int:
+        return healthcheck.broker_epoch
+
+    control = ControlRequests(data.replicas, data.waiter, updates.load_topics, broker_epoch)
+    channels = around.channels(config, control)
+    controller = KafkaController(
+        _controller_settings(config, data),
+        zk,
+        channels.connect,
+        around.lifecycle.on_controller_activity,
+        partial(healthcheck.register_again, around.failure.report),
+    )
+    updates.on_unclean_elections(controller.enable_unclean_elections)
+    way = NodeToControllerChannel(broker_id, controller, data.metadata.broker, channels.client)
+    return ClusterParts(
+        healthcheck=healthcheck,
+        log_dir_events=log_dir_events,
+        control=control,
+        controller=controller,
+        to_controller=way,
+        handover=LeadershipHandover(broker_id, broker_epoch, controller, way, zk.tree),
+    )
+
+
+def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSettings:
+    return ControllerSettings(
+        broker_id=config.server.broker_id,
+        delete_topic_enable=config.server.delete_topic_enable,
+        unclean_leader_election_enable=(
+            lambda: data.config().replication.unclean_leader_election_enable
+        ),
+        inter_broker_listener=config.inter_broker_listener_name(),
+        leader_balance=LeaderBalanceSettings.of(config.replication),
+    )
+
+
+def _services(
+    storage: BrokerStorage, data: DataParts, cluster: ClusterParts, around: Surroundings
+) -> Services:
+    zk = storage.zk
+    topics = TopicAdmin(zk, data.config, data.metadata, data.waiter, around.random)
+    return Services(
+        replicas=data.replicas,
+        groups=_groups(storage, data, topics, around.clock),
+        metadata=data.metadata,
+        topics=topics,
+        configs=ConfigAdmin(zk, data.config, data.metadata),
+        producer_ids=ProducerIdManager(zk, storage.identity.broker_id),
+        controller=cluster.controller,
+        control=cluster.control,
+        peers=_peers(storage, around.clock),
+        config=storage.config,
+        clock=around.clock,
+        forwarding=ForwardingManager(cluster.to_controller, data.waiter),
+    )
+
+
+def _groups(
+    storage: BrokerStorage, data: DataParts, topics: TopicAdmin, clock: ClockWithTimer
+) -> GroupCoordinator:
+    groups = GroupCoordinator(
+        storage.config.group,
+        CoordinatorServices(
+            replicas=data.replicas,
+            metadata=data.metadata,
+            topics=topics,
+            legacy_offsets=ZkLegacyOffsets(storage.zk.tree),
+            clock=clock,
+            timer=clock,
+            new_uuid=uuid.uuid4,
+        ),
+    )
+    data.replicas.add_leadership_listener(groups.on_leadership_change)
+    data.replicas.add_deletion_listener(groups.on_partitions_deleted)
+    return groups
+
+
+def _peers(storage: BrokerStorage, clock: ClockWithTimer) -> Peers:
+    config, listeners = storage.config, PeerListeners()
+    if storage.tree.own_directory is None:
+        listeners = PeerListeners.of(
+            config.advertised_end_points(),
+            config.inter_broker_listener_name(),
+            config.control_plane_listener_name(),
+        )
+    return Peers(listeners, ClusterMembers(storage.zk.tree), clock)
