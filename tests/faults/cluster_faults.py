@@ -79,16 +79,14 @@ class ClusterFaults:
         if self.network.processes.get(process.broker_id) is process:
             del self.network.processes[process.broker_id]
         self.network.killed(process)
-        tree = getattr(process, "tree", None)
-        if tree is not None:
-            tree.die()
-            delay_s = self._session_timeout_s * self.random.choice((0.1, 0.7, 1.0))
-            self.loop.call_later(delay_s, tree.forget, context=nobody())
+        process.tree.die()
+        delay_s = self._session_timeout_s * self.random.choice((0.1, 0.7, 1.0))
+        self.loop.call_later(delay_s, process.tree.forget, context=nobody())
 
     def pause(self) -> None:
         """SIGSTOP, and SIGCONT later."""
         process = self._any()
-        if process is None or not hasattr(process, "tree"):
+        if process is None:
             return
         self.counts.pauses += 1
         duration_s = self._duration_s()
@@ -111,7 +109,7 @@ class ClusterFaults:
     def suspend(self) -> None:
         """A broker cannot reach the ensemble for a while."""
         process = self._any()
-        if process is None or not hasattr(process, "tree"):
+        if process is None:
             return
         self.counts.suspensions += 1
         duration_s = self._duration_s()
@@ -122,7 +120,7 @@ class ClusterFaults:
     def expire(self) -> None:
         """The ensemble ends a session by itself."""
         process = self._any()
-        if process is None or not hasattr(process, "tree"):
+        if process is None:
             return
         self.counts.expiries += 1
         self.model.say(f"{process}: session expires")
@@ -138,8 +136,7 @@ class ClusterFaults:
         self.model.say(f"no tree for {duration_s:.1f} s")
         self.ensemble.is_down = True
         for process in self._processes():
-            if hasattr(process, "tree"):
-                process.tree.cut()
+            process.tree.cut()
         self._later(duration_s, self.end_outage)
 
     def end_outage(self) -> None:
@@ -149,8 +146,7 @@ class ClusterFaults:
         self.model.say("the tree is back")
         self.ensemble.is_down = False
         for process in self._processes():
-            if hasattr(process, "tree"):
-                self._later(self.random.random() * 0.5, process.tree.restore)
+            self._later(self.random.random() * 0.5, process.tree.restore)
 
     def cut_link(self) -> None:
         """A controller cannot reach a broker for a while."""

@@ -8,11 +8,16 @@ answer of a request that was carried out may be lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from kbroker.model import Broker, TopicPartition
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import Broker
+from kbroker.protocol.messages.controlled_shutdown import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+)
+from kbroker.protocol.schema import Message
 from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from tests.fakes.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_process import BrokerProcess
@@ -61,9 +66,6 @@ class ClusterNetwork:
         default_factory=dict
     )
 
-    def connect(self, sender: BrokerProcess) -> Callable[[Broker], SimulatedChannel]:
-        return lambda broker: SimulatedChannel(self, sender, broker.broker_id)
-
     def arrival(self, link: tuple[int, int]) -> float:
         now = self.loop.time()
         due = max(now, self.held_until.get(link, 0.0)) + self.weather.delay_s()
@@ -74,14 +76,6 @@ class ClusterNetwork:
         """Whoever waits for its answer hears that the connection is gone."""
         for future in self._waiting.pop(process, ()):
             _refuse(future, "the broker is gone")
-
-    async def ask_controller(self, process: BrokerProcess) -> list[TopicPartition]:
-        """A ControlledShutdown request, wherever the controller is."""
-        controller = self.processes.get(process.controller.controller_id)
-        if controller is None or not controller.is_listening:
-            raise ConnectionRefusedError("there is no controller now")
-        asked = controller.controller.controlled_shutdown(process.broker_id, process.broker_epoch)
-        return await asyncio.shield(self.loop.start(asked, controller.owner, "request"))
 
     def deliver(
         self,
@@ -117,6 +111,61 @@ class ClusterNetwork:
         else:
             delay_s = self.weather.delay_s()
             self.loop.call_later(delay_s, _accept, answer, response, context=nobody())
+
+
+class SimulatedChannels:
+    """Fulfils Channels: the ways of one process."""
+
+    def __init__(self, network: ClusterNetwork, sender: BrokerProcess) -> None:
+        self._network = network
+        self._sender = sender
+
+    def connect(self, broker: Broker) -> SimulatedChannel:
+        return SimulatedChannel(self._network, self._sender, broker.broker_id)
+
+    def client(self, broker: Broker) -> SimulatedClient:
+        return SimulatedClient(self._network, broker.broker_id)
+
+
+class SimulatedClient:
+    """Fulfils PeerClient, for the one request that brokers send to their controller here."""
+
+    def __init__(self, network: ClusterNetwork, broker_id: int) -> None:
+        self._network = network
+        self._broker_id = broker_id
+
+    async def send(
+        self,
+        request: Message,
+        *,
+        timeout_ms: float | None = None,
+        highest_version: int | None = None,
+    ) -> ControlledShutdownResponse:
+        assert isinstance(request, ControlledShutdownRequest)
+        network, target = self._network, self._network.processes.get(self._broker_id)
+        if target is None or not target.is_listening:
+            raise ConnectionRefusedError("nobody listens there now")
+        asked = target.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
+        try:
+            remaining = await asyncio.shield(network.loop.start(asked, target.owner, "request"))
+        except KafkaError as error:
+            moved = error.code is ErrorCode.NOT_CONTROLLER
+            code = ErrorCode.STALE_CONTROLLER_EPOCH if moved else error.code
+            return ControlledShutdownResponse(error_code=code)
+        return ControlledShutdownResponse(
+            remaining_partitions=[
+                ControlledShutdownResponse.RemainingPartition(
+                    topic_name=topic, partition_index=partition
+                )
+                for topic, partition in remaining
+            ]
+        )
+
+    async def serves(self, key: int, version: int, *, timeout_ms: float | None = None) -> bool:
+        return True
+
+    def close(self) -> None:
+        """What has been asked is answered all the same."""
 
 
 class SimulatedChannel:

@@ -1,41 +1,36 @@
-"""One run of one broker of a simulated cluster: the parts KafkaServer puts together for controller,
-sessions and metadata, started and stopped in its order, over a disk that outlives them.
+"""One run of one broker of a simulated cluster: put together by the code of KafkaServer, started
+and stopped in its order, over a disk that outlives it. Sockets and threads alone are missing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from random import Random
 from unittest.mock import patch
 
 from kbroker.admin.config_admin import ConfigAdmin
-from kbroker.admin.dynamic_config_manager import DynamicConfigManager
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.channels.controller_channel_manager import BrokerChannel
-from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
-from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.controller.kafka_controller import KafkaController
+from kbroker.errors import KafkaError
 from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import Broker, EndPoint, TopicPartition
-from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.replica_manager import ReplicaManager
-from kbroker.server.broker_settings import BrokerSettings
-from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.broker_failure import BrokerFailure
+from kbroker.server.broker_parts import BrokerParts, Channels, Surroundings, assemble
+from kbroker.server.broker_storage import open_storage
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
-from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
-from kbroker.server.membership.log_dir_events import LogDirEvents
-from kbroker.server.settings_updates import SettingsUpdates
-from kbroker.zk.zk_utils import ZkUtils
+from kbroker.server.running_broker import membership
+from kbroker.server.tree.tree_opening import StartWish
+from kbroker.zk.tree import Tree, TreeUnavailableError
 from tests.fakes.memory_file_system import MemoryFileSystem, Node
 from tests.fakes.simulated_tree import Ensemble, SimulatedTree
 from tests.fakes.virtual_loop import LoopClock, Owner, OwnerState
@@ -81,48 +76,71 @@ class SimulatedDisk(MemoryFileSystem):
 
 
 @dataclass(slots=True, kw_only=True)
-class ProcessParts:
-    """What a process is put together from."""
+class Machine:
+    """What a process runs on."""
 
     broker_id: int
     disk: SimulatedDisk
     ensemble: Ensemble
     clock: LoopClock
     random: Random
-    session_timeout_ms: float
-    settings: dict[str, str]
+
+
+class ProcessTree:
+    """Fulfils ClusterTree: the session of a process, opened when the process began."""
+
+    own_directory: str | None = None
+    is_ensemble = False  # as far as files and ids go
+
+    def __init__(self, tree: SimulatedTree) -> None:
+        self._tree = tree
+
+    def __str__(self) -> str:
+        return "the simulated ensemble"
+
+    async def open(self) -> Tree:
+        return self._tree
+
+    async def close(self) -> None:
+        await self._tree.close()
+
+    def refusal(self, error: TreeUnavailableError) -> Exception:
+        return error
 
 
 Watcher = Callable[["BrokerProcess", ControlRequest, ControlResponse], None]
-Ask = Callable[["BrokerProcess"], Awaitable[Sequence[TopicPartition]]]
 RequestWatcher = Callable[["BrokerProcess", ControlRequest, int, ControlResponse], None]
 
 
 class BrokerProcess:
     """From the start of a process to its end."""
 
-    def __init__(self, parts: ProcessParts, number: int) -> None:
-        self.broker_id = parts.broker_id
+    def __init__(self, machine: Machine, number: int) -> None:
+        self.broker_id = machine.broker_id
         self.number = number  # of all processes there have been
-        self.owner = Owner(f"broker {parts.broker_id}.{number}")
-        self.disk = parts.disk
+        self.owner = Owner(f"broker {machine.broker_id}.{number}")
+        self.disk = machine.disk
+        self.tree = SimulatedTree(machine.ensemble, self.owner)
         self.is_listening = False
         self.is_serving = False
         self.has_ended = False
-        self.failed = False  # no data directory is left
-        self.ask_controller: Ask = _nobody_to_ask
         self.on_order: Watcher = lambda _process, _request, _response: None
         self.on_request: RequestWatcher = lambda _process, _request, _epoch, _response: None
         self.latest_controller_epoch = 0
-        self._parts = parts
-        self._clock = parts.clock
-        self.config = KafkaConfig.for_profile(
+        self._clock = machine.clock
+        self._random = machine.random
+        self._failure = BrokerFailure()
+        self._parts: BrokerParts | None = None
+        self._upkeep: list[asyncio.Task[None]] = []
+        self._undo = AsyncExitStack()
+        session_timeout_ms = int(machine.ensemble.weather.session_timeout_s * 1000)
+        self._config = KafkaConfig.for_profile(
             "dev",
             {
-                "broker.id": str(parts.broker_id),
+                "broker.id": str(machine.broker_id),
                 "log.dirs": ",".join(LOG_DIRS),
                 "num.recovery.threads.per.data.dir": "1",
-                **parts.settings,
+                "zookeeper.session.timeout.ms": str(session_timeout_ms),
             },
         )
 
@@ -137,116 +155,98 @@ class BrokerProcess:
     def runs(self) -> bool:
         return self.is_serving and self.owner.state is OwnerState.RUNNING and not self.has_ended
 
-    async def start(self, connect: Callable[[Broker], BrokerChannel]) -> None:
+    @property
+    def failed(self) -> bool:
+        """It cannot go on: no data directory is left, or another broker has its id."""
+        return self._failure.event.is_set()
+
+    @property
+    def parts(self) -> BrokerParts:
+        """There once it listens."""
+        assert self._parts is not None
+        return self._parts
+
+    @property
+    def controller(self) -> KafkaController:
+        return self.parts.cluster.controller
+
+    @property
+    def metadata(self) -> MetadataCache:
+        return self.parts.data.metadata
+
+    @property
+    def replicas(self) -> ReplicaManager:
+        return self.parts.data.replicas
+
+    @property
+    def logs(self) -> LogManager:
+        return self.parts.data.logs
+
+    @property
+    def topics(self) -> TopicAdmin:
+        return self.parts.services.topics
+
+    @property
+    def configs(self) -> ConfigAdmin:
+        return self.parts.services.configs
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.parts.cluster.healthcheck.broker_epoch
+
+    async def start(self, channels: Channels) -> None:
         """Return when clients are served."""
-        self.tree = SimulatedTree(self._parts.ensemble, self.owner)
-        self.zk = ZkUtils(self.tree, self._clock)
-        self._open_storage()
-        await self.zk.create_persistent_paths()
-        self._assemble(connect)
-        await self.dynamic_configs.start()
+        wish = StartWish(config=self._config, cluster_id=CLUSTER_ID, adopt=None)
+        tree = ProcessTree(self.tree)
+        storage = await open_storage(wish, tree, self.disk, self._clock, self._undo)
+        around = Surroundings(
+            clock=self._clock,
+            failure=self._failure,
+            channels=lambda _config, _local: channels,
+            is_alive=_nobody_answers,
+            random=self._random,
+        )
+        self._parts = parts = assemble(storage, around)
+        self._watch_orders()
+        await parts.data.dynamic_configs.start()
         await self._load_logs()
         self.is_listening = True
-        await self.membership.join()
-        self._upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
+        await membership(parts, around, self._registration()).join()
+        upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
+        self._upkeep.append(upkeep)
         self.is_serving = True
 
     async def stop(self) -> None:
         """A clean stop."""
         self.is_serving = False
-        ask = partial(self.ask_controller, self)
-        await ControlledShutdown(self.config.server, ask, self._clock).run()
-        self._upkeep.cancel()
-        await asyncio.gather(self._upkeep, return_exceptions=True)
-        await self.log_dir_events.stop()
-        await self.controller.shutdown()
+        data, cluster = self.parts.data, self.parts.cluster
+        await ControlledShutdown(self._config.server, cluster.handover.ask, self._clock).run()
+        for upkeep in self._upkeep:
+            upkeep.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
+        await cluster.log_dir_events.stop()
+        await cluster.controller.shutdown()
         await self.topics.close()
         self.is_listening = False
-        self.replicas.shutdown()
-        self.logs.shutdown()
-        await self.dynamic_configs.stop()
-        await self.tree.close()
+        data.replicas.shutdown()
+        data.logs.shutdown()
+        await data.dynamic_configs.stop()
+        cluster.to_controller.close()
+        await self._undo.aclose()
         self.has_ended = True
 
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
         """A request of a controller; see ControlRequests."""
         epoch = self.broker_epoch
-        response = await self.control.send(request)
+        response = await self.parts.cluster.control.send(request)
         self.on_request(self, request, epoch, response)
         return response
 
     def overrides(self, topic: str) -> dict[str, str]:
         """A topic's settings as this broker has them."""
-        return dict(self.dynamic_configs.topic_overrides(topic))
+        return dict(self.parts.data.dynamic_configs.topic_overrides(topic))
 
     # ---- inside
-
-    def _open_storage(self) -> None:
-        self.logs = LogManager(
-            LogDirectories.lock(self.disk, LOG_DIRS),
-            self.config.log,
-            lambda topic: self.settings.of_topic(topic),  # noqa: PLW0108 - made a few lines later
-            self.disk,
-            self._clock,
-        )
-
-    def _assemble(self, connect: Callable[[Broker], BrokerChannel]) -> None:
-        zk, clock, parts = self.zk, self._clock, self._parts
-        self.waiter = MetadataWaiter()
-        self.dynamic_configs = DynamicConfigManager(zk, clock)
-        self.settings = BrokerSettings(self.config, self.dynamic_configs.topic_overrides)
-        self.updates = SettingsUpdates(self.dynamic_configs, self.settings, self.logs)
-        self.metadata = MetadataCache(self.broker_id, CLUSTER_ID)
-        self.replicas = ReplicaManager(
-            self.logs, self.metadata, clock, clock, self.config.replication
-        )
-        self._watch_orders()
-        self.log_dir_events = LogDirEvents(zk, self.broker_id, self.replicas.logs)
-        self.replicas.logs.on_unmade = self.log_dir_events.log_unmade
-        self.logs.on_directory_offline(self._on_directory_offline)
-        self.replicas.leadership.add_deletion_listener(self.dynamic_configs.forget_topics)
-        self.topics = TopicAdmin(
-            zk, lambda: self.settings.config, self.metadata, self.waiter, parts.random
-        )
-        self.configs = ConfigAdmin(zk, lambda: self.settings.config, self.metadata)
-        self.control = ControlRequests(
-            self.replicas.leadership,
-            self.replicas.logs,
-            self.waiter,
-            self.updates.load_topics,
-            lambda: self.broker_epoch,
-        )
-        self.healthcheck = KafkaHealthcheck(
-            zk, self._registration(), parts.session_timeout_ms, _nobody_answers
-        )
-        self.controller = KafkaController(
-            ControllerSettings(broker_id=self.broker_id),
-            zk,
-            connect,
-            register_broker=self.healthcheck.register,
-        )
-        self.membership = ClusterMembership(
-            MembershipParts(
-                broker_id=self.broker_id,
-                zk=zk,
-                controller=self.controller,
-                metadata=self.metadata,
-                waiter=self.waiter,
-                register=self.healthcheck.register,
-                holds=self._holds,
-            )
-        )
-
-    def _holds(self, topic_partition: TopicPartition) -> bool:
-        try:
-            self.replicas.hosted.get(topic_partition)
-        except KafkaError as error:
-            return error.code is ErrorCode.KAFKA_STORAGE_ERROR
-        return True
-
-    @property
-    def broker_epoch(self) -> int:
-        return self.healthcheck.broker_epoch
 
     def _registration(self) -> Broker:
         host = f"b{self.broker_id}"
@@ -254,7 +254,7 @@ class BrokerProcess:
         return Broker(broker_id=self.broker_id, end_points=(end_point,))
 
     async def _load_logs(self) -> None:
-        topics = frozenset(await self.zk.topics())
+        topics = frozenset(await self.parts.storage.zk.topics())
         with patch.object(log_opening, "ThreadPoolExecutor", InlineExecutor):
             self.logs.load(CLUSTER_ID, self.broker_id, None, topics.__contains__)
 
@@ -263,14 +263,6 @@ class BrokerProcess:
             await asyncio.sleep(UPKEEP_S)
             self.logs.cleanup(self._clock.now_ms())
             self.replicas.logs.checkpoint_high_watermarks()
-
-    def _on_directory_offline(
-        self, _path: str, partitions: list[TopicPartition], _error: StorageError
-    ) -> None:
-        self.replicas.leadership.partitions_offline(partitions)
-        if self.broker_epoch >= 0:
-            self.log_dir_events.report()
-        self.failed = not self.logs.online_directories
 
     def _watch_orders(self) -> None:
         """Let the model see what the broker does with each order, slice by slice."""
@@ -287,10 +279,6 @@ class BrokerProcess:
                 return response
 
             setattr(leadership, name, watched)
-
-
-async def _nobody_to_ask(_process: BrokerProcess) -> Sequence[TopicPartition]:
-    raise ConnectionRefusedError
 
 
 async def _nobody_answers(_end_point: EndPoint) -> bool:

@@ -47,8 +47,8 @@ from tests.faults.cluster_checks import RestCheck, directories_on, lost_records,
 from tests.faults.cluster_faults import ClusterFaults
 from tests.faults.cluster_load import ClusterLoad
 from tests.faults.cluster_model import ClusterModel, ObservedTree, TopicLife, Violation
-from tests.faults.cluster_network import ClusterNetwork, NetworkWeather
-from tests.faults.cluster_process import BrokerProcess, ProcessParts, SimulatedDisk
+from tests.faults.cluster_network import ClusterNetwork, NetworkWeather, SimulatedChannels
+from tests.faults.cluster_process import BrokerProcess, Machine, SimulatedDisk
 
 REST_BOUND_S = 90.0  # so long after the last fault everything must be in order
 REST_LOOKS_S = 0.5
@@ -270,17 +270,14 @@ class ClusterHistory:
         disk = self.disks[broker_id]
         disk.failed.clear()  # repaired
         self._starts += 1
-        parts = ProcessParts(
+        machine = Machine(
             broker_id=broker_id,
             disk=disk,
             ensemble=self.ensemble,
             clock=self.clock,
             random=Random(self.random.getrandbits(64)),
-            session_timeout_ms=self.ensemble.weather.session_timeout_s * 1000,
-            settings={},
         )
-        process = BrokerProcess(parts, self._starts)
-        process.ask_controller = self.network.ask_controller
+        process = BrokerProcess(machine, self._starts)
         process.on_order = self.model.on_order
         process.on_request = self.model.on_request
         self.processes[broker_id] = process
@@ -290,7 +287,7 @@ class ClusterHistory:
 
     async def _run(self, process: BrokerProcess) -> None:
         try:
-            await process.start(self.network.connect(process))
+            await process.start(SimulatedChannels(self.network, process))
         except (TreeError, BrokerIdInUseError, LogDirectoryError) as error:
             self.model.say(f"{process}: does not start: {error!r}")
             self.loop.call_soon(self._ended_early, process, context=nobody())
@@ -358,8 +355,7 @@ class ClusterHistory:
         for process in list(self.processes.values()):
             if process.owner.state is OwnerState.PAUSED:
                 self.faults.resume(process)
-            if hasattr(process, "tree"):
-                process.tree.restore()
+            process.tree.restore()
             if process.disk.failed:
                 self.faults.end(process)
                 self._start_later(process.broker_id, 1.0)
