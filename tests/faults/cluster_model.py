@@ -284,8 +284,9 @@ class ClusterModel:
     ) -> None:
         """A producer was told that its record is written."""
         key = (process.broker_id, partition, topic_id)
-        if key in self.removed and key not in self.replicas:
-            return  # of a replica that was taken away, and has not heard of it
+        leader, _ = self.leader_epochs.get((topic_id, partition.partition), (None, -1))
+        if key in self.removed and (key not in self.replicas or leader != process.broker_id):
+            return  # of a replica that was taken away, perhaps given back, and has not heard of it
         life = self.lives.get(topic_id)
         if life is None or life.is_gone:
             self.violate("append to a deleted topic", f"{process}: {partition} {_short(topic_id)}")

@@ -1,0 +1,451 @@
+"""The stages of a broker: what each brings about, and that a start which fails in one leaves nothing
+behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from unittest.mock import patch
+
+import pytest
+
+from kbroker.config.kafka_config import KafkaConfig
+from kbroker.controller.kafka_controller import KafkaController
+from kbroker.errors import ConfigError, ErrorCode
+from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.log.directories.log_directory import LogDirectoryError
+from kbroker.log.file_system import StorageError
+from kbroker.log.recovery.load_progress import LoadProgress
+from kbroker.model import EndPoint, TopicPartition
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.heartbeat import HeartbeatRequest
+from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.server.broker_parts import BrokerParts, Surroundings, assemble
+from kbroker.server.broker_state import BrokerState
+from kbroker.server.broker_storage import BrokerStorage, open_storage
+from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.start_error import BrokerIdInUseError, StartError
+from kbroker.server.tree.cluster_tree import OwnTree, SharedTree
+from kbroker.server.tree.tree_opening import StartWish
+from kbroker.zk import zk_paths
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import Tree
+from kbroker.zk.zk_utils import ZkUtils
+from tests.fakes.memory_file_system import MemoryFileSystem
+from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.virtual_time import VirtualTime
+
+DATA = "/data"
+AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
+
+
+def config_of(**values: str) -> KafkaConfig:
+    """Settings by Kafka's names, with _ for each dot."""
+    given = {name.replace("_", "."): value for name, value in values.items()}
+    free = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": DATA, "broker.id": "0"}
+    return KafkaConfig.for_profile("dev", {**free, **given})
+
+
+class WatchedTree(OwnTree):
+    """Says what is done to it."""
+
+    def __init__(self, disk: MemoryFileSystem, said: list[str]) -> None:
+        super().__init__(FixedClock(), disk, DATA)
+        self._said = said
+
+    async def open(self) -> Tree:
+        self._said.append("tree opened")
+        return await super().open()
+
+    async def close(self) -> None:
+        self._said.append("tree closed")
+        await super().close()
+
+
+class Failure:
+    """One start that fails, and what it leaves."""
+
+    def __init__(self) -> None:
+        self.disk = MemoryFileSystem()
+        self.said: list[str] = []
+
+    async def start(self, expected: type[Exception], match: str, **values: str) -> KafkaServer:
+        tree = WatchedTree(self.disk, self.said)
+        server = KafkaServer(config_of(**values), file_system=self.disk, tree=tree)
+        with pytest.raises(expected, match=match):
+            await server.startup()
+        self.check_left_behind(server)
+        return server
+
+    def check_left_behind(self, server: KafkaServer) -> None:
+        assert server.lifecycle.state is BrokerState.NOT_RUNNING
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert not any(node.is_locked for _, node in self.disk.files())
+        assert server.end_points == ()
+
+    async def start_and_stop(self, **values: str) -> None:
+        """A sound start, and a clean stop."""
+        server = KafkaServer(config_of(**values), file_system=self.disk)
+        await server.startup()
+        await server.shutdown()
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the logs are marked as whole."""
+        return self.disk.exists(f"{DATA}/.kafka_cleanshutdown")
+
+
+def test_a_start_that_is_refused_before_the_first_stage_touches_nothing() -> None:
+    async def main() -> None:
+        failure = Failure()
+        await failure.start_and_stop()
+        before = {path: bytes(node.data) for path, node in failure.disk.files()}
+        failure.disk.make_directory("/data/broker-1")
+        failure.disk.open("/data/broker-1/meta.properties", create=True).close()
+        before["/data/broker-1/meta.properties"] = b""
+
+        await failure.start(StartError, "is that of several brokers")
+
+        assert failure.said == []
+        assert {path: bytes(node.data) for path, node in failure.disk.files()} == before
+
+    asyncio.run(main())
+
+
+def test_a_tree_that_cannot_be_opened_lets_the_directories_go() -> None:
+    async def main() -> None:
+        failure = Failure()
+        with patch.object(OwnTree, "open", side_effect=StartError("no tree")):
+            await failure.start(StartError, "no tree")
+
+        assert failure.said == ["tree opened", "tree closed"]
+        await failure.start_and_stop()
+
+    asyncio.run(main())
+
+
+def test_parts_that_do_not_fit_together_let_tree_and_directories_go() -> None:
+    async def main() -> None:
+        failure = Failure()
+        await failure.start(
+            ConfigError,
+            "SSL",
+            listeners="SSL://127.0.0.1:0",
+            inter_broker_listener_name="SSL",
+        )
+
+        assert failure.said == ["tree opened", "tree closed"]
+        assert not failure.was_clean  # no log was looked at
+        await failure.start_and_stop()
+
+    asyncio.run(main())
+
+
+def test_logs_that_cannot_be_opened_are_not_called_whole() -> None:
+    async def main() -> None:
+        failure = Failure()
+        await failure.start_and_stop(broker_id="1")
+
+        await failure.start(LogDirectoryError, "belongs to broker 1", broker_id="2")
+
+        assert failure.said == ["tree opened", "tree closed"]
+        await failure.start_and_stop(broker_id="1")
+
+    asyncio.run(main())
+
+
+def test_a_port_that_is_taken_leaves_logs_that_were_stopped_cleanly() -> None:
+    async def main() -> None:
+        failure = Failure()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            await failure.start(ConfigError, str(port), listeners=f"PLAINTEXT://127.0.0.1:{port}")
+
+        assert failure.said == ["tree opened", "tree closed"]
+        assert failure.was_clean
+
+    asyncio.run(main())
+
+
+def test_an_id_in_use_leaves_no_socket_and_no_registration() -> None:
+    async def main() -> None:
+        failure, store = Failure(), EmbeddedTree(FixedClock())
+        first = KafkaServer(
+            config_of(), file_system=MemoryFileSystem(), tree=SharedTree(store, "the tree")
+        )
+        await first.startup()
+        tasks = asyncio.all_tasks()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        second = KafkaServer(
+            config_of(listeners=f"PLAINTEXT://127.0.0.1:{port}"),
+            file_system=failure.disk,
+            tree=SharedTree(store, "the tree"),
+        )
+
+        with pytest.raises(BrokerIdInUseError):
+            await second.startup()
+
+        assert asyncio.all_tasks() == tasks
+        assert not any(node.is_locked for _, node in failure.disk.files())
+        assert failure.was_clean
+        with socket.create_server(("127.0.0.1", port)):
+            pass  # nobody listens there
+        (registered,) = await ZkUtils(store.session(), FixedClock()).all_brokers()
+        assert registered.epoch == first.broker_epoch
+        await first.shutdown()
+
+    asyncio.run(main())
+
+
+def test_a_start_that_is_cancelled_while_logs_are_opened_leaves_nothing() -> None:
+    async def main() -> None:
+        failure = Failure()
+
+        @contextmanager
+        def watch(_progress: LoadProgress) -> Iterator[Callable[[], object]]:
+            starting.cancel()
+            yield lambda: None
+
+        server = KafkaServer(
+            config_of(), file_system=failure.disk, around=Surroundings(watch_loading=watch)
+        )
+        starting = asyncio.create_task(server.startup())
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+        failure.check_left_behind(server)
+        await failure.start_and_stop()
+
+    asyncio.run(main())
+
+
+# ---- what the stages bring about
+
+
+async def storage_of(
+    disk: MemoryFileSystem, undo: AsyncExitStack, config: KafkaConfig | None = None
+) -> BrokerStorage:
+    wish = StartWish(config=config or config_of(), cluster_id="cluster-1", adopt=None)
+    tree = OwnTree(FixedClock(), disk, DATA)
+    return await open_storage(wish, tree, disk, FixedClock(), undo)
+
+
+def test_storage_is_locked_directories_an_open_tree_and_an_identity() -> None:
+    async def main() -> None:
+        disk = MemoryFileSystem()
+        async with AsyncExitStack() as undo:
+            storage = await storage_of(disk, undo)
+
+            assert storage.identity.cluster_id == "cluster-1"
+            assert storage.config.server.broker_id == storage.identity.broker_id == 0
+            assert await storage.zk.tree.exists(zk_paths.CLUSTER_ID) is not None
+            with pytest.raises(LogDirectoryError, match="in use by another broker"):
+                LogDirectories.lock(disk, [DATA])
+        LogDirectories.lock(disk, [DATA]).release()
+
+    asyncio.run(main())
+
+
+def test_parts_are_made_without_doing_anything() -> None:
+    async def main() -> None:
+        disk = MemoryFileSystem()
+        async with AsyncExitStack() as undo:
+            storage = await storage_of(disk, undo)
+            before = {path: bytes(node.data) for path, node in disk.files()}
+
+            assemble(storage, Surroundings())
+
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert {path: bytes(node.data) for path, node in disk.files()} == before
+
+    asyncio.run(main())
+
+
+def test_the_tree_of_a_directory_that_fails_takes_the_directory_down() -> None:
+    async def main() -> None:
+        disk = MemoryFileSystem()
+        async with AsyncExitStack() as undo:
+            storage = await storage_of(disk, undo)
+            assert isinstance(storage.tree, OwnTree)
+
+            storage.tree.on_failure(StorageError(DATA, "write", 5))
+
+            assert storage.directories.online == []
+
+    asyncio.run(main())
+
+
+# ---- who hears of what
+
+
+def with_server(
+    main: Callable[[KafkaServer], Awaitable[None]],
+    around: Surroundings | None = None,
+    **values: str,
+) -> None:
+    """Run `main` with a broker that was started, and stop it."""
+
+    async def run() -> None:
+        server = KafkaServer(config_of(**values), file_system=MemoryFileSystem(), around=around)
+        await server.startup()
+        try:
+            await main(server)
+        finally:
+            await server.shutdown()
+
+    asyncio.run(run())
+
+
+async def create_topic(parts: BrokerParts, name: str) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    (result,) = await parts.services.topics.create_topics([topic], 10_000, False)
+    assert result.error is ErrorCode.NONE
+
+
+async def alter(parts: BrokerParts, kind: int, name: str, setting: str, value: str) -> None:
+    """`kind` is 2 for a topic, 4 for a broker; an empty name is all brokers'."""
+    change = IncrementalAlterConfigsRequest.AlterableConfig(
+        name=setting, config_operation=0, value=value
+    )
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
+    (error,) = await parts.services.configs.incremental_alter([resource], False)
+    assert error is None
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  of parts that tell nobody
+            await asyncio.sleep(0.005)
+
+
+def test_the_seat_of_the_controller_shows_in_the_state_of_the_broker() -> None:
+    async def main(server: KafkaServer) -> None:
+        assert server.is_controller
+        assert server.lifecycle.state is BrokerState.RUNNING_AS_CONTROLLER
+
+    with_server(main)
+
+
+def test_a_topics_settings_reach_its_logs_and_go_with_it() -> None:
+    async def main(server: KafkaServer) -> None:
+        parts = server.parts
+        await create_topic(parts, "t")
+        log = parts.data.logs.get_log(TopicPartition("t", 0))
+        assert log is not None
+
+        await alter(parts, 2, "t", "retention.ms", "7")
+        await until(lambda: log.config.retention_ms == 7)
+        assert parts.data.dynamic_configs.topic_overrides("t") == {"retention.ms": "7"}
+
+        await parts.services.topics.delete_topics(["t"], 10_000)
+        await until(lambda: not parts.data.dynamic_configs.topic_overrides("t"))
+
+    with_server(main)
+
+
+def test_a_dynamic_setting_of_brokers_is_in_force_everywhere() -> None:
+    async def main(server: KafkaServer) -> None:
+        parts = server.parts
+        await create_topic(parts, "t")
+        log = parts.data.logs.get_log(TopicPartition("t", 0))
+        assert log is not None
+
+        await alter(parts, 4, "", "log.retention.ms", "9")
+
+        await until(lambda: log.config.retention_ms == 9)
+        assert parts.data.config().log.log_retention_ms == 9
+
+    with_server(main)
+
+
+def test_the_controller_hears_where_unclean_elections_become_allowed() -> None:
+    setting = "unclean.leader.election.enable"
+
+    async def main(server: KafkaServer) -> None:
+        await create_topic(server.parts, "t")
+        await alter(server.parts, 2, "t", setting, "true")
+        await until(lambda: enable.called)
+        await alter(server.parts, 4, "", setting, "true")
+        await until(lambda: enable.call_count == 2)
+
+    with patch.object(KafkaController, "enable_unclean_elections") as enable:
+        with_server(main)
+
+    assert [call.args for call in enable.call_args_list] == [("t",), (None,)]
+
+
+def test_a_broker_without_a_data_directory_cannot_go_on() -> None:
+    async def main(server: KafkaServer) -> None:
+        await create_topic(server.parts, "t")
+
+        server.parts.data.logs.fail_directory(DATA, StorageError(DATA, "write", 5))
+
+        await asyncio.wait_for(server.failed.wait(), 10)
+        assert isinstance(server.failure, LogDirectoryError)
+        assert "No data directory is left of /data" in str(server.failure)
+        assert list(server.parts.data.replicas.partitions()) == []
+
+    with_server(main)
+
+
+def test_a_failed_directory_with_the_tree_takes_no_more_changes() -> None:
+    async def main(server: KafkaServer) -> None:
+        server.parts.data.logs.fail_directory(DATA, StorageError(DATA, "write", 5))
+
+        assert server.failure is None  # another directory is left
+        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+        (result,) = await server.parts.services.topics.create_topics([topic], 1_000, False)
+        assert result.error is not ErrorCode.NONE
+
+    with_server(main, log_dirs=f"{DATA},/more")
+
+
+def test_the_group_coordinator_hears_what_it_leads_and_no_longer_leads() -> None:
+    async def main(server: KafkaServer) -> None:
+        parts, beat = server.parts, HeartbeatRequest(group_id="g", member_id="m")
+        assert parts.services.groups.heartbeat(beat) is ErrorCode.NOT_COORDINATOR
+
+        await parts.services.topics.auto_create(["__consumer_offsets"])
+        await until(lambda: parts.services.groups.heartbeat(beat) is ErrorCode.UNKNOWN_MEMBER_ID)
+
+        await parts.services.topics.delete_topics(["__consumer_offsets"], 10_000)
+        await until(lambda: parts.services.groups.heartbeat(beat) is ErrorCode.NOT_COORDINATOR)
+
+    with_server(main)
+
+
+def test_time_and_whoever_watches_come_from_outside() -> None:
+    looks: list[str] = []
+
+    @contextmanager
+    def watch(_progress: LoadProgress) -> Iterator[Callable[[], object]]:
+        looks.append("opened")
+        yield lambda: None
+        looks.append("closed")
+
+    time = VirtualTime()
+
+    async def main(server: KafkaServer) -> None:
+        parts = server.parts
+        data, _ = await parts.storage.zk.tree.get(zk_paths.broker_path(0))
+        assert json.loads(data or b"")["timestamp"] == str(time.now_ms())
+        assert parts.services.clock is time
+        assert looks == ["opened", "closed"]
+
+    with_server(main, Surroundings(clock=time, watch_loading=watch))
+
+
+def test_a_broker_is_known_by_its_id_and_end_points() -> None:
+    async def main(server: KafkaServer) -> None:
+        (end_point,) = server.end_points
+        assert isinstance(end_point, EndPoint)
+        assert end_point.port
+        assert server.broker_id == 7
+        assert server.broker_epoch == server.parts.cluster.healthcheck.broker_epoch > 0
+
+    with_server(main, broker_id="7")
