@@ -258,3 +258,49 @@ def test_circles_are_found() -> None:
     imports = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
 
     assert import_circles(imports) == [{"b", "c"}]
+
+
+def late_attributes(tree: ast.AST) -> Iterator[str]:
+    """Attributes that a class gets after its constructor."""
+    for kind in ast.walk(tree):
+        if not isinstance(kind, ast.ClassDef):
+            continue
+        made: set[str] = set()
+        later: set[str] = set()
+        for method in kind.body:
+            is_constructor = isinstance(method, ast.FunctionDef) and method.name == "__init__"
+            (made if is_constructor else later).update(
+                node.attr
+                for node in ast.walk(method)
+                if isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "self"
+            )
+        declared = {
+            node.target.id
+            for node in kind.body
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        }
+        yield from (f"{kind.name}.{name}" for name in sorted(later - made - declared))
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in MODULES if p.is_relative_to(ROOT / "kbroker" / "server")], ids=relative
+)
+def test_what_puts_a_broker_together_has_all_its_attributes_from_the_start(path: Path) -> None:
+    assert list(late_attributes(ast.parse(path.read_text()))) == []
+
+
+def test_a_late_attribute_is_found() -> None:
+    source = """
+class Server:
+    name: str
+
+    def __init__(self):
+        self.early = 1
+
+    def start(self):
+        self.early, self.late, self.name = 2, 3, ""
+"""
+    assert list(late_attributes(ast.parse(source))) == ["Server.late"]

@@ -111,7 +111,7 @@ class Rounds:
         await asyncio.sleep(self._random.random() * CUT_S)
 
     def _session(self, number: int) -> Any:
-        return self._cluster.server(number)._zk.tree
+        return self._cluster.server(number).parts.storage.zk.tree
 
     def _is_controller(self, number: int) -> bool:
         server = self._local.servers[number]
