@@ -25,14 +25,15 @@ from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.active.leader_elections import LeaderBalanceSettings
-from kbroker.controller.channels.control_requests import ControlRequests
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
+from kbroker.counters import CounterRegistry
 from kbroker.log.log_manager import LogManager
 from kbroker.model import Broker
 from kbroker.network.socket_server import SocketServer
+from kbroker.peers.broker_channels import BrokerChannels, answers
 from kbroker.peers.cluster_action import PeerListeners
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
@@ -40,6 +41,7 @@ from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, Pe
 from kbroker.peers.peers import Peers
 from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.background.flush_threads import FlushThreads
 from kbroker.server.broker_failure import BrokerFailure
@@ -48,7 +50,6 @@ from kbroker.server.broker_state import BrokerLifecycle
 from kbroker.server.broker_storage import BrokerStorage
 from kbroker.server.directory_outage import DirectoryOutage
 from kbroker.server.log_loading import WatchLoading, nobody_watches
-from kbroker.server.membership.broker_channels import BrokerChannels, answers
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
 from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.membership.log_dir_events import LogDirEvents
@@ -69,7 +70,9 @@ class Channels(Protocol):
         ...
 
 
-def network_channels(config: KafkaConfig, local: ControlRequests) -> BrokerChannels:
+def network_channels(
+    config: KafkaConfig, local: ControlRequests
+) -> BrokerChannels[ControlRequests]:
     """Connections over sockets; what is for this broker itself goes to `local`."""
     return BrokerChannels(
         config.server.broker_id,
@@ -132,6 +135,7 @@ class BrokerParts:
     cluster: ClusterParts
     services: Services  # what clients ask
     socket_server: SocketServer
+    counters: CounterRegistry
 
 
 def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
@@ -143,14 +147,19 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     services = _services(storage, data, cluster, around)
     apis = KafkaApis(registry.load(), services)
     config = storage.config
+    socket_server = SocketServer(
+        config.socket_server, config.end_points(), apis.handle, around.clock
+    )
+    counters = CounterRegistry()
+    for part in (socket_server, apis, data.replicas.fetch_sessions):
+        part.register(counters)
     return BrokerParts(
         storage=storage,
         data=data,
         cluster=cluster,
         services=services,
-        socket_server=SocketServer(
-            config.socket_server, config.end_points(), apis.handle, around.clock
-        ),
+        socket_server=socket_server,
+        counters=counters,
     )
 
 
@@ -169,7 +178,7 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
     metadata = MetadataCache(storage.identity.broker_id, storage.identity.cluster_id)
     replicas = ReplicaManager(logs, metadata, clock, clock, config.replication)
     replicas.set_group_commit(FlushPolicy(config.kbroker.kbroker_flush), around.flush_threads.run)
-    replicas.add_deletion_listener(dynamic_configs.forget_topics)
+    replicas.leadership.add_deletion_listener(dynamic_configs.forget_topics)
     waiter = MetadataWaiter()
     around.failure.add_listener(waiter.notify)
     return DataParts(
@@ -185,11 +194,11 @@ def _data_parts(storage: BrokerStorage, around: Surroundings) -> DataParts:
 def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings) -> ClusterParts:
     config, zk, broker_id = storage.config, storage.zk, storage.identity.broker_id
     healthcheck = KafkaHealthcheck(zk, config.zk.zookeeper_session_timeout_ms, around.is_alive)
-    log_dir_events = LogDirEvents(zk, broker_id, data.replicas)
-    data.replicas.on_unmade(log_dir_events.log_unmade)
+    log_dir_events = LogDirEvents(zk, broker_id, data.replicas.logs)
+    data.replicas.logs.on_unmade = log_dir_events.log_unmade
     outage = DirectoryOutage(
         logs=data.logs,
-        replicas=data.replicas,
+        leadership=data.replicas.leadership,
         healthcheck=healthcheck,
         log_dir_events=log_dir_events,
         tree=storage.tree,
@@ -201,7 +210,10 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
     def broker_epoch() -> int:
         return healthcheck.broker_epoch
 
-    control = ControlRequests(data.replicas, data.waiter, updates.load_topics, broker_epoch)
+    replicas = data.replicas
+    control = ControlRequests(
+        replicas.leadership, replicas.logs, data.waiter, updates.load_topics, broker_epoch
+    )
     channels = around.channels(config, control)
     controller = KafkaController(
         _controller_settings(config, data),
@@ -261,7 +273,7 @@ def _groups(
     groups = GroupCoordinator(
         storage.config.group,
         CoordinatorServices(
-            replicas=data.replicas,
+            replicas=data.replicas.appends,
             metadata=data.metadata,
             topics=topics,
             legacy_offsets=ZkLegacyOffsets(storage.zk.tree),
@@ -270,8 +282,8 @@ def _groups(
             new_uuid=uuid.uuid4,
         ),
     )
-    data.replicas.add_leadership_listener(groups.on_leadership_change)
-    data.replicas.add_deletion_listener(groups.on_partitions_deleted)
+    data.replicas.leadership.add_leadership_listener(groups.on_leadership_change)
+    data.replicas.leadership.add_deletion_listener(groups.on_partitions_deleted)
     return groups
 
 

@@ -11,7 +11,7 @@ from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
-from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.replication.orders.leadership import Leadership
 from kbroker.server.broker_failure import BrokerFailure
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.membership.log_dir_events import LogDirEvents
@@ -25,7 +25,7 @@ class DirectoryOutage:
     """One broker's answer. Owned by the event loop."""
 
     logs: LogManager
-    replicas: ReplicaManager
+    leadership: Leadership
     healthcheck: KafkaHealthcheck
     log_dir_events: LogDirEvents
     tree: ClusterTree
@@ -33,7 +33,7 @@ class DirectoryOutage:
 
     def on_offline(self, path: str, partitions: list[TopicPartition], error: StorageError) -> None:
         """A directory has failed, and these partitions with it."""
-        self.replicas.partitions_offline(partitions)
+        self.leadership.partitions_offline(partitions)
         # Who registers later is asked about all replicas anyway.
         if self.healthcheck.broker_epoch != UNKNOWN_BROKER_EPOCH:
             self.log_dir_events.report()

@@ -105,10 +105,10 @@ def membership(parts: BrokerParts, around: Surroundings, broker: Broker) -> Clus
 
 def _holds(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
     try:
-        replicas.get_partition(topic_partition)
+        replicas.hosted.get(topic_partition)
     except KafkaError as error:
         is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
-        return is_offline or replicas.was_refused(topic_partition)
+        return is_offline or replicas.leadership.was_refused(topic_partition)
     return True
 
 
@@ -138,7 +138,7 @@ async def _skip_producer_ids(parts: BrokerParts) -> None:
 
 
 def _close_replicas(parts: BrokerParts, lifecycle: BrokerLifecycle) -> None:
-    parts.data.replicas.stop_appends()
+    parts.data.replicas.appends.shutdown()
     if not lifecycle.is_killed:
         parts.data.replicas.shutdown()
 

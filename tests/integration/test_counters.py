@@ -43,7 +43,7 @@ def test_every_counter_of_a_broker_is_registered(tmp_path: Path) -> None:
 
     async def scenario(server: KafkaServer) -> None:
         made = {id(counter) for counter in counters_alive()} - {id(counter) for counter in before}
-        named = {id(server.counters.source(name)) for name in server.counters}
+        named = {id(server.parts.counters.source(name)) for name in server.parts.counters}
         assert len(made) > 10
         assert made <= named
 
@@ -53,7 +53,7 @@ def test_every_counter_of_a_broker_is_registered(tmp_path: Path) -> None:
 def test_counters_follow_requests(tmp_path: Path) -> None:
     async def scenario(server: KafkaServer) -> None:
         def value(group: str, type_: str, name: str, **tags: str) -> float:
-            return server.counters.value(MetricName(group, type_, name, tuple(tags.items())))
+            return server.parts.counters.value(MetricName(group, type_, name, tuple(tags.items())))
 
         def socket(name: str) -> float:
             return value("kafka.server", "socket-server-metrics", name)

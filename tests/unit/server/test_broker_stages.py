@@ -388,7 +388,7 @@ def test_a_broker_without_a_data_directory_cannot_go_on() -> None:
         await asyncio.wait_for(server.failed.wait(), 10)
         assert isinstance(server.failure, LogDirectoryError)
         assert "No data directory is left of /data" in str(server.failure)
-        assert list(server.parts.data.replicas.partitions()) == []
+        assert list(server.parts.data.replicas.hosted) == []
 
     with_server(main)
 
