@@ -67,6 +67,7 @@ class Channel(asyncio.BufferedProtocol):
         "_eof",
         "_in_work",
         "_loop",
+        "_muted",
         "_opened",
         "_owner",
         "_paused",
@@ -100,6 +101,7 @@ class Channel(asyncio.BufferedProtocol):
         self._eof = False
         self._opened = False
         self._paused = False
+        self._muted = False  # busy, and not reading, until its time is over
         self._waiting_for_memory = False
         self.bytes_in = 0
         self.requests = 0
@@ -197,6 +199,8 @@ class Channel(asyncio.BufferedProtocol):
         if self._closing:
             return
         self._in_work = self._viewed = False
+        if result.throttle_ms:
+            self.mute(result.throttle_ms)
         if isinstance(result, Response):
             try:
                 if not self.writer.write(result.pieces):
@@ -207,9 +211,15 @@ class Channel(asyncio.BufferedProtocol):
         elif result.close:
             self.close()
             return
-        self._busy = False
+        self._busy = self._muted
         if not self._running:
             self._run()
+
+    def mute(self, duration_ms: int) -> None:
+        """Read nothing and start no request for so long; answers leave meanwhile (KIP-219)."""
+        self._read(wanted=False)
+        self._muted = True
+        self._loop.call_later(duration_ms / 1000, self._unmute)
 
     def fail(self, reason: str) -> None:
         """Close the connection because of what it sent, with one line in the log."""
@@ -221,7 +231,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def close_when_answered(self) -> None:
         """Close as soon as no request is in work."""
-        if self._busy:
+        if self._busy and (self._in_work or not self._muted or self.writer.is_blocked):
             self._read(wanted=False)
             self._eof = True
         else:
@@ -308,9 +318,14 @@ class Channel(asyncio.BufferedProtocol):
         return Request(header, view, body_offset, self.connection)
 
     def _answer_left(self) -> None:
-        if not self._in_work:
+        if not self._in_work and not self._muted:
             self._busy = False
             self._run()
+
+    def _unmute(self) -> None:
+        self._muted = False
+        if not self._closing and not self.writer.is_blocked:
+            self._answer_left()
 
     def _write_failed(self, error: OSError) -> None:
         _log.debug("connection %s: answer not sent: %s", self.connection.connection_id, error)
@@ -374,7 +389,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def _read(self, wanted: bool) -> None:
         """Switch reading on or off. A full buffer must not be offered to the loop."""
-        if wanted == self._paused and not self._eof and not self._closing:
+        if wanted == self._paused and not self._muted and not self._eof and not self._closing:
             self._paused = not wanted
             if wanted:
                 self._wire.resume_reading()

@@ -68,6 +68,7 @@ class Response:
     """
 
     pieces: list[Piece]
+    throttle_ms: int = 0  # for so long the connection is muted afterwards (KIP-219)
 
 
 @dataclass(slots=True)
@@ -75,3 +76,4 @@ class NoResponse:
     """Nothing is sent (acks=0); `close` closes the connection, which is how an error shows."""
 
     close: bool = False
+    throttle_ms: int = 0
