@@ -19,7 +19,7 @@ END = "<!-- compatibility table: end -->\n"
 def table() -> str:
     """One line per served key: number, name, versions served, versions declared by Kafka."""
     lines = ["| Key | API | Versions served | Versions in Kafka |", "|---:|---|---|---|"]
-    for key, api in registry.load().items():
+    for key, api in registry.registered().items():
         declared = message_spec(api.request_class).versions
         lines.append(f"| {key} | {api.name} | {api.versions} | {declared} |")
     return "\n".join(lines) + "\n"

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.schema import request_class
+
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = sorted((ROOT / "kbroker").rglob("*.py"))
 TEST_MODULES = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "compat_tests").rglob("*.py")])
@@ -124,29 +127,22 @@ def test_all_file_access_of_the_log_goes_through_the_file_system(path: Path) -> 
     assert "open(" not in re.sub(r"\w+\.open\(|_open\(", "", path.read_text())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        p
-        for p in (ROOT / "kbroker" / "apis").glob("*.py")
-        if p.name
-        not in (
-            "__init__.py",
-            "context.py",
-            "forwarding.py",
-            "speakers.py",
-            "kafka_apis.py",
-            "large_requests.py",
-            "node_address.py",
-            "registry.py",
-        )
-    ],
-    ids=relative,
-)
-def test_a_handler_file_registers_one_key_and_has_its_message_file(path: Path) -> None:
-    source = path.read_text()
-    assert len(re.findall(r"^@api\(", source, re.MULTILINE)) == 1
-    assert (ROOT / "kbroker" / "protocol" / "messages" / path.name).exists()
+APIS = {path.stem: path for path in (ROOT / "kbroker" / "apis").glob("*.py")}
+DECLARED = {path.stem for path in (ROOT / "kbroker" / "protocol" / "messages").glob("*.py")}
+KEYS = {key.module_name for key in ApiKey}
+
+
+@pytest.mark.parametrize("name", sorted(APIS.keys() - {"__init__"}))
+def test_a_file_registers_the_key_that_it_is_named_after_or_none(name: str) -> None:
+    registrations = re.findall(r"^@api\(", APIS[name].read_text(), re.MULTILINE)
+    assert len(registrations) == (name in KEYS)
+
+
+@pytest.mark.parametrize("name", sorted((DECLARED | APIS.keys()) & KEYS))
+def test_a_key_has_its_messages_and_its_handler_in_files_of_its_name(name: str) -> None:
+    request = request_class(ApiKey[name.upper()])
+    assert request is not None
+    assert request.__module__ == f"kbroker.protocol.messages.{name}"
 
 
 @pytest.mark.parametrize("package", ["matplotlib", "numpy", "pandas", "pyarrow", "pyspark"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from kbroker.admin.config_admin import AlterConfigsResource
 from kbroker.admin.config_changes import AlterableConfig
+from kbroker.apis.authorization import ForEach, config_resource
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -15,11 +17,20 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 
 
-@api(AlterConfigsRequest, serves="0-2", parts=Parts("resources", "responses", key="resource_name"))
+@api(
+    AlterConfigsRequest,
+    ForEach(
+        operation=AclOperation.ALTER_CONFIGS,
+        resource=config_resource,
+        asked="resources",
+        answered="responses",
+    ),
+    parts=Parts("resources", "responses", key="resource_name"),
+)
 async def handle(ctx: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
     """Alter every resource by itself."""
     resources = [_as_changes(resource) for resource in request.resources]
-    outcomes = await ctx.configs.replace(resources, request.validate_only)
+    outcomes = await ctx.services.configs.replace(resources, request.validate_only)
     return AlterConfigsResponse(
         responses=[
             _answer(resource, outcome)

@@ -17,11 +17,12 @@ from kbroker.apis.registry import Api, api, registered
 from kbroker.errors import ErrorCode
 from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.schema import Versions
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-@api(ApiVersionsRequest, serves="0-5")
+@api(ApiVersionsRequest)
 def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """List the served keys with their versions."""
     if ctx.api_version >= 3:
@@ -30,11 +31,11 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         ctx.connection.client_software_name = name
         ctx.connection.client_software_version = version
-    from_brokers = ctx.peers.are_heard_on(ctx.connection.listener_name)
+    from_brokers = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
     return ApiVersionsResponse(
         api_keys=[
-            _entry(served)
-            for served in registered().values()
+            _entry(served.key, served.versions)
+            for served in registered().listed()
             if from_brokers or served.speaker is Speaker.ANYBODY
         ]
     )
@@ -44,11 +45,12 @@ def unsupported_version_response(own: Api) -> ApiVersionsResponse:
     """The answer to a version of ApiVersions that is not served: error 35 and the range of this key
     alone.
     """
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own)])
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own.key, own.versions)]
+    )
 
 
-def _entry(served: Api) -> ApiVersionsResponse.ApiVersion:
-    versions = served.versions
+def _entry(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:
     return ApiVersionsResponse.ApiVersion(
-        api_key=served.key, min_version=versions.lowest, max_version=versions.highest
+        api_key=key, min_version=versions.lowest, max_version=versions.highest
     )

@@ -6,12 +6,23 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.admin.topic_admin import TopicAdmin
+from kbroker.apis.authorizer import (
+    ALLOW_ALL,
+    CLUSTER,
+    SUPPORTED_OPERATIONS,
+    AclOperation,
+    Authorizer,
+    Resource,
+    ResourceType,
+    operation_bits,
+)
+from kbroker.apis.client_quotas import Quotas
 from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
@@ -25,7 +36,8 @@ from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.replication.replica_manager import ReplicaManager
 
 Result = Response | NoResponse
-Answer = Callable[[Request], Result | Awaitable[Result]]
+AnswerRequest = Callable[[Request], Result | Awaitable[Result]]
+_NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,20 +56,22 @@ class Services:
     forwarding: ForwardingManager
     config: KafkaConfig
     clock: Clock
-    answer: Answer | None = None  # set by the KafkaApis whose handlers are given these
+    authorizer: Authorizer = ALLOW_ALL
+    quotas: Quotas | None = None
+    answer: AnswerRequest | None = None  # set by the KafkaApis whose handlers are given these
 
 
 class RequestContext:
     """One request's surroundings."""
 
-    __slots__ = ("_services", "connection", "header")
+    __slots__ = ("connection", "header", "services")
 
     def __init__(
         self, header: RequestHeader, connection: ConnectionInfo, services: Services
     ) -> None:
         self.header = header
         self.connection = connection
-        self._services = services
+        self.services = services
 
     @property
     def api_version(self) -> int:
@@ -69,69 +83,31 @@ class RequestContext:
         """What the client calls itself."""
         return self.header.client_id
 
-    @property
-    def replicas(self) -> ReplicaManager:
-        """Partitions of this broker: append, fetch, offsets."""
-        return self._services.replicas
+    def is_authorized(self, operation: AclOperation, resource: Resource) -> bool:
+        """Whether the client may do this."""
+        return self.services.authorizer.authorize(self.connection, operation, resource)
 
-    @property
-    def groups(self) -> GroupCoordinator:
-        """The group coordinator."""
-        return self._services.groups
+    def refused(
+        self, operation: AclOperation, resource_type: ResourceType, names: Iterable[str]
+    ) -> frozenset[str]:
+        """Those of the named resources to which the client may not do this."""
+        if self.services.authorizer is ALLOW_ALL:
+            return _NOTHING
+        return frozenset(
+            name
+            for name in set(names)
+            if not self.is_authorized(operation, Resource(resource_type, name))
+        )
 
-    @property
-    def metadata(self) -> MetadataCache:
-        """Topics, partitions and brokers as the controller announced them."""
-        return self._services.metadata
-
-    @property
-    def topics(self) -> TopicAdmin:
-        """Creates and deletes topics."""
-        return self._services.topics
-
-    @property
-    def configs(self) -> ConfigAdmin:
-        """Dynamic configuration of topics and brokers."""
-        return self._services.configs
-
-    @property
-    def producer_ids(self) -> ProducerIdManager:
-        """Hands out producer ids."""
-        return self._services.producer_ids
-
-    @property
-    def controller(self) -> KafkaController:
-        """The cluster's controller as seen from this broker."""
-        return self._services.controller
-
-    @property
-    def control(self) -> ControlRequests:
-        """What this broker does when its controller orders."""
-        return self._services.control
-
-    @property
-    def peers(self) -> Peers:
-        """Whether a request is from another broker, or from the controller."""
-        return self._services.peers
-
-    @property
-    def forwarding(self) -> ForwardingManager:
-        """The way of clients' requests to the controller."""
-        return self._services.forwarding
-
-    @property
-    def answer(self) -> Answer:
-        """Answers another request, one that came inside this one."""
-        answer = self._services.answer
-        assert answer is not None, "these services belong to no KafkaApis"
-        return answer
-
-    @property
-    def config(self) -> KafkaConfig:
-        """The broker's configuration."""
-        return self._services.config
-
-    @property
-    def clock(self) -> Clock:
-        """Time."""
-        return self._services.clock
+    def authorized_operations(self, resource: Resource) -> int:
+        """What the client may do to a resource, as answers say it; nothing where it may not see the
+        cluster (KIP-430).
+        """
+        supported = SUPPORTED_OPERATIONS[resource.type]
+        if resource == CLUSTER and not self.is_authorized(AclOperation.DESCRIBE, CLUSTER):
+            return 0
+        return operation_bits(
+            frozenset(
+                operation for operation in supported if self.is_authorized(operation, resource)
+            )
+        )

@@ -6,10 +6,11 @@ STALE_CONTROLLER_EPOCH, as Kafka's do for this request alone.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.controlled_shutdown import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -18,13 +19,13 @@ from kbroker.protocol.messages.controlled_shutdown import (
 RemainingPartition = ControlledShutdownResponse.RemainingPartition
 
 
-@api(ControlledShutdownRequest, serves="0-3", speaker=Speaker.BROKER)
+@api(ControlledShutdownRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(
     ctx: RequestContext, request: ControlledShutdownRequest
 ) -> ControlledShutdownResponse:
     """Let others lead what the broker leads, and say what it leads still."""
     try:
-        remaining = await ctx.controller.controlled_shutdown(
+        remaining = await ctx.services.controller.controlled_shutdown(
             request.broker_id, request.broker_epoch
         )
     except KafkaError as error:

@@ -6,6 +6,8 @@ NOT_CONTROLLER when it cannot be reached.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForEach, topic_in
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
@@ -22,23 +24,33 @@ def _is_shown(
 ) -> bool:
     grown = {result.name for result in response.results if result.error_code == ErrorCode.NONE}
     return request.validate_only or all(
-        ctx.metadata.is_led(topic.name, topic.count)
+        ctx.services.metadata.is_led(topic.name, topic.count)
         for topic in request.topics
         if topic.name in grown
     )
 
 
-@api(CreatePartitionsRequest, serves="0-3", forwarded=_is_shown)
+@api(
+    CreatePartitionsRequest,
+    ForEach(
+        operation=AclOperation.ALTER,
+        resource=topic_in("name"),
+        asked="topics",
+        answered="results",
+        text="The topic authorization is failed.",
+    ),
+    forwarded=_is_shown,
+)
 async def handle(ctx: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
     """Add the partitions and wait until this broker shows their leaders."""
-    if not ctx.controller.is_active:
+    if not ctx.services.controller.is_active:
         return CreatePartitionsResponse(
             results=[
                 CreatePartitionsTopicResult(name=topic.name, error_code=ErrorCode.NOT_CONTROLLER)
                 for topic in request.topics
             ]
         )
-    results = await ctx.topics.create_partitions(
+    results = await ctx.services.topics.create_partitions(
         request.topics, request.timeout_ms, request.validate_only
     )
     return CreatePartitionsResponse(

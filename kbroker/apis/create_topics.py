@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 
 from kbroker.admin.new_topics import TopicResult
+from kbroker.apis.authorization import ForEach, topic_in
+from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
@@ -23,14 +25,25 @@ def _is_shown(
 ) -> bool:
     created = [topic for topic in response.topics if topic.error_code == ErrorCode.NONE]
     return request.validate_only or all(
-        ctx.metadata.is_led(topic.name, max(topic.num_partitions, 1)) for topic in created
+        ctx.services.metadata.is_led(topic.name, max(topic.num_partitions, 1)) for topic in created
     )
 
 
-@api(CreateTopicsRequest, serves="0-7", forwarded=_is_shown)
+@api(
+    CreateTopicsRequest,
+    ForEach(
+        operation=AclOperation.CREATE,
+        resource=topic_in("name"),
+        asked="topics",
+        answered="topics",
+        unless=AclOperation.CREATE,
+        text="Authorization failed.",
+    ),
+    forwarded=_is_shown,
+)
 async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Create the topics and wait until this broker shows them."""
-    if not ctx.controller.is_active:
+    if not ctx.services.controller.is_active:
         return CreateTopicsResponse(
             topics=[
                 CreateTopicsResponse.CreatableTopicResult(
@@ -39,15 +52,29 @@ async def handle(ctx: RequestContext, request: CreateTopicsRequest) -> CreateTop
                 for topic in request.topics
             ]
         )
-    results = await ctx.topics.create_topics(
+    results = await ctx.services.topics.create_topics(
         request.topics, request.timeout_ms, request.validate_only
     )
+    names = [result.name for result in results]
+    hidden = ctx.refused(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, names)
     response = CreateTopicsResponse()
     for number, result in enumerate(results, start=1):
-        response.topics.append(_answer(result))
+        answer = _without_configs(result) if result.name in hidden else _answer(result)
+        response.topics.append(answer)
         if number % _TOPICS_PER_TURN == 0:
             await asyncio.sleep(0)
     return response
+
+
+def _without_configs(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:
+    """For whom may create the topic, and not see its settings."""
+    return CreateTopicsResponse.CreatableTopicResult(
+        name=result.name,
+        topic_id=result.topic_id,
+        error_code=result.error,
+        error_message=result.message,
+        topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    )
 
 
 def _answer(result: TopicResult) -> CreateTopicsResponse.CreatableTopicResult:

@@ -5,6 +5,8 @@ v1: same bytes as v0. v3: error message.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForEach, named_group
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -17,7 +19,16 @@ _MESSAGES = {
 }
 
 
-@api(DeleteGroupsRequest, serves="0-3", parts=Parts("groups_names", "results", key=""))
+@api(
+    DeleteGroupsRequest,
+    ForEach(
+        operation=AclOperation.DELETE,
+        resource=named_group,
+        asked="groups_names",
+        answered="results",
+    ),
+    parts=Parts("groups_names", "results", key=""),
+)
 def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
     """Delete each group named, once."""
     return DeleteGroupsResponse(
@@ -26,7 +37,7 @@ def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsRes
 
 
 def _delete(ctx: RequestContext, group_id: str) -> DeleteGroupsResponse.DeletableGroupResult:
-    error: ErrorCode = ctx.groups.delete_group(group_id)
+    error: ErrorCode = ctx.services.groups.delete_group(group_id)
     text = _MESSAGES.get(error)
     return DeleteGroupsResponse.DeletableGroupResult(
         group_id=group_id,

@@ -6,6 +6,8 @@ once.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForEach, topic_in
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
@@ -13,7 +15,12 @@ from kbroker.protocol.messages.delete_records import DeleteRecordsRequest, Delet
 from kbroker.replication.delete_records import DeleteRecordsResult
 
 
-@api(DeleteRecordsRequest, serves="0-2")
+@api(
+    DeleteRecordsRequest,
+    ForEach(
+        operation=AclOperation.DELETE, resource=topic_in("name"), asked="topics", answered="topics"
+    ),
+)
 async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     """Delete, and wait until the other replicas have done so too."""
     offsets = {
@@ -21,7 +28,7 @@ async def handle(ctx: RequestContext, request: DeleteRecordsRequest) -> DeleteRe
         for topic in request.topics
         for partition in topic.partitions
     }
-    results = await ctx.replicas.deletions.delete(offsets, request.timeout_ms)
+    results = await ctx.services.replicas.deletions.delete(offsets, request.timeout_ms)
     topics: dict[str, list[DeleteRecordsResponse.DeleteRecordsPartitionResult]] = {}
     for result in results:
         topics.setdefault(result.topic_partition.topic, []).append(_answer(result))

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from kbroker.apis.authorization import AskedInside
+from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -24,12 +26,18 @@ def _is_shown(
     ctx: RequestContext, _request: DeleteTopicsRequest, response: DeleteTopicsResponse
 ) -> bool:
     return not any(
-        result.error_code == ErrorCode.NONE and ctx.metadata.contains_topic(result.name or "")
+        result.error_code == ErrorCode.NONE
+        and ctx.services.metadata.contains_topic(result.name or "")
         for result in response.responses
     )
 
 
-@api(DeleteTopicsRequest, serves="0-6", forwarded=_is_shown)
+@api(
+    DeleteTopicsRequest,
+    AskedInside(AclOperation.DELETE, ResourceType.TOPIC),
+    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    forwarded=_is_shown,
+)
 async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     """Ask for the topics to be deleted and wait until this broker no longer shows them."""
     asked = _asked(ctx, request)
@@ -47,17 +55,41 @@ async def handle(ctx: RequestContext, request: DeleteTopicsRequest) -> DeleteTop
             answer.error_message = "Neither topic name nor id were specified."
             continue
         if name is None:
-            answer.name = name = ctx.metadata.topic_name(topic_id)
+            answer.name = name = ctx.services.metadata.topic_name(topic_id)
         if name is None:
             answer.error_code = ErrorCode.UNKNOWN_TOPIC_ID
         else:
             known.append((name, answer))
-            if topic_id == ZERO_UUID:
-                answer.topic_id = ctx.metadata.topic_id(name)
-    results = await ctx.topics.delete_topics([name for name, _ in known], request.timeout_ms)
+    known = _authorized(ctx, known)
+    for name, answer in known:
+        if answer.topic_id == ZERO_UUID:
+            answer.topic_id = ctx.services.metadata.topic_id(name)
+    results = await ctx.services.topics.delete_topics(
+        [name for name, _ in known], request.timeout_ms
+    )
     for (_, answer), result in zip(known, results, strict=True):
         answer.error_code = result.error
     return DeleteTopicsResponse(responses=answers)
+
+
+def _authorized(
+    ctx: RequestContext, known: list[tuple[str, DeletableTopicResult]]
+) -> list[tuple[str, DeletableTopicResult]]:
+    """What the client may delete; the others are answered, without a name that it may not know."""
+    names = [name for name, _ in known]
+    kept = ctx.refused(AclOperation.DELETE, ResourceType.TOPIC, names)
+    hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+    if not kept and not hidden:
+        return known
+    authorized = []
+    for name, answer in known:
+        is_by_id = answer.topic_id != ZERO_UUID
+        if name in kept or (is_by_id and name in hidden):
+            answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            answer.name = None if is_by_id and name in hidden else name
+        else:
+            authorized.append((name, answer))
+    return authorized
 
 
 def _asked(ctx: RequestContext, request: DeleteTopicsRequest) -> list[tuple[str | None, UUID]]:
@@ -71,9 +103,9 @@ def _asked(ctx: RequestContext, request: DeleteTopicsRequest) -> list[tuple[str 
 
 
 def _refusal(ctx: RequestContext) -> ErrorCode:
-    if not ctx.controller.is_active:
+    if not ctx.services.controller.is_active:
         return ErrorCode.NOT_CONTROLLER
-    if ctx.config.server.delete_topic_enable:
+    if ctx.services.config.server.delete_topic_enable:
         return ErrorCode.NONE
     if ctx.api_version < _FIRST_WITH_DISABLED_CODE:
         return ErrorCode.INVALID_REQUEST

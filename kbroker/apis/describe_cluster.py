@@ -6,6 +6,8 @@ fenced brokers, of which there are none where ZooKeeper keeps the registrations.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import AskedInside
+from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import reachable_brokers
 from kbroker.apis.registry import api
@@ -14,13 +16,13 @@ from kbroker.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from kbroker.replication.metadata_cache import CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED
+from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
-@api(DescribeClusterRequest, serves="0-2")
+@api(DescribeClusterRequest, AskedInside(AclOperation.DESCRIBE, ResourceType.CLUSTER))
 def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     """Describe the cluster as this broker knows it."""
     if request.endpoint_type == CONTROLLERS:
@@ -36,13 +38,15 @@ def handle(ctx: RequestContext, request: DescribeClusterRequest) -> DescribeClus
         )
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
-        cluster_id=ctx.metadata.cluster_id,
-        controller_id=ctx.metadata.controller_id,
+        cluster_id=ctx.services.metadata.cluster_id,
+        controller_id=ctx.services.metadata.controller_id,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(
                 broker_id=broker.broker_id, host=host, port=port, rack=broker.rack
             )
-            for broker, host, port in reachable_brokers(ctx.connection, ctx.metadata)
+            for broker, host, port in reachable_brokers(ctx.connection, ctx.services.metadata)
         ],
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else OPERATIONS_NOT_ASKED,
+        cluster_authorized_operations=ctx.authorized_operations(CLUSTER)
+        if asked
+        else OPERATIONS_NOT_ASKED,
     )

@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from kbroker.admin.broker_loggers import describe_loggers
 from kbroker.admin.own_broker import broker_id_in
 from kbroker.admin.topic_validation import validate_topic_name
+from kbroker.apis.authorization import ForEach, config_resource
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -48,7 +50,16 @@ _MALFORMED = (
 )
 
 
-@api(DescribeConfigsRequest, serves="0-4", parts=Parts("resources", "results"))
+@api(
+    DescribeConfigsRequest,
+    ForEach(
+        operation=AclOperation.DESCRIBE_CONFIGS,
+        resource=config_resource,
+        asked="resources",
+        answered="results",
+    ),
+    parts=Parts("resources", "results"),
+)
 async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """Answer every resource by itself."""
     if any(resource.resource_type not in _KNOWN_TYPES for resource in request.resources):
@@ -56,13 +67,13 @@ async def handle(ctx: RequestContext, request: DescribeConfigsRequest) -> Descri
         return DescribeConfigsResponse(
             results=[_refused(resource, refusal) for resource in request.resources]
         )
-    broker_id = ctx.config.server.broker_id
-    of_cluster = await ctx.configs.broker_overrides(None)
-    of_broker = await ctx.configs.broker_overrides(broker_id)
+    broker_id = ctx.services.config.server.broker_id
+    of_cluster = await ctx.services.configs.broker_overrides(None)
+    of_broker = await ctx.services.configs.broker_overrides(broker_id)
     try:
-        config = ctx.config.with_dynamic(of_cluster, of_broker)
+        config = ctx.services.config.with_dynamic(of_cluster, of_broker)
     except ConfigError:  # stored by another hand; the broker passes them over too, and says so
-        config = ctx.configs.in_force
+        config = ctx.services.configs.in_force
     results = []
     shared: Rows = {}
     for number, resource in enumerate(request.resources, start=1):
@@ -91,9 +102,9 @@ async def _topic_rows(
 ) -> list[Row]:
     name = resource.resource_name
     validate_topic_name(name)
-    if not ctx.metadata.contains_topic(name):
+    if not ctx.services.metadata.contains_topic(name):
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
-    overrides = await ctx.configs.topic_overrides(name)
+    overrides = await ctx.services.configs.topic_overrides(name)
     key = (tuple(sorted(overrides.items())), tuple(resource.configuration_keys or ()))
     rows = shared.get(key)
     if rows is None:

@@ -7,6 +7,8 @@ is a future replica.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.model import TopicPartition
@@ -17,7 +19,7 @@ from kbroker.protocol.messages.describe_log_dirs import (
 from kbroker.replication.log_dirs import LogDirUsage
 
 
-@api(DescribeLogDirsRequest, serves="0-5")
+@api(DescribeLogDirsRequest, ForRequest(AclOperation.DESCRIBE, the_cluster))
 def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
     """Describe every directory; one without a wanted replica is listed too, with its space."""
     wanted = None
@@ -28,7 +30,7 @@ def handle(ctx: RequestContext, request: DescribeLogDirsRequest) -> DescribeLogD
             for partition in topic.partitions
         }
     return DescribeLogDirsResponse(
-        results=[_result(usage) for usage in ctx.replicas.log_dirs.describe(wanted)]
+        results=[_result(usage) for usage in ctx.services.replicas.log_dirs.describe(wanted)]
     )
 
 

@@ -7,6 +7,8 @@ be reached. A request for all partitions is answered with those alone whose lead
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.controller.machines.election_request import (
@@ -27,7 +29,9 @@ def _is_shown(
 ) -> bool:
     for topic in response.replica_election_results:
         for row in topic.partition_result:
-            state = ctx.metadata.partition_state(TopicPartition(topic.topic, row.partition_id))
+            state = ctx.services.metadata.partition_state(
+                TopicPartition(topic.topic, row.partition_id)
+            )
             if row.error_code != ErrorCode.NONE or state is None:
                 continue
             is_preferred = request.election_type == ElectionType.PREFERRED
@@ -36,7 +40,7 @@ def _is_shown(
     return True
 
 
-@api(ElectLeadersRequest, serves="0-2", forwarded=_is_shown)
+@api(ElectLeadersRequest, ForRequest(AclOperation.ALTER, the_cluster), forwarded=_is_shown)
 async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
     """Hold the elections and wait until this broker shows the new leaders."""
     partitions = _asked(ctx, request)
@@ -49,7 +53,7 @@ async def handle(ctx: RequestContext, request: ElectLeadersRequest) -> ElectLead
         )
     results = await _elect(ctx, partitions, ElectionType(request.election_type))
     leaders = {p: leader for p, leader in results.items() if isinstance(leader, int)}
-    late = await ctx.topics.wait_for_leaders(leaders, request.timeout_ms)
+    late = await ctx.services.topics.wait_for_leaders(leaders, request.timeout_ms)
     for partition in late:
         results[partition] = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "The request timed out.")
     if request.topic_partitions is None:
@@ -61,8 +65,8 @@ def _asked(ctx: RequestContext, request: ElectLeadersRequest) -> frozenset[Topic
     if request.topic_partitions is None:
         return frozenset(
             TopicPartition(topic, number)
-            for topic in ctx.metadata.topics()
-            for number in ctx.metadata.partition_states(topic)
+            for topic in ctx.services.metadata.topics()
+            for number in ctx.services.metadata.partition_states(topic)
         )
     return frozenset(
         TopicPartition(topic.topic, number)
@@ -75,7 +79,9 @@ async def _elect(
     ctx: RequestContext, partitions: frozenset[TopicPartition], election_type: ElectionType
 ) -> ElectionResults:
     try:
-        results: ElectionResults = await ctx.controller.ask(ElectLeaders(partitions, election_type))
+        results: ElectionResults = await ctx.services.controller.ask(
+            ElectLeaders(partitions, election_type)
+        )
     except KafkaError as refusal:
         if refusal.code is not ErrorCode.NOT_CONTROLLER:
             raise

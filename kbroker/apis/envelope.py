@@ -11,10 +11,11 @@ from __future__ import annotations
 import inspect
 from dataclasses import replace
 
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api, registered
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
-from kbroker.peers.cluster_action import Speaker
 from kbroker.peers.forwarding_manager import decode_principal, unpack_address
 from kbroker.protocol.codec import decode
 from kbroker.protocol.error_response import error_codes
@@ -28,14 +29,16 @@ from kbroker.protocol.request import Piece, Request, Response
 from kbroker.protocol.schema import response_class
 
 
-@api(EnvelopeRequest, serves="0", speaker=Speaker.BROKER)
+@api(EnvelopeRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
     """Answer the request inside."""
-    if not ctx.controller.is_active:
+    if not ctx.services.controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
     inner = _inner_request(ctx, request)
+    answer_request = ctx.services.answer
+    assert answer_request is not None, "these services belong to no KafkaApis"
     try:
-        answer = ctx.answer(inner)
+        answer = answer_request(inner)
         if inspect.isawaitable(answer):
             answer = await answer
     except ProtocolError as error:

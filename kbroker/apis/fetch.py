@@ -9,8 +9,9 @@ replica selection (the preferred read replica is always -1), and tiered storage.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
+from kbroker.apis.answer import NowOrLater, then
+from kbroker.apis.authorization import AskedInside
+from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.registry import api
@@ -18,7 +19,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.peers.cluster_action import BrokerClaim
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
-from kbroker.replication.fetch_params import FetchParams
+from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import refused
 from kbroker.replication.fetch_session import FetchContext
 
@@ -30,11 +31,16 @@ FIRST_VERSION_WITH_ZSTD = 10
 FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADER_HINTS = 16
+Answers = list[FetchResponse.PartitionData]
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 
-@api(FetchRequest, serves="0-18")
-def handle(ctx: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+@api(
+    FetchRequest,
+    AskedInside(AclOperation.READ, ResourceType.TOPIC),
+    AskedInside(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+)
+def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""
     replica_id = request.replica_id
     if ctx.api_version >= FIRST_VERSION_WITH_REPLICA_STATE:
@@ -50,13 +56,15 @@ async def _answer_broker(
 ) -> FetchResponse:
     """What a follower gets; TOPIC_AUTHORIZATION_FAILED of each partition for whom is none."""
     refusal = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if ctx.peers.are_heard_on(ctx.connection.listener_name):
-        refusal = await ctx.peers.broker_refusal(claim)
+    if ctx.services.peers.are_heard_on(ctx.connection.listener_name) and ctx.is_authorized(
+        AclOperation.CLUSTER_ACTION, CLUSTER
+    ):
+        refusal = await ctx.services.peers.broker_refusal(claim)
     if refusal is ErrorCode.NONE:
         answer = _fetch(ctx, request, claim.broker_id)
         return answer if isinstance(answer, FetchResponse) else await answer
-    context = ctx.replicas.fetch_sessions.context(
-        request, ctx.api_version, ctx.metadata.topic_name, is_follower=False
+    context = ctx.services.replicas.fetch_sessions.context(
+        request, ctx.api_version, ctx.services.metadata.topic_name, is_follower=False
     )
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED  # as from Kafka
     return context.response([refused(asked, code) for asked in context.asked_for])
@@ -64,20 +72,49 @@ async def _answer_broker(
 
 def _fetch(
     ctx: RequestContext, request: FetchRequest, replica_id: int
-) -> FetchResponse | Awaitable[FetchResponse]:
-    version = ctx.api_version
-    sessions = ctx.replicas.fetch_sessions
+) -> NowOrLater[FetchResponse]:
+    sessions = ctx.services.replicas.fetch_sessions
     context = sessions.context(
-        request, version, ctx.metadata.topic_name, is_follower=replica_id >= 0
+        request, ctx.api_version, ctx.services.metadata.topic_name, is_follower=replica_id >= 0
     )
     params = _params(ctx, request, replica_id)
-    if version < FIRST_VERSION_WITH_FORMAT_2:
-        converted = ctx.replicas.down_conversion.fetch(params, context.asked_for)
-        return _answer_later(ctx, context, converted)
-    answers = ctx.replicas.fetches.fetch(params, context.asked_for)
-    if isinstance(answers, list):
-        return _answer(ctx, context, answers)
-    return _answer_later(ctx, context, answers)
+    if replica_id >= 0 or ctx.services.authorizer is ALLOW_ALL:
+        answers = _read(ctx, params, context.asked_for)
+    else:
+        answers = _read_authorized(ctx, params, context.asked_for)
+    return then(answers, _answer, ctx, context)
+
+
+def _read(
+    ctx: RequestContext, params: FetchParams, asked_for: list[FetchPartition]
+) -> NowOrLater[Answers]:
+    if ctx.api_version < FIRST_VERSION_WITH_FORMAT_2:
+        converted: NowOrLater[Answers] = ctx.services.replicas.down_conversion.fetch(
+            params, asked_for
+        )
+        return converted
+    answers: NowOrLater[Answers] = ctx.services.replicas.fetches.fetch(params, asked_for)
+    return answers
+
+
+def _read_authorized(
+    ctx: RequestContext, params: FetchParams, asked_for: list[FetchPartition]
+) -> NowOrLater[Answers]:
+    """A session keeps what its client may not read now: it may be granted later."""
+    names = [asked.topic_partition.topic for asked in asked_for]  # "" for an id that is unknown
+    hidden = ctx.refused(AclOperation.READ, ResourceType.TOPIC, names) - {""}
+    kept = [asked for asked in asked_for if asked.topic_partition.topic not in hidden]
+    return then(_read(ctx, params, kept) if kept else [], _with_refused, asked_for, hidden)
+
+
+def _with_refused(
+    answers: Answers, asked_for: list[FetchPartition], hidden: frozenset[str]
+) -> Answers:
+    read, code = iter(answers), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return [
+        refused(asked, code) if asked.topic_partition.topic in hidden else next(read)
+        for asked in asked_for
+    ]
 
 
 def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> FetchParams:
@@ -89,7 +126,7 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
     if is_follower:
         isolation = FetchIsolation.LOG_END
     else:
-        max_bytes = min(max_bytes, ctx.replicas.config.fetch_max_bytes)
+        max_bytes = min(max_bytes, ctx.services.replicas.config.fetch_max_bytes)
     params = FetchParams(
         isolation=isolation,
         max_bytes=max_bytes,
@@ -111,17 +148,7 @@ def _restrict(params: FetchParams, version: int) -> None:
         params.max_magic = 0 if version < FIRST_VERSION_WITH_FORMAT_1 else 1
 
 
-async def _answer_later(
-    ctx: RequestContext,
-    context: FetchContext,
-    answers: Awaitable[list[FetchResponse.PartitionData]],
-) -> FetchResponse:
-    return _answer(ctx, context, await answers)
-
-
-def _answer(
-    ctx: RequestContext, context: FetchContext, answers: list[FetchResponse.PartitionData]
-) -> FetchResponse:
+def _answer(answers: Answers, ctx: RequestContext, context: FetchContext) -> FetchResponse:
     if ctx.api_version < FIRST_VERSION_WITH_STORAGE_ERROR:
         for data in answers:
             if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -136,13 +163,13 @@ def _answer(
 def _add_leader_hints(
     ctx: RequestContext,
     context: FetchContext,
-    answers: list[FetchResponse.PartitionData],
+    answers: Answers,
     response: FetchResponse,
 ) -> None:
     leaders = set()
     for asked, data in zip(context.asked_for, answers, strict=True):
         if data.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
-            leader_id, leader_epoch = leader_hint(ctx.metadata, asked.topic_partition)
+            leader_id, leader_epoch = leader_hint(ctx.services.metadata, asked.topic_partition)
             data.current_leader.leader_id = leader_id
             data.current_leader.leader_epoch = leader_epoch
             leaders.add(leader_id)
@@ -151,5 +178,7 @@ def _add_leader_hints(
             FetchResponse.NodeEndpoint(
                 node_id=broker.broker_id, host=host, port=port, rack=broker.rack
             )
-            for broker, host, port in leader_addresses(ctx.connection, ctx.metadata, leaders)
+            for broker, host, port in leader_addresses(
+                ctx.connection, ctx.services.metadata, leaders
+            )
         ]

@@ -13,6 +13,9 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kbroker.apis.answer import NowOrLater
+from kbroker.apis.authorization import ForEach, ForRequest
+from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.node_address import node_address
@@ -29,6 +32,7 @@ _REFUSED_KEY_TYPES = {
     2: KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available."),
 }
 _FIRST_BATCHED_VERSION = 4
+_RESOURCE_TYPES = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 
 
 class Found(NamedTuple):
@@ -50,10 +54,31 @@ class _Pending:
     broker_id: Awaitable[int]
 
 
-@api(FindCoordinatorRequest, serves="0-6", parts=Parts("coordinator_keys", "coordinators"))
+def _each_key(_ctx: RequestContext, request: FindCoordinatorRequest, key: str) -> Resource | None:
+    resource_type = _RESOURCE_TYPES.get(request.key_type)
+    return None if resource_type is None else Resource(resource_type, key)
+
+
+def _only_key(ctx: RequestContext, request: FindCoordinatorRequest) -> Resource | None:
+    if ctx.api_version >= _FIRST_BATCHED_VERSION:
+        return None
+    return _each_key(ctx, request, request.key)
+
+
+@api(
+    FindCoordinatorRequest,
+    ForRequest(AclOperation.DESCRIBE, _only_key),
+    ForEach(
+        operation=AclOperation.DESCRIBE,
+        resource=_each_key,
+        asked="coordinator_keys",
+        answered="coordinators",
+    ),
+    parts=Parts("coordinator_keys", "coordinators"),
+)
 def handle(
     ctx: RequestContext, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+) -> NowOrLater[FindCoordinatorResponse]:
     """Find the coordinator of each key."""
     keys = request.coordinator_keys if ctx.api_version >= _FIRST_BATCHED_VERSION else [request.key]
     if request.key_type != _GROUP:
@@ -72,7 +97,7 @@ def handle(
 
 
 def _look_up(ctx: RequestContext, key: str) -> Found | _Pending:
-    broker_id = ctx.groups.find_coordinator(key)
+    broker_id = ctx.services.groups.find_coordinator(key)
     return _located(ctx, key, broker_id) if isinstance(broker_id, int) else _Pending(key, broker_id)
 
 
@@ -92,7 +117,7 @@ async def _settled(ctx: RequestContext, looked_up: Found | _Pending) -> Found:
 
 
 def _located(ctx: RequestContext, key: str, broker_id: int) -> Found:
-    broker = ctx.metadata.broker(broker_id)
+    broker = ctx.services.metadata.broker(broker_id)
     host, port = ("", -1) if broker is None else node_address(ctx.connection, broker)
     if port < 0:
         return Found(key, error=ErrorCode.COORDINATOR_NOT_AVAILABLE)

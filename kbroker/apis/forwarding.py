@@ -20,12 +20,12 @@ def handler_of(api: Api) -> Handler:
         return handler
 
     async def handle(ctx: RequestContext, request: Message) -> Any:
-        if ctx.controller.is_active or ctx.connection.is_forwarded:
+        if ctx.services.controller.is_active or ctx.connection.is_forwarded:
             return await handler(ctx, request)
-        answer = await ctx.forwarding.forward(
+        answer = await ctx.services.forwarding.forward(
             ctx.header, ctx.connection, request, lambda: handler(ctx, request)
         )
-        await ctx.forwarding.wait_until_shown(lambda: is_shown(ctx, request, answer))
+        await ctx.services.forwarding.wait_until_shown(lambda: is_shown(ctx, request, answer))
         return answer
 
     return handle

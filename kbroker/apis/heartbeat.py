@@ -6,12 +6,14 @@ confirmed.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, its_group
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@api(HeartbeatRequest, serves="0-4")
+@api(HeartbeatRequest, ForRequest(AclOperation.READ, its_group))
 def handle(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
     """Prolong the member's session."""
-    return HeartbeatResponse(error_code=int(ctx.groups.heartbeat(request)))
+    return HeartbeatResponse(error_code=int(ctx.services.groups.heartbeat(request)))

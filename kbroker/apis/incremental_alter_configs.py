@@ -6,6 +6,8 @@ v1: flexible. Topics, this broker or the cluster's default, and the levels of th
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForEach, config_resource
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -18,14 +20,21 @@ from kbroker.protocol.messages.incremental_alter_configs import (
 
 @api(
     IncrementalAlterConfigsRequest,
-    serves="0-1",
+    ForEach(
+        operation=AclOperation.ALTER_CONFIGS,
+        resource=config_resource,
+        asked="resources",
+        answered="responses",
+    ),
     parts=Parts("resources", "responses", key="resource_name"),
 )
 async def handle(
     ctx: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     """Alter every resource by itself."""
-    outcomes = await ctx.configs.incremental_alter(request.resources, request.validate_only)
+    outcomes = await ctx.services.configs.incremental_alter(
+        request.resources, request.validate_only
+    )
     return IncrementalAlterConfigsResponse(
         responses=[
             _answer(resource, outcome)

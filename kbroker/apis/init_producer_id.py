@@ -8,6 +8,8 @@ own checks.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import AskedInside, ForRequest, its_transactional_id
+from kbroker.apis.authorizer import CLUSTER, AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
@@ -18,24 +20,40 @@ from kbroker.protocol.messages.init_producer_id import (
 )
 
 
-@api(InitProducerIdRequest, serves="0-5")
+@api(
+    InitProducerIdRequest,
+    ForRequest(AclOperation.WRITE, its_transactional_id),
+    AskedInside(AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+    AskedInside(AclOperation.WRITE, ResourceType.TOPIC),
+)
 async def handle(ctx: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
     """Hand out the next producer id, with epoch 0."""
+    if request.transactional_id is None and not _may_be_idempotent(ctx):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
         return _refused(_transactional_refusal(ctx, request))
     try:
-        producer_id = await ctx.producer_ids.generate()
+        producer_id = await ctx.services.producer_ids.generate()
     except KafkaError as error:
         return _refused(error.code)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
+def _may_be_idempotent(ctx: RequestContext) -> bool:
+    """Whoever may write to any topic may do so with a producer id (KIP-679)."""
+    return ctx.is_authorized(
+        AclOperation.IDEMPOTENT_WRITE, CLUSTER
+    ) or ctx.services.authorizer.authorize_by_resource_type(
+        ctx.connection, AclOperation.WRITE, ResourceType.TOPIC
+    )
+
+
 def _transactional_refusal(ctx: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
     if not request.transactional_id:
         return ErrorCode.INVALID_REQUEST
-    longest_ms = ctx.config.transaction.transaction_max_timeout_ms
+    longest_ms = ctx.services.config.transaction.transaction_max_timeout_ms
     if not 0 < request.transaction_timeout_ms <= longest_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
     return ErrorCode.UNSUPPORTED_VERSION

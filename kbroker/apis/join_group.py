@@ -7,18 +7,17 @@ be null. v8: reason. v9: skip_assignment for a static leader that returns.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
+from kbroker.apis.answer import NowOrLater, then
+from kbroker.apis.authorization import ForRequest, its_group
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 
-@api(JoinGroupRequest, serves="0-9")
-def handle(
-    ctx: RequestContext, request: JoinGroupRequest
-) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
+@api(JoinGroupRequest, ForRequest(AclOperation.READ, its_group))
+def handle(ctx: RequestContext, request: JoinGroupRequest) -> NowOrLater[JoinGroupResponse]:
     """Join; the answer may have to wait for other members."""
     version = ctx.api_version
     caller = Caller(
@@ -26,14 +25,7 @@ def handle(
         client_host=f"/{ctx.connection.peer_host}",
         api_version=version,
     )
-    outcome = ctx.groups.join_group(request, caller)
-    if isinstance(outcome, JoinGroupResponse):
-        return _shaped(outcome, version)
-    return _wait(outcome, version)
-
-
-async def _wait(outcome: Awaitable[JoinGroupResponse], version: int) -> JoinGroupResponse:
-    return _shaped(await outcome, version)
+    return then(ctx.services.groups.join_group(request, caller), _shaped, version)
 
 
 def _shaped(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

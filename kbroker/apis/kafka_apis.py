@@ -1,5 +1,10 @@
 """From a request to its answer: finds the API, decodes, calls the handler, encodes.
 
+A request passes stages, as its API's registration says: its sender is held against the cluster
+(`speakers`), the client must be authorized (`authorization`), the handler answers here or on the
+controller (`forwarding`), and what was used is counted against the client's quotas. A stage that
+has nothing to decide is not there.
+
 Law: whatever a client sends, exactly one thing happens: an answer, no answer (acks=0), or
 ProtocolError, which closes the connection. A bug in a handler is answered with UNKNOWN_SERVER_ERROR
 and logged, once per place and minute.
@@ -17,6 +22,9 @@ from typing import Any
 
 from kbroker.admin.tree_patience import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
+from kbroker.apis.authorization import guarded
+from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
+from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
 from kbroker.apis.large_requests import (
@@ -31,9 +39,9 @@ from kbroker.apis.speakers import heard_only_from
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import Speaker
-from kbroker.protocol.codec import decode, encode_pieces, encoder_of
+from kbroker.protocol.codec import decode, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
-from kbroker.protocol.request import NoResponse, Request, Response
+from kbroker.protocol.request import NoResponse, Piece, Request, Response
 from kbroker.protocol.schema import Message, response_class
 from kbroker.zk.tree import TreeUnavailableError
 
@@ -61,8 +69,11 @@ class _Served:
         "version",
     )
 
-    def __init__(self, api: Api, version: int) -> None:
-        self.handler: Handler = heard_only_from(api.speaker, handler_of(api))
+    def __init__(self, api: Api, version: int, authorizer: Authorizer) -> None:
+        handler = handler_of(api)
+        if authorizer is not ALLOW_ALL:
+            handler = guarded(api.needs, handler)
+        self.handler: Handler = heard_only_from(api.speaker, handler)
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         # Records are not read: a request with them is large without being long to read.
         self.large_bytes = sys.maxsize if api.key == PRODUCE_KEY else LARGE_BYTES
@@ -81,6 +92,7 @@ class KafkaApis:
     __slots__ = (
         "_apis",
         "_logged_ms",
+        "_quotas",
         "_served",
         "_services",
         "errors",
@@ -89,9 +101,10 @@ class KafkaApis:
     )
 
     def __init__(self, apis: Mapping[int, Api], services: Services) -> None:
-        """`apis` is what `registry.load()` returned."""
+        """`apis` is what `registry.registered()` returned."""
         self._apis = apis
         self._services = replace(services, answer=self.handle)
+        self._quotas = services.quotas
         self._served: dict[tuple[int, int], _Served] = {}
         self._logged_ms: dict[tuple[str, str, int], float] = {}
         self.requests = Counter()
@@ -116,7 +129,7 @@ class KafkaApis:
             if header.api_key == API_VERSIONS_KEY and not self._serves(
                 API_VERSIONS_KEY, header.api_version
             ):
-                return self._unsupported_api_versions(header.correlation_id)
+                return self._unsupported_api_versions(request)
             served = self._serve(header.api_key, header.api_version)
         frame = request.frame
         if len(frame) > served.large_bytes:
@@ -129,15 +142,17 @@ class KafkaApis:
                 RequestContext(header, request.connection, self._services), message
             )
             if isinstance(answer, served.response_class):
-                head = served.header.pack(header.correlation_id)
-                return Response(served.encode(answer, head))
+                pieces = served.encode(answer, served.header.pack(header.correlation_id))
+                if self._quotas is None:
+                    return Response(pieces)
+                return self._throttled(served, request, answer, pieces)
             if isinstance(answer, NoResponse):
-                return answer
+                return self._unanswered(served, request, answer)
         except ProtocolError:
             raise
         except Exception as error:  # the one place where bugs are caught
-            return self._refuse(served, header.correlation_id, message, error)
-        return self._finish(served, header.correlation_id, message, answer)
+            return self._refuse(served, request, message, error)
+        return self._finish(served, request, message, answer)
 
     async def _handle_large(self, served: _Served, request: Request) -> Result:
         """As `handle`, with other requests in between. Raises ProtocolError."""
@@ -155,30 +170,68 @@ class KafkaApis:
         ctx = RequestContext(header, request.connection, self._services)
         answer = answered_in_parts(served.handler, ctx, message, served.parts)
         if served.parts is None:
-            return await self._finish(served, header.correlation_id, message, answer)
+            return await self._finish(served, request, message, answer)
         try:
             head = served.header.pack(header.correlation_id)
-            return Response(await encoded(await answer, served.version, head))
+            response = await answer
+            pieces = await encoded(response, served.version, head)
+            return self._throttled(served, request, response, pieces)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            return self._refuse(served, header.correlation_id, message, error)
+            return self._refuse(served, request, message, error)
 
     async def _finish(
-        self, served: _Served, correlation_id: int, message: Message, answer: Awaitable[Any]
+        self, served: _Served, request: Request, message: Message, answer: Awaitable[Any]
     ) -> Result:
         """The rest of `handle` for a request that waits."""
         try:
             response = await answer
             if isinstance(response, NoResponse):
-                return response
-            return Response(
-                encode_pieces(response, served.version, served.header.pack(correlation_id))
-            )
+                return self._unanswered(served, request, response)
+            return self._respond(served, request, response)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
-            return self._refuse(served, correlation_id, message, error)
+            return self._refuse(served, request, message, error)
+
+    def _respond(self, served: _Served, request: Request, response: Message) -> Result:
+        head = served.header.pack(request.header.correlation_id)
+        return self._throttled(served, request, response, served.encode(response, head))
+
+    def _throttled(
+        self, served: _Served, request: Request, response: Any, pieces: list[Piece]
+    ) -> Result:
+        """The answer, which says for how long its connection is muted. What brokers say to each
+        other is never throttled, and a client that asked another broker is by that one.
+        """
+        throttle_ms = self._throttle_ms(served, request, sum(map(len, pieces)))
+        if not throttle_ms:
+            return Response(pieces)
+        if hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
+            head = served.header.pack(request.header.correlation_id)
+            pieces = served.encode(response, head)
+        return Response(pieces, throttle_ms)
+
+    def _unanswered(self, served: _Served, request: Request, result: NoResponse) -> NoResponse:
+        result.throttle_ms = self._throttle_ms(served, request, 0)
+        return result
+
+    def _throttle_ms(self, served: _Served, request: Request, response_bytes: int) -> int:
+        connection = request.connection
+        quotas = self._quotas
+        if quotas is None or connection.is_forwarded or served.speaker is not Speaker.ANYBODY:
+            return 0
+        usage = Usage(
+            principal=connection.principal,
+            client_id=request.header.client_id,
+            api_key=request.header.api_key,
+            request_bytes=len(request.frame),
+            response_bytes=response_bytes,
+            now_ms=self._services.clock.monotonic_ms(),
+        )
+        return quotas.throttle_ms(usage)
 
     def _serves(self, key: int, version: int) -> bool:
         api = self._apis.get(key)
@@ -190,21 +243,21 @@ class KafkaApis:
             raise ProtocolError(f"API key {key} is not served")
         if version not in api.versions:
             raise ProtocolError(f"{api.name} v{version} is not served, only {api.versions}")
-        served = self._served[key, version] = _Served(api, version)
+        served = _Served(api, version, self._services.authorizer)
+        self._served[key, version] = served
         return served
 
-    def _unsupported_api_versions(self, correlation_id: int) -> Result:
+    def _unsupported_api_versions(self, request: Request) -> Result:
         # Answered in v0 although the request was newer: an unknown client can read only that, and
         # learns our range from it (KIP-511).
         api = self._apis.get(API_VERSIONS_KEY)
         if api is None:
             raise ProtocolError("ApiVersions is not served")
-        return Response(
-            encode_pieces(unsupported_version_response(api), 0, _HEADER_V0.pack(correlation_id))
-        )
+        served = _Served(api, 0, self._services.authorizer)
+        return self._respond(served, request, unsupported_version_response(api))
 
     def _refuse(
-        self, served: _Served, correlation_id: int, message: Message, error: Exception
+        self, served: _Served, request: Request, message: Message, error: Exception
     ) -> Result:
         """The answer of a request that a KafkaError or a bug ended."""
         if isinstance(error, TreeUnavailableError):
@@ -219,7 +272,7 @@ class KafkaApis:
             # A producer with acks=0 reads no answers; a closed connection it notices.
             return NoResponse(close=True)
         response = message.error_response(code, served.version, text)
-        return Response(encode_pieces(response, served.version, served.header.pack(correlation_id)))
+        return self._respond(served, request, response)
 
     def _log_bug(self, served: _Served, error: Exception) -> None:
         trace = error.__traceback__

@@ -6,13 +6,14 @@ STALE_CONTROLLER_EPOCH as a whole.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 
 
-@api(LeaderAndIsrRequest, serves="0-7", speaker=Speaker.CONTROLLER)
+@api(LeaderAndIsrRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
     """Lead and follow as ordered; each partition has its own outcome."""
-    return await ctx.control.leader_and_isr(request)
+    return await ctx.services.control.leader_and_isr(request)

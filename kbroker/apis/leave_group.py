@@ -6,18 +6,20 @@ each with its error. v5: reason.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, its_group
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-@api(LeaveGroupRequest, serves="0-5")
+@api(LeaveGroupRequest, ForRequest(AclOperation.READ, its_group))
 def handle(ctx: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
     """Remove the members named."""
     leaving = request.members
     if ctx.api_version < 3:
         leaving = [LeaveGroupRequest.MemberIdentity(member_id=request.member_id)]
-    error, codes = ctx.groups.leave_group(request.group_id, leaving)
+    error, codes = ctx.services.groups.leave_group(request.group_id, leaving)
     if ctx.api_version < 3:
         return LeaveGroupResponse(error_code=int(codes[0] if codes else error))
     return LeaveGroupResponse(

@@ -9,8 +9,10 @@ tiered here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable
 
+from kbroker.apis.answer import NowOrLater, then
+from kbroker.apis.authorization import ForEach, topic_in
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -31,10 +33,17 @@ _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 
-@api(ListOffsetsRequest, serves="0-11", parts=Parts("topics", "topics", key="name"))
-def handle(
-    ctx: RequestContext, request: ListOffsetsRequest
-) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+@api(
+    ListOffsetsRequest,
+    ForEach(
+        operation=AclOperation.DESCRIBE,
+        resource=topic_in("name"),
+        asked="topics",
+        answered="topics",
+    ),
+    parts=Parts("topics", "topics", key="name"),
+)
+def handle(ctx: RequestContext, request: ListOffsetsRequest) -> NowOrLater[ListOffsetsResponse]:
     """Look up one offset per partition; one that is named twice is refused in both places, but for
     version 0.
     """
@@ -63,26 +72,16 @@ def handle(
         response.topics.append(
             ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=answers)
         )
-    results = ctx.replicas.offsets.list_offsets(params, queries)
-    if isinstance(results, list):
-        return _filled(response, waiting, results)
-    return _filled_later(response, waiting, results)
+    results = ctx.services.replicas.offsets.list_offsets(params, queries)
+    return then(results, _filled, response, waiting)
 
 
 def _filled(
-    response: ListOffsetsResponse, waiting: list[PartitionResponse], results: list[OffsetResult]
+    results: list[OffsetResult], response: ListOffsetsResponse, waiting: list[PartitionResponse]
 ) -> ListOffsetsResponse:
     for answer, result in zip(waiting, results, strict=True):
         _fill(answer, result)
     return response
-
-
-async def _filled_later(
-    response: ListOffsetsResponse,
-    waiting: list[PartitionResponse],
-    results: Awaitable[list[OffsetResult]],
-) -> ListOffsetsResponse:
-    return _filled(response, waiting, await results)
 
 
 def _params(version: int, request: ListOffsetsRequest) -> OffsetParams:
@@ -109,6 +108,6 @@ def _fill_old_style(
     max_offsets: int,
     answer: PartitionResponse,
 ) -> None:
-    answer.error_code, answer.old_style_offsets = ctx.replicas.offsets.list_offsets_before(
+    answer.error_code, answer.old_style_offsets = ctx.services.replicas.offsets.list_offsets_before(
         params, query, max_offsets
     )

@@ -9,9 +9,12 @@ cannot be created.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
+from kbroker.apis.answer import NowOrLater
+from kbroker.apis.authorization import AskedInside
+from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.node_address import reachable_brokers
@@ -19,11 +22,7 @@ from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from kbroker.replication.metadata_cache import (
-    CLUSTER_OPERATIONS,
-    OPERATIONS_NOT_ASKED,
-    TOPIC_OPERATIONS,
-)
+from kbroker.replication.metadata_cache import OPERATIONS_NOT_ASKED
 from kbroker.replication.topic_name import is_valid_topic_name
 
 FIRST_VERSION_WITH_NULL_FOR_ALL = 1
@@ -33,20 +32,27 @@ Topic = MetadataResponse.MetadataResponseTopic
 _NOTHING_CREATED: Mapping[str, ErrorCode] = MappingProxyType({})
 
 
-@api(MetadataRequest, serves="0-13", parts=Parts("topics", "topics", key="name"))
-def handle(
-    ctx: RequestContext, request: MetadataRequest
-) -> MetadataResponse | Awaitable[MetadataResponse]:
+@api(
+    MetadataRequest,
+    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    AskedInside(AclOperation.CREATE, ResourceType.CLUSTER),
+    AskedInside(AclOperation.CREATE, ResourceType.TOPIC),
+    parts=Parts("topics", "topics", key="name"),
+)
+def handle(ctx: RequestContext, request: MetadataRequest) -> NowOrLater[MetadataResponse]:
     """Describe the cluster and the topics asked for; missing ones are created where allowed."""
     topics = request.topics
     if topics is None or (not topics and ctx.api_version < FIRST_VERSION_WITH_NULL_FOR_ALL):
         return _response(ctx, request, None)
     _check_names(ctx.api_version, topics)
     topics = _distinct(topics)
-    missing = _to_be_created(ctx, request, topics)
+    hidden = _hidden(ctx, topics)
+    missing = _to_be_created(ctx, request, topics) - hidden
     if missing:
-        return _create_and_answer(ctx, request, topics, missing)
-    return _response(ctx, request, topics)
+        hidden |= _not_to_be_created(ctx, missing)
+    if missing - hidden:
+        return _create_and_answer(ctx, request, topics, missing - hidden, hidden)
+    return _response(ctx, request, topics, hidden)
 
 
 async def _create_and_answer(
@@ -54,25 +60,28 @@ async def _create_and_answer(
     request: MetadataRequest,
     topics: list[MetadataRequest.MetadataRequestTopic],
     missing: frozenset[str],
+    hidden: frozenset[str],
 ) -> MetadataResponse:
-    created = await ctx.topics.auto_create(sorted(missing))
-    return _response(ctx, request, topics, created)
+    created = await ctx.services.topics.auto_create(sorted(missing))
+    return _response(ctx, request, topics, hidden, created)
 
 
 def _response(
     ctx: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataRequest.MetadataRequestTopic] | None,
+    hidden: frozenset[str] = frozenset(),
     created: Mapping[str, ErrorCode] = _NOTHING_CREATED,
 ) -> MetadataResponse:
-    metadata = ctx.metadata
+    metadata = ctx.services.metadata
     asked = request.include_topic_authorized_operations
-    operations = TOPIC_OPERATIONS if asked else OPERATIONS_NOT_ASKED
     cluster_asked = request.include_cluster_authorized_operations
     if topics is None:
-        described = [_describe(ctx, name, operations) for name in metadata.topics()]
+        names = metadata.topics()
+        hidden = ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
+        described = [_describe(ctx, name, asked) for name in names if name not in hidden]
     else:
-        described = [_describe_asked(ctx, topic, operations, created) for topic in topics]
+        described = [_describe_asked(ctx, topic, asked, hidden, created) for topic in topics]
     return MetadataResponse(
         brokers=[
             MetadataResponse.MetadataResponseBroker(
@@ -83,7 +92,7 @@ def _response(
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
         topics=described,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if cluster_asked else OPERATIONS_NOT_ASKED,
+        cluster_authorized_operations=_operations(ctx, CLUSTER, cluster_asked),
     )
 
 
@@ -106,27 +115,56 @@ def _distinct(
     return list(by_id.values() or {topic.name: topic for topic in topics}.values())
 
 
+def _hidden(
+    ctx: RequestContext, topics: list[MetadataRequest.MetadataRequestTopic]
+) -> frozenset[str]:
+    """What the client may not see: not even whether it exists."""
+    if ctx.services.authorizer is ALLOW_ALL:
+        return frozenset()
+    names = [
+        topic.name
+        if topic.topic_id == ZERO_UUID
+        else ctx.services.metadata.topic_name(topic.topic_id)
+        for topic in topics
+    ]
+    named = [name for name in names if name is not None]
+    return ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, named)
+
+
+def _not_to_be_created(ctx: RequestContext, missing: frozenset[str]) -> frozenset[str]:
+    if ctx.is_authorized(AclOperation.CREATE, CLUSTER):
+        return frozenset()
+    return ctx.refused(AclOperation.CREATE, ResourceType.TOPIC, missing)
+
+
+def _operations(ctx: RequestContext, resource: Resource, asked: bool) -> int:
+    return ctx.authorized_operations(resource) if asked else OPERATIONS_NOT_ASKED
+
+
 def _to_be_created(
     ctx: RequestContext,
     request: MetadataRequest,
     topics: list[MetadataRequest.MetadataRequestTopic],
 ) -> frozenset[str]:
     """What is missing and may be created."""
-    if not (request.allow_auto_topic_creation and ctx.config.server.auto_create_topics_enable):
+    if not (
+        request.allow_auto_topic_creation and ctx.services.config.server.auto_create_topics_enable
+    ):
         return frozenset()
     return frozenset(
         topic.name
         for topic in topics
         if topic.name is not None
         and topic.topic_id == ZERO_UUID
-        and not ctx.metadata.contains_topic(topic.name)
+        and not ctx.services.metadata.contains_topic(topic.name)
         and is_valid_topic_name(topic.name)
     )
 
 
-def _describe(ctx: RequestContext, name: str, operations: int) -> Topic:
+def _describe(ctx: RequestContext, name: str, asked: bool) -> Topic:
+    operations = _operations(ctx, Resource(ResourceType.TOPIC, name), asked)
     listener_name = ctx.connection.listener_name
-    found = ctx.metadata.describe_topic(name, ctx.api_version, listener_name, operations)
+    found = ctx.services.metadata.describe_topic(name, ctx.api_version, listener_name, operations)
     assert found is not None, f"{name} is in the cache"
     return found
 
@@ -134,18 +172,23 @@ def _describe(ctx: RequestContext, name: str, operations: int) -> Topic:
 def _describe_asked(
     ctx: RequestContext,
     topic: MetadataRequest.MetadataRequestTopic,
-    operations: int,
+    asked: bool,
+    hidden: frozenset[str],
     created: Mapping[str, ErrorCode],
 ) -> Topic:
     name = topic.name
-    if topic.topic_id != ZERO_UUID:
-        name = ctx.metadata.topic_name(topic.topic_id)
+    is_by_id = topic.topic_id != ZERO_UUID
+    if is_by_id:
+        name = ctx.services.metadata.topic_name(topic.topic_id)
         if name is None:
             return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic.topic_id)
     elif name is None:  # neither name nor id: Kafka's answer to this too
         return Topic(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, name="")
-    if ctx.metadata.contains_topic(name):
-        return _describe(ctx, name, operations)
+    if name in hidden:  # an id is no secret, a name is
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return Topic(error_code=code, name=None if is_by_id else name, topic_id=topic.topic_id)
+    if ctx.services.metadata.contains_topic(name):
+        return _describe(ctx, name, asked)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not is_valid_topic_name(name):
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -155,5 +198,5 @@ def _describe_asked(
         error_code=code,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=operations,
+        topic_authorized_operations=_operations(ctx, Resource(ResourceType.TOPIC, name), asked),
     )

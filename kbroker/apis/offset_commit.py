@@ -7,8 +7,9 @@ v2 to v4: retention time of the request. v6: leader epoch. v7: group instance id
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
+from kbroker.apis.answer import NowOrLater, then
+from kbroker.apis.authorization import ForEach, ForRequest, its_group, topic_or_id
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import CommittedOffset
@@ -24,10 +25,12 @@ Accepted = list[tuple[TopicPartition, CommittedOffset]]
 PartitionResponse = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
-@api(OffsetCommitRequest, serves="0-10")
-def handle(
-    ctx: RequestContext, request: OffsetCommitRequest
-) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+@api(
+    OffsetCommitRequest,
+    ForRequest(AclOperation.READ, its_group),
+    ForEach(operation=AclOperation.READ, resource=topic_or_id, asked="topics", answered="topics"),
+)
+def handle(ctx: RequestContext, request: OffsetCommitRequest) -> NowOrLater[OffsetCommitResponse]:
     """Store the offsets of partitions that exist."""
     accepted: Accepted = []
     waiting: list[PartitionResponse] = []  # the answer for each accepted offset
@@ -46,22 +49,12 @@ def handle(
         request.group_instance_id,
         request.generation_id_or_member_epoch,
     )
-    codes = ctx.groups.offsets.commit(committer, accepted)
-    if isinstance(codes, list):
-        return _finish(response, waiting, codes)
-    return _wait(response, waiting, codes)
-
-
-async def _wait(
-    response: OffsetCommitResponse,
-    waiting: list[PartitionResponse],
-    codes: Awaitable[list[ErrorCode]],
-) -> OffsetCommitResponse:
-    return _finish(response, waiting, await codes)
+    codes = ctx.services.groups.offsets.commit(committer, accepted)
+    return then(codes, _finish, response, waiting)
 
 
 def _finish(
-    response: OffsetCommitResponse, waiting: list[PartitionResponse], codes: list[ErrorCode]
+    codes: list[ErrorCode], response: OffsetCommitResponse, waiting: list[PartitionResponse]
 ) -> OffsetCommitResponse:
     for entry, code in zip(waiting, codes, strict=True):
         entry.error_code = int(code)
@@ -82,11 +75,11 @@ def _topic(
     name: str | None = topic.name
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-        name = ctx.metadata.topic_name(topic.topic_id)
+        name = ctx.services.metadata.topic_name(topic.topic_id)
         if name is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    now_ms = ctx.clock.now_ms()
-    contains = ctx.metadata.contains
+    now_ms = ctx.services.clock.now_ms()
+    contains = ctx.services.metadata.contains
     answers = []
     for partition in topic.partitions:
         answer = PartitionResponse(partition_index=partition.partition_index)
@@ -125,16 +118,18 @@ async def _store_in_tree(
     waiting: list[PartitionResponse],
     response: OffsetCommitResponse,
 ) -> OffsetCommitResponse:
-    limit = ctx.config.group.offset_metadata_max_bytes
+    limit = ctx.services.config.group.offset_metadata_max_bytes
     codes = []
     for topic_partition, committed in accepted:
         if len(committed.metadata) > limit:
             codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
         try:
-            await ctx.groups.legacy_offsets.put(group_id, topic_partition, committed.offset)
+            await ctx.services.groups.legacy_offsets.put(
+                group_id, topic_partition, committed.offset
+            )
         except KafkaError as error:
             codes.append(error.code)
         else:
             codes.append(ErrorCode.NONE)
-    return _finish(response, waiting, codes)
+    return _finish(codes, response, waiting)

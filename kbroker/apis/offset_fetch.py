@@ -13,8 +13,11 @@ groups of a cluster at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Sequence
 
+from kbroker.apis.answer import NowOrLater
+from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
+from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -32,12 +35,31 @@ Row = OffsetFetchResponse.OffsetFetchResponsePartition
 GroupRow = OffsetFetchResponse.OffsetFetchResponsePartitions
 GroupTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 Fetched = list[tuple[TopicPartition, FetchedOffset]]
+_REFUSED = FetchedOffset(-1, -1, "", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
-@api(OffsetFetchRequest, serves="0-10", parts=Parts("groups", "groups"))
-def handle(
-    ctx: RequestContext, request: OffsetFetchRequest
-) -> OffsetFetchResponse | Awaitable[OffsetFetchResponse]:
+def _only_group(ctx: RequestContext, request: OffsetFetchRequest) -> Resource | None:
+    return None if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS else its_group(ctx, request)
+
+
+def _each_group(
+    _ctx: RequestContext,
+    _request: OffsetFetchRequest,
+    group: OffsetFetchRequest.OffsetFetchRequestGroup,
+) -> Resource:
+    return Resource(ResourceType.GROUP, group.group_id)
+
+
+@api(
+    OffsetFetchRequest,
+    ForRequest(AclOperation.DESCRIBE, _only_group),
+    ForEach(
+        operation=AclOperation.DESCRIBE, resource=_each_group, asked="groups", answered="groups"
+    ),
+    AskedInside(AclOperation.DESCRIBE, ResourceType.TOPIC),
+    parts=Parts("groups", "groups"),
+)
+def handle(ctx: RequestContext, request: OffsetFetchRequest) -> NowOrLater[OffsetFetchResponse]:
     """Fetch the offsets of one group, or of several."""
     if ctx.api_version >= _FIRST_VERSION_WITH_GROUPS:
         if len(request.groups) > 1:
@@ -54,13 +76,35 @@ def handle(
     if ctx.api_version == 0:
         return _read_from_tree(ctx, request.group_id, partitions or [])
     try:
-        fetched = ctx.groups.offsets.fetch(request.group_id, partitions, request.require_stable)
+        fetched = _fetched(ctx, request.group_id, partitions, request.require_stable)
     except KafkaError as error:
         if ctx.api_version >= _FIRST_VERSION_WITH_TOP_ERROR:
             return OffsetFetchResponse(error_code=int(error.code))
         refused = FetchedOffset(-1, -1, "", error.code)
         return _flat([(partition, refused) for partition in partitions or []])
     return _flat(fetched) if request.topics is None else _by_request(request.topics, fetched)
+
+
+def _fetched(
+    ctx: RequestContext,
+    group_id: str,
+    partitions: Sequence[TopicPartition] | None,
+    require_stable: bool,
+) -> Fetched:
+    """As the coordinator says it; of topics that the client may not see nothing. Raises KafkaError
+    where the coordinator cannot tell.
+    """
+    fetched: Fetched = ctx.services.groups.offsets.fetch(group_id, partitions, require_stable)
+    hidden = _hidden(ctx, [partition for partition, _ in fetched])
+    if not hidden:
+        return fetched
+    if partitions is None:
+        return [entry for entry in fetched if entry[0].topic not in hidden]
+    return [(p, _REFUSED if p.topic in hidden else value) for p, value in fetched]
+
+
+def _hidden(ctx: RequestContext, partitions: Sequence[TopicPartition]) -> frozenset[str]:
+    return ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, (p.topic for p in partitions))
 
 
 def _by_request(
@@ -116,19 +160,20 @@ def _group(
     ctx: RequestContext, group: OffsetFetchRequest.OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponse.OffsetFetchResponseGroup:
     response = OffsetFetchResponse.OffsetFetchResponseGroup(group_id=group.group_id)
-    fetch = ctx.groups.offsets.fetch
     by_id = ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS
     try:
         if group.topics is None:
-            response.topics = _all_topics(ctx, fetch(group.group_id, None, require_stable), by_id)
+            response.topics = _all_topics(
+                ctx, _fetched(ctx, group.group_id, None, require_stable), by_id
+            )
             return response
         for topic in group.topics:
-            name = ctx.metadata.topic_name(topic.topic_id) if by_id else topic.name
+            name = ctx.services.metadata.topic_name(topic.topic_id) if by_id else topic.name
             if name is None:
                 response.topics.append(_unknown_topic(topic))
                 continue
             partitions = [TopicPartition(name, index) for index in topic.partition_indexes]
-            rows = _rows(fetch(group.group_id, partitions, require_stable))
+            rows = _rows(_fetched(ctx, group.group_id, partitions, require_stable))
             answer = GroupTopic(name=name, topic_id=topic.topic_id, partitions=rows)
             response.topics.append(answer)
     except KafkaError as error:
@@ -143,9 +188,11 @@ def _all_topics(ctx: RequestContext, fetched: Fetched, by_id: bool) -> list[Grou
     for entry in fetched:
         by_topic.setdefault(entry[0].topic, []).append(entry)
     return [
-        GroupTopic(name=name, topic_id=ctx.metadata.topic_id(name), partitions=_rows(entries))
+        GroupTopic(
+            name=name, topic_id=ctx.services.metadata.topic_id(name), partitions=_rows(entries)
+        )
         for name, entries in by_topic.items()
-        if not by_id or ctx.metadata.topic_id(name) != ZERO_UUID
+        if not by_id or ctx.services.metadata.topic_id(name) != ZERO_UUID
     ]
 
 
@@ -172,12 +219,16 @@ def _rows(fetched: Fetched) -> list[GroupRow]:
 
 
 async def _read_from_tree(
-    ctx: RequestContext, group_id: str, partitions: Iterable[TopicPartition]
+    ctx: RequestContext, group_id: str, partitions: Sequence[TopicPartition]
 ) -> OffsetFetchResponse:
     fetched: Fetched = []
+    hidden = _hidden(ctx, partitions)
     for partition in partitions:
+        if partition.topic in hidden:
+            fetched.append((partition, _REFUSED))
+            continue
         try:
-            offset = await ctx.groups.legacy_offsets.get(group_id, partition)
+            offset = await ctx.services.groups.legacy_offsets.get(group_id, partition)
         except KafkaError as error:
             fetched.append((partition, FetchedOffset(-1, -1, "", error.code)))
             continue

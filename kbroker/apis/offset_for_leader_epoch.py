@@ -7,6 +7,8 @@ checked. v3: who asks.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForEach, topic_in
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
@@ -20,7 +22,17 @@ Asked = OffsetForLeaderEpochRequest.OffsetForLeaderPartition
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 
 
-@api(OffsetForLeaderEpochRequest, serves="0-4", parts=Parts("topics", "topics"))
+@api(
+    OffsetForLeaderEpochRequest,
+    ForEach(
+        operation=AclOperation.DESCRIBE,
+        resource=topic_in("topic"),
+        asked="topics",
+        answered="topics",
+        unless=AclOperation.CLUSTER_ACTION,
+    ),
+    parts=Parts("topics", "topics"),
+)
 def handle(
     ctx: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
@@ -37,7 +49,7 @@ def handle(
 
 
 def _answer(ctx: RequestContext, topic: str, asked: Asked) -> EpochEndOffset:
-    result = ctx.replicas.offsets.end_offset_for_epoch(
+    result = ctx.services.replicas.offsets.end_offset_for_epoch(
         TopicPartition(topic, asked.partition), asked.current_leader_epoch, asked.leader_epoch
     )
     return EpochEndOffset(

@@ -9,8 +9,9 @@ producer can notice.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
+from kbroker.apis.answer import NowOrLater, then
+from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
 from kbroker.apis.registry import api
@@ -26,34 +27,29 @@ FIRST_VERSION_WITH_LEADER_HINTS = 10
 Answer = ProduceResponse | NoResponse
 
 
-@api(ProduceRequest, serves="0-13")
-def handle(ctx: RequestContext, request: ProduceRequest) -> Answer | Awaitable[Answer]:
+@api(
+    ProduceRequest,
+    ForRequest(AclOperation.WRITE, its_transactional_id),
+    ForEach(
+        operation=AclOperation.WRITE, resource=topic_or_id, asked="topic_data", answered="responses"
+    ),
+)
+def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
     """Append; answered at once unless followers have to store the records first."""
     version = ctx.api_version
-    work = ProduceWork(request, version, ctx.metadata.topic_name)
+    work = ProduceWork(request, version, ctx.services.metadata.topic_name)
     is_new = version >= FIRST_VERSION_WITH_BATCHES
-    results = ctx.replicas.appends.append_records(
+    results = ctx.services.replicas.appends.append_records(
         work.entries,
         request.acks,
         request.timeout_ms,
         AppendOrigin.CLIENT if is_new else AppendOrigin.OLD_CLIENT,
     )
-    if isinstance(results, list):
-        return _answer(ctx, request.acks, work, results)
-    return _answer_later(ctx, request.acks, work, results)
-
-
-async def _answer_later(
-    ctx: RequestContext,
-    acks: int,
-    work: ProduceWork,
-    results: Awaitable[list[PartitionProduceResult]],
-) -> Answer:
-    return _answer(ctx, acks, work, await results)
+    return then(results, _answer, ctx, request.acks, work)
 
 
 def _answer(
-    ctx: RequestContext, acks: int, work: ProduceWork, results: list[PartitionProduceResult]
+    results: list[PartitionProduceResult], ctx: RequestContext, acks: int, work: ProduceWork
 ) -> Answer:
     response = work.fill(results)
     if acks == 0:
@@ -66,7 +62,7 @@ def _answer(
 def _add_leader_hints(ctx: RequestContext, work: ProduceWork) -> None:
     leaders = set()
     for topic_partition, answer in work.not_led_here:
-        leader_id, leader_epoch = leader_hint(ctx.metadata, topic_partition)
+        leader_id, leader_epoch = leader_hint(ctx.services.metadata, topic_partition)
         answer.current_leader.leader_id = leader_id
         answer.current_leader.leader_epoch = leader_epoch
         leaders.add(leader_id)
@@ -74,5 +70,5 @@ def _add_leader_hints(ctx: RequestContext, work: ProduceWork) -> None:
         ProduceResponse.NodeEndpoint(
             node_id=broker.broker_id, host=host, port=port, rack=broker.rack
         )
-        for broker, host, port in leader_addresses(ctx.connection, ctx.metadata, leaders)
+        for broker, host, port in leader_addresses(ctx.connection, ctx.services.metadata, leaders)
     ]

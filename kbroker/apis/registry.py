@@ -1,20 +1,25 @@
 """Which API keys are served, in which versions, by which handler.
 
-A handler file registers itself with `@api`; nothing enumerates them. ApiVersions, the README's
-table and the golden tests are computed from this registry.
+A handler file is named as its API's key and registers itself with `@api`; nothing enumerates them.
+What is served is known by the names of the files, in which versions by the declarations of the
+messages: a handler is imported at the first request for it. ApiVersions, the README's table and the
+golden tests are computed from this registry.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
+from kbroker.apis.authorization import Need
 from kbroker.apis.large_requests import Parts
-from kbroker.peers.cluster_action import Speaker
-from kbroker.protocol.schema import Message, Versions, message_spec
+from kbroker.peers.cluster_action import SPEAKERS, Speaker
+from kbroker.protocol.api_keys import ApiKey
+from kbroker.protocol.schema import Message, Versions, request_class
 
 Handler = Callable[..., Any]
 Shown = Callable[[Any, Any, Any], bool]
@@ -31,9 +36,22 @@ class Api:
     request_class: type[Message]
     versions: Versions
     handler: Handler
+    needs: tuple[Need, ...] = ()
     forwarded: Shown | None = None  # given where only the controller can answer
-    speaker: Speaker = Speaker.ANYBODY
     parts: Parts | None = None
+
+    @property
+    def speaker(self) -> Speaker:
+        """Who is heard; nobody else is."""
+        return SPEAKERS.get(self.key, Speaker.ANYBODY)
+
+
+class Listed(NamedTuple):
+    """What ApiVersions says of one key, and who may use it."""
+
+    key: int
+    versions: Versions
+    speaker: Speaker
 
 
 _apis: dict[int, Api] = {}
@@ -41,43 +59,34 @@ _apis: dict[int, Api] = {}
 
 def api(
     request_class: type[Message],
-    *,
-    serves: str,
+    *needs: Need,
     forwarded: Shown | None = None,
-    speaker: Speaker = Speaker.ANYBODY,
     parts: Parts | None = None,
 ) -> Callable[[HandlerT], HandlerT]:
-    """Register a handler `(ctx, request) -> response` for a request class; it may be async where it
-    waits.
+    """Register a handler `(ctx, request) -> NowOrLater[response]` for a request class.
 
-    With `forwarded`, a broker that is not controller passes the request on to it, and answers once
-    `forwarded` says that clients which ask this broker next will see what was done. With a
-    `speaker`, nobody else is heard, and the API is not listed where none can be. With `parts`, a
-    large request is answered part by part.
+    `needs` are the operations that a client must be authorized to. With `forwarded`, a broker that
+    is not controller passes the request on to it, and answers once `forwarded` says that clients
+    which ask this broker next will see what was done. With `parts`, a large request is answered
+    part by part.
 
-    Raises ValueError for a key that is registered twice, or a version that the message does not
-    declare.
+    Raises ValueError for a key that is registered twice.
     """
-    spec = message_spec(request_class)
-    versions = Versions.parse(serves)
+    spec = request_class.spec
 
     def register(handler: HandlerT) -> HandlerT:
         if spec.key is None or spec.key in _apis:
             raise ValueError(
                 f"{request_class.__name__}: no key, or key {spec.key} is registered already"
             )
-        if not spec.versions.contains(versions):
-            raise ValueError(
-                f"{request_class.__name__} declares {spec.versions}, cannot serve {versions}"
-            )
         _apis[spec.key] = Api(
             spec.key,
             request_class.__name__.removesuffix("Request"),
             request_class,
-            versions,
+            spec.served,
             handler,
+            needs,
             forwarded,
-            speaker,
             parts,
         )
         return handler
@@ -85,14 +94,45 @@ def api(
     return register
 
 
-def registered() -> dict[int, Api]:
-    """The APIs registered so far, by key in rising order."""
-    return dict(sorted(_apis.items()))
+class ApiTable(Mapping[int, Api]):
+    """The served APIs by key, in rising order; each is imported when it is first asked for."""
+
+    __slots__ = ("_listed", "_modules")
+
+    def __init__(self, modules: Mapping[int, str]) -> None:
+        """`modules` are the full names of the handlers' modules by key."""
+        self._modules = dict(sorted(modules.items()))
+        self._listed: tuple[Listed, ...] | None = None
+
+    def __getitem__(self, key: int) -> Api:
+        if key not in _apis:
+            importlib.import_module(self._modules[key])
+        return _apis[key]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def listed(self) -> tuple[Listed, ...]:
+        """What is served, by the messages alone."""
+        if self._listed is None:
+            self._listed = tuple(_listed(key) for key in self)
+        return self._listed
 
 
-def load() -> dict[int, Api]:
-    """Import every handler module of this package and return the APIs by key."""
+@cache
+def registered() -> ApiTable:
+    """The APIs that have a file in this package."""
     package = importlib.import_module(__package__ or "kbroker.apis")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return registered()
+    files = {module.name for module in pkgutil.iter_modules(package.__path__)}
+    return ApiTable(
+        {key: f"{package.__name__}.{key.module_name}" for key in ApiKey if key.module_name in files}
+    )
+
+
+def _listed(key: int) -> Listed:
+    request = request_class(key)
+    assert request is not None, "the tidy test holds a message file to each handler file"
+    return Listed(key, request.spec.served, SPEAKERS.get(key, Speaker.ANYBODY))

@@ -37,7 +37,7 @@ def heard_only_from(speaker: Speaker, handler: Handler) -> Handler:
 
 async def _refusal(ctx: RequestContext, speaker: Speaker, request: Any) -> ErrorCode:
     names_sender = speaker is Speaker.CONTROLLER or hasattr(request, "broker_id")
-    if not ctx.peers.are_heard_on(ctx.connection.listener_name):
+    if not ctx.services.peers.are_heard_on(ctx.connection.listener_name):
         if not names_sender:  # an Envelope, at which Kafka closes the connection
             raise ProtocolError(
                 f"{type(request).__name__} on listener {ctx.connection.listener_name}"
@@ -45,7 +45,9 @@ async def _refusal(ctx: RequestContext, speaker: Speaker, request: Any) -> Error
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if speaker is Speaker.CONTROLLER:
         claim = ControllerClaim(request.controller_id, request.controller_epoch)
-        return await ctx.peers.controller_refusal(claim)
+        return await ctx.services.peers.controller_refusal(claim)
     if names_sender:
-        return await ctx.peers.broker_refusal(BrokerClaim(request.broker_id, request.broker_epoch))
+        return await ctx.services.peers.broker_refusal(
+            BrokerClaim(request.broker_id, request.broker_epoch)
+        )
     return ErrorCode.NONE

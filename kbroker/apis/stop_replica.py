@@ -6,13 +6,14 @@ STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH as a whole.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 
 
-@api(StopReplicaRequest, serves="0-4", speaker=Speaker.CONTROLLER)
+@api(StopReplicaRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: StopReplicaRequest) -> StopReplicaResponse:
     """Stop, and delete where ordered; each partition has its own outcome."""
-    return await ctx.control.stop_replica(request)
+    return await ctx.services.control.stop_replica(request)

@@ -6,21 +6,20 @@ v1: throttle time. v3: group instance id. v5: protocol type and name, checked wh
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
+from kbroker.apis.answer import NowOrLater
+from kbroker.apis.authorization import ForRequest, its_group
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-@api(SyncGroupRequest, serves="0-5")
-def handle(
-    ctx: RequestContext, request: SyncGroupRequest
-) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+@api(SyncGroupRequest, ForRequest(AclOperation.READ, its_group))
+def handle(ctx: RequestContext, request: SyncGroupRequest) -> NowOrLater[SyncGroupResponse]:
     """Wait for the leader's assignments, or bring them."""
     is_incomplete = request.protocol_type is None or request.protocol_name is None
     if ctx.api_version >= 5 and is_incomplete:
         return SyncGroupResponse(error_code=int(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-    outcome: SyncGroupResponse | Awaitable[SyncGroupResponse] = ctx.groups.sync_group(request)
+    outcome: NowOrLater[SyncGroupResponse] = ctx.services.groups.sync_group(request)
     return outcome

@@ -6,13 +6,14 @@ Refused with STALE_BROKER_EPOCH or STALE_CONTROLLER_EPOCH as a whole.
 
 from __future__ import annotations
 
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 
 
-@api(UpdateMetadataRequest, serves="0-8", speaker=Speaker.CONTROLLER)
+@api(UpdateMetadataRequest, ForRequest(AclOperation.CLUSTER_ACTION, the_cluster))
 async def handle(ctx: RequestContext, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
     """Take over who is alive and who leads what."""
-    return await ctx.control.update_metadata(request)
+    return await ctx.services.control.update_metadata(request)

@@ -9,12 +9,14 @@ CLUSTER_ACTION on the cluster takes the place of `is_open_to` and the rest stays
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 
 from kbroker.errors import ErrorCode
 from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
+from kbroker.protocol.api_keys import ApiKey
 
 
 class Speaker(Enum):
@@ -23,6 +25,20 @@ class Speaker(Enum):
     ANYBODY = "anybody"
     BROKER = "a broker"
     CONTROLLER = "the controller"
+
+
+SPEAKERS: Mapping[int, Speaker] = MappingProxyType(
+    {
+        ApiKey.LEADER_AND_ISR: Speaker.CONTROLLER,
+        ApiKey.STOP_REPLICA: Speaker.CONTROLLER,
+        ApiKey.UPDATE_METADATA: Speaker.CONTROLLER,
+        ApiKey.CONTROLLED_SHUTDOWN: Speaker.BROKER,
+        ApiKey.ALTER_PARTITION: Speaker.BROKER,
+        ApiKey.ENVELOPE: Speaker.BROKER,
+        ApiKey.ALLOCATE_PRODUCER_IDS: Speaker.BROKER,
+    }
+)
+"""By API key; clients, which are anybody, have the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ _new_tuple = tuple.__new__
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """0, 1 or 2. Raises ProtocolError for a key that no imported message declares."""
+    """0, 1 or 2. Raises ProtocolError for a key that no message declares."""
     if api_key == CONTROLLED_SHUTDOWN_KEY and api_version == 0:
         return 0
     first_flexible = first_flexible_version(api_key)
@@ -48,7 +48,7 @@ def request_header_version(api_key: int, api_version: int) -> int:
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """0 or 1. Raises ProtocolError for a key that no imported message declares."""
+    """0 or 1. Raises ProtocolError for a key that no message declares."""
     if api_key == API_VERSIONS_KEY:
         return 0
     return request_header_version(api_key, api_version) // 2

@@ -15,15 +15,21 @@ flexible versions).
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kbroker.errors import ErrorCode
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.declaration import FieldSpec, Struct, Versions, field_specs, wire
 from kbroker.protocol.error_response import fill_error
 
 MessageT = TypeVar("MessageT", bound="type[Message]")
+
+_KEYS = frozenset(ApiKey)
+_MESSAGES = f"{__package__}.messages"
 
 
 class MessageSpec(NamedTuple):
@@ -33,6 +39,7 @@ class MessageSpec(NamedTuple):
     key: int | None  # None: no API, for example a record of an internal topic
     versions: Versions
     flexible: Versions
+    served: Versions  # by a broker that has a handler for it
 
 
 class Message(Struct):
@@ -60,29 +67,47 @@ class Message(Struct):
 
 
 def message(
-    *, key: int | None, versions: str, flexible: str = "none"
+    *, key: int | None, versions: str, flexible: str = "none", served: str | None = None
 ) -> Callable[[MessageT], MessageT]:
-    """Declare a message class: API key, versions described, which of them are flexible."""
+    """Declare a message class: API key, versions described, which of them are flexible.
+
+    `served` are the versions of a request that a broker answers where not all are, for example as
+    Kafka calls the last one unstable. Raises ValueError for one that is not described.
+    """
+    described = Versions.parse(versions)
+    answered = described if served is None else Versions.parse(served)
+    if not described.contains(answered):
+        raise ValueError(f"versions {described} are described, cannot serve {answered}")
 
     def declare(cls: MessageT) -> MessageT:
-        cls.spec = MessageSpec(
-            cls.__name__, key, Versions.parse(versions), Versions.parse(flexible)
-        )
+        cls.spec = MessageSpec(cls.__name__, key, described, Versions.parse(flexible), answered)
         if key is not None and cls.__name__.endswith("Request"):
+            _requests[key] = cls
             _first_flexible[key] = cls.spec.flexible.lowest if cls.spec.flexible else 0x8000
         return cls
 
     return declare
 
 
-_first_flexible: dict[
-    int, int
-] = {}  # by API key; filled by @message, read for every request header
+# By API key, filled by @message.
+_requests: dict[int, type[Message]] = {}
+_first_flexible: dict[int, int] = {}  # read for every request header
+
+
+def request_class(key: int) -> type[Message] | None:
+    """The request of a key, whose file is imported at the first question; None if there is none."""
+    if key not in _requests and key in _KEYS:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(f"{_MESSAGES}.{ApiKey(key).module_name}")
+    return _requests.get(key)
 
 
 def first_flexible_version(key: int) -> int | None:
     """The first flexible version of requests of a declared API; None if none is declared."""
-    return _first_flexible.get(key)
+    found = _first_flexible.get(key)
+    if found is None and request_class(key) is not None:
+        return _first_flexible[key]
+    return found
 
 
 def message_spec(cls: type[Message]) -> MessageSpec:
@@ -107,6 +132,7 @@ __all__ = [
     "first_flexible_version",
     "message",
     "message_spec",
+    "request_class",
     "response_class",
     "wire",
 ]

@@ -32,10 +32,6 @@ PartitionState = UpdateMetadataRequest.UpdateMetadataPartitionState
 
 FULL_UPDATE = 2  # UpdateMetadataRequest.Type: what it does not name is gone
 OPERATIONS_NOT_ASKED = -(2**31)
-# Bits of AclOperation that apply to the resource: what a user without restrictions may do
-# (KIP-430).
-TOPIC_OPERATIONS = 3576
-CLUSTER_OPERATIONS = 8096
 FIRST_VERSION_WITH_LISTENER_ERRORS = 6
 
 

@@ -145,7 +145,7 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     data = _data_parts(storage, around)
     cluster = _cluster_parts(storage, data, around)
     services = _services(storage, data, cluster, around)
-    apis = KafkaApis(registry.load(), services)
+    apis = KafkaApis(registry.registered(), services)
     config = storage.config
     socket_server = SocketServer(
         config.socket_server, config.end_points(), apis.handle, around.clock

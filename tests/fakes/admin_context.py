@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any
 
 from kbroker.admin.producer_id_manager import ProducerIdManager
+from kbroker.apis.context import RequestContext, Services
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.header import RequestHeader
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.peers import no_peers
+from tests.fakes.recording_replier import local_connection
 
 Handle = Callable[[Any, Any], Awaitable[Any]]
 
@@ -23,18 +26,30 @@ class AdminClient:
         self._producer_ids = ProducerIdManager(broker.zk, broker.broker_id)
 
     async def ask(self, handle: Handle, request: Any, version: int) -> Any:
-        context = SimpleNamespace(
-            api_version=version,
-            controller=self.broker.controller,
-            topics=self.broker.topics,
-            configs=self.broker.configs,
-            metadata=self.broker.metadata,
-            producer_ids=self._producer_ids,
-            config=self.broker.cluster.config,
-        )
+        header = RequestHeader(request.spec.key, version, 1, "client")
+        context = RequestContext(header, local_connection(), self.services)
         received, _ = decode(type(request), version, encode(request, version))
         response = await handle(context, received)
         return decode(type(response), version, encode(response, version))[0]
+
+    @property
+    def services(self) -> Services:
+        """The broker's parts, as handlers see them."""
+        nothing: Any = None
+        return Services(
+            replicas=nothing,
+            groups=nothing,
+            metadata=self.broker.metadata,
+            topics=self.broker.topics,
+            configs=self.broker.configs,
+            producer_ids=self._producer_ids,
+            controller=self.broker.controller,
+            control=nothing,
+            peers=no_peers(),
+            forwarding=nothing,
+            config=self.broker.cluster.config,
+            clock=nothing,
+        )
 
 
 def with_client(

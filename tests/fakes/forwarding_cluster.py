@@ -64,7 +64,7 @@ class ForwardingBroker(FakeBroker):
     def __init__(self, cluster: ForwardingCluster, broker_id: int, rack: str | None) -> None:
         super().__init__(cluster, broker_id, rack)
         self.forwarding_cluster = cluster
-        self.apis_by_key = registry.load()
+        self.apis_by_key = dict(registry.registered())
         self.channel = NodeToControllerChannel(
             broker_id, self.controller, self.metadata.broker, self._open_client
         )

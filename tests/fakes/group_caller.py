@@ -13,6 +13,7 @@ from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
 from kbroker.protocol.schema import Message, response_class
+from tests.fakes.denying_authorizer import ask
 from tests.fakes.group_broker import LISTENER, GroupBroker
 from tests.fakes.peers import no_peers
 
@@ -49,6 +50,10 @@ class GroupCaller:
         answer = asyncio.run(asyncio.wait_for(self.answer(request, version), 5))
         cls = response_class(type(request))
         return decode(cls, version, encode(answer, version))[0]
+
+    def through_stages(self, request: Message, version: int) -> Any:
+        """As a call, through all that stands before the handlers."""
+        return asyncio.run(asyncio.wait_for(ask(self.services, request, version), 5))
 
     async def answer(self, request: Message, version: int) -> Any:
         """What the handler answers."""

@@ -23,7 +23,7 @@ from tests.faults.running_broker import RunningBroker
 MANY, FEW = 12_000, 1_500
 CASES = [
     case
-    for api in registry.load().values()
+    for api in registry.registered().values()
     if api.parts is not None
     for case in cases(api.name)
     if case.path[0].name == api.parts.asked and len(case.path) == 1

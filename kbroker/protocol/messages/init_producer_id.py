@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from kbroker.protocol.schema import Message, message, wire
 
 
-@message(key=22, versions="0-6", flexible="2+")
+@message(key=22, versions="0-6", flexible="2+", served="0-5")
 class InitProducerIdRequest(Message):
     """Who asks: a transactional id, or null for an idempotent producer."""
 

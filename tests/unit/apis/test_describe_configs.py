@@ -41,7 +41,7 @@ def ask(
     others: Callable[[], None] = lambda: None,
     brokers: dict[int | None, dict[str, str]] | None = None,
 ) -> list[DescribeConfigsResponse.DescribeConfigsResult]:
-    context = SimpleNamespace(
+    services = SimpleNamespace(
         config=KafkaConfig({"broker.id": "3"}),
         configs=StoredConfigs(
             topics={
@@ -54,8 +54,8 @@ def ask(
             or {None: {"message.max.bytes": "2000012"}, 3: {"log.cleaner.threads": "2"}},
         ),
         metadata=SimpleNamespace(contains_topic={"t", "plain", "same", "spoilt"}.__contains__),
-        api_version=4,
     )
+    context = SimpleNamespace(services=services, api_version=4)
     request = DescribeConfigsRequest(
         resources=list(resources), include_synonyms=synonyms, include_documentation=documentation
     )

@@ -12,11 +12,10 @@ from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.apis.large_requests import LARGE_BYTES, LARGEST_BYTES, PART_ENTRIES, Parts
 from kbroker.apis.registry import Api
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
-from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.protocol.request import Response
 from kbroker.protocol.schema import Versions
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
@@ -147,28 +146,20 @@ def test_what_brokers_say_grows_with_their_cluster(
 ) -> None:
     asked = []
 
-    async def handle(_ctx: RequestContext, request: UpdateMetadataRequest) -> Any:
-        asked.append(len(request.live_brokers))
-        return UpdateMetadataResponse()
+    async def handle(_ctx: RequestContext, request: EnvelopeRequest) -> Any:
+        asked.append(len(request.request_data))
+        return EnvelopeResponse()
 
     peers = peers_over(EmbeddedTree(call.cluster.time).session(), call.cluster.time, *listeners)
-    api = Api(
-        6, "UpdateMetadata", UpdateMetadataRequest, Versions.parse("0-8"), handle,
-        speaker=Speaker.BROKER,
-    )  # fmt: skip
-    apis = KafkaApis({6: api}, replace(call.services, peers=peers))
-    rack = "r" * 30_000
-    brokers = [
-        UpdateMetadataRequest.UpdateMetadataBroker(id=number, rack=rack)
-        for number in range(LARGEST_BYTES // len(rack) + 1)
-    ]
-    body = encode(UpdateMetadataRequest(live_brokers=brokers), 5)
+    api = Api(58, "Envelope", EnvelopeRequest, Versions.parse("0"), handle)
+    apis = KafkaApis({58: api}, replace(call.services, peers=peers))
+    body = encode(EnvelopeRequest(request_data=bytes(LARGEST_BYTES)), 0)
 
     async def main() -> None:
-        answer = apis.handle(request_of(6, 5, body))
+        answer = apis.handle(request_of(58, 0, body))
         assert not isinstance(answer, Response)
         await answer
 
     with nullcontext() if is_read else pytest.raises(ProtocolError):
         asyncio.run(main())
-    assert asked == [len(brokers)] * is_read
+    assert asked == [LARGEST_BYTES] * is_read

@@ -1,0 +1,32 @@
+"""Answers that are there now, or come later: the one form in which handlers return them.
+
+A handler that need not wait answers directly, which costs no task and no turn of the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+
+T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
+
+NowOrLater: TypeAlias = T | Awaitable[T]
+
+
+def then(
+    outcome: NowOrLater[T], shape: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs
+) -> NowOrLater[R]:
+    """What `shape(outcome, *args)` makes of an outcome: now where it is there, else when it comes.
+
+    >>> then(2, max, 3)
+    3
+    """
+    if hasattr(outcome, "__await__"):
+        return _later(cast(Awaitable[T], outcome), shape, *args, **kwargs)
+    return shape(outcome, *args, **kwargs)
+
+
+async def _later(outcome: Awaitable[Any], shape: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+    return shape(await outcome, *args, **kwargs)

@@ -1,0 +1,180 @@
+"""What a client must be authorized to for a request to be answered: the stage before a handler.
+
+A registration names its needs. One for the request refuses it as a whole; one for each entry takes
+out what is refused, and the answer has the entries for that after those of the handler, in the
+shape of the API. Where neither fits, the handler asks itself, and the need says for what.
+
+Law: what may not be seen is not looked up. Where everybody may do everything this stage is not
+there at all.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from kbroker.apis.answer import NowOrLater, then
+from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
+from kbroker.apis.context import RequestContext
+from kbroker.config import config_view
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.request import NoResponse
+from kbroker.protocol.schema import Message
+
+Handler = Callable[..., Any]
+OfRequest = Callable[[RequestContext, Any], Resource | None]
+OfEntry = Callable[[RequestContext, Any, Any], Resource | None]
+
+REFUSALS: Mapping[ResourceType, ErrorCode] = MappingProxyType(
+    {
+        ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ForRequest:
+    """An operation on one resource, without which nothing of a request is done."""
+
+    operation: AclOperation
+    resource: OfRequest  # None: this request needs nothing of that kind
+
+    def guard(self, handler: Handler) -> Handler:
+        """The handler for those who may."""
+
+        def handle(ctx: RequestContext, request: Message) -> Any:
+            resource = self.resource(ctx, request)
+            if resource is not None and not ctx.is_authorized(self.operation, resource):
+                raise KafkaError(REFUSALS[resource.type])
+            return handler(ctx, request)
+
+        return handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForEach:
+    """An operation on the resource of each entry of a request's array."""
+
+    operation: AclOperation
+    resource: OfEntry  # None: nothing that could be refused; the handler says what is wrong
+    asked: str  # the array
+    answered: str  # the response's array of the answers
+    unless: AclOperation | None = None  # on the cluster, which stands for all entries
+    text: str | None = None  # said beside the code
+
+    def guard(self, handler: Handler) -> Handler:
+        """The handler, which sees only the entries that are authorized."""
+
+        def handle(ctx: RequestContext, request: Message) -> Any:
+            if self.unless is not None and ctx.is_authorized(self.unless, CLUSTER):
+                return handler(ctx, request)
+            kept: list[Any] = []
+            refused: dict[ErrorCode, list[Any]] = {}
+            for entry in getattr(request, self.asked) or ():
+                resource = self.resource(ctx, request, entry)
+                if resource is None or ctx.is_authorized(self.operation, resource):
+                    kept.append(entry)
+                else:
+                    refused.setdefault(REFUSALS[resource.type], []).append(entry)
+            if not refused:
+                return handler(ctx, request)
+            answer: NowOrLater[Any] = handler(ctx, self._only(request, kept))
+            return then(answer, self._with_refused, ctx, request, refused)
+
+        return handle
+
+    def _only(self, request: Message, entries: list[Any]) -> Message:
+        part = copy.copy(request)
+        setattr(part, self.asked, entries)
+        return part
+
+    def _with_refused(
+        self,
+        answer: Any,
+        ctx: RequestContext,
+        request: Message,
+        refused: Mapping[ErrorCode, list[Any]],
+    ) -> Any:
+        if isinstance(answer, NoResponse):
+            return NoResponse(close=True)  # all that a producer with acks=0 can notice
+        for code, entries in refused.items():
+            refusal = self._only(request, entries).error_response(code, ctx.api_version, self.text)
+            getattr(answer, self.answered).extend(getattr(refusal, self.answered))
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class AskedInside:
+    """An operation on resources of a type, for which the handler asks `ctx` itself."""
+
+    operation: AclOperation
+    resource_type: ResourceType
+
+    def guard(self, handler: Handler) -> Handler:
+        """The handler itself."""
+        return handler
+
+
+Need = ForRequest | ForEach | AskedInside
+
+
+def guarded(needs: tuple[Need, ...], handler: Handler) -> Handler:
+    """The handler behind all its needs, the first one outermost."""
+    for need in reversed(needs):
+        handler = need.guard(handler)
+    return handler
+
+
+# Where resources stand in requests.
+
+
+def the_cluster(_ctx: RequestContext, _request: Any) -> Resource:
+    """The cluster."""
+    return CLUSTER
+
+
+def its_group(_ctx: RequestContext, request: Any) -> Resource:
+    """The group that the request names."""
+    return Resource(ResourceType.GROUP, request.group_id)
+
+
+def its_transactional_id(_ctx: RequestContext, request: Any) -> Resource | None:
+    """The transactional id, where it has one."""
+    name = request.transactional_id
+    return None if name is None else Resource(ResourceType.TRANSACTIONAL_ID, name)
+
+
+def named_group(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
+    """A group, where entries are names."""
+    return Resource(ResourceType.GROUP, entry)
+
+
+def topic_in(field: str) -> OfEntry:
+    """The topic that a field of each entry names."""
+
+    def topic(_ctx: RequestContext, _request: Any, entry: Any) -> Resource:
+        return Resource(ResourceType.TOPIC, getattr(entry, field))
+
+    return topic
+
+
+def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
+    """The topic that each entry names, or gives the id of."""
+    name = entry.name or ctx.services.metadata.topic_name(entry.topic_id)
+    return None if name is None else Resource(ResourceType.TOPIC, name)
+
+
+def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
+    """What guards the settings of an entry: its topic, or the cluster for brokers."""
+    if entry.resource_type == config_view.ResourceType.TOPIC:
+        return Resource(ResourceType.TOPIC, entry.resource_name)
+    return CLUSTER if entry.resource_type in _OF_THE_CLUSTER else None
+
+
+_OF_THE_CLUSTER = frozenset(config_view.ResourceType) - {config_view.ResourceType.TOPIC}
