@@ -6,27 +6,25 @@ A handler that need not wait answers directly, which costs no task and no turn o
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, TypeVarTuple, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 
 NowOrLater: TypeAlias = T | Awaitable[T]
 
 
-def then(
-    outcome: NowOrLater[T], shape: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs
-) -> NowOrLater[R]:
+def then(outcome: NowOrLater[T], shape: Callable[[T, *Ts], R], *args: *Ts) -> NowOrLater[R]:
     """What `shape(outcome, *args)` makes of an outcome: now where it is there, else when it comes.
 
     >>> then(2, max, 3)
     3
     """
     if hasattr(outcome, "__await__"):
-        return _later(cast(Awaitable[T], outcome), shape, *args, **kwargs)
-    return shape(outcome, *args, **kwargs)
+        return _later(cast(Awaitable[T], outcome), shape, *args)
+    return shape(outcome, *args)
 
 
-async def _later(outcome: Awaitable[Any], shape: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    return shape(await outcome, *args, **kwargs)
+async def _later(outcome: Awaitable[Any], shape: Callable[..., R], *args: Any) -> R:
+    return shape(await outcome, *args)

@@ -64,19 +64,15 @@ class Services:
 class RequestContext:
     """One request's surroundings."""
 
-    __slots__ = ("connection", "header", "services")
+    __slots__ = ("api_version", "connection", "header", "services")
 
     def __init__(
         self, header: RequestHeader, connection: ConnectionInfo, services: Services
     ) -> None:
         self.header = header
+        self.api_version = header.api_version  # and of the answer
         self.connection = connection
         self.services = services
-
-    @property
-    def api_version(self) -> int:
-        """Version of the request, and so of its answer."""
-        return self.header.api_version
 
     @property
     def client_id(self) -> str | None:

@@ -9,6 +9,8 @@ replica selection (the preferred read replica is always -1), and tiered storage.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kbroker.apis.answer import NowOrLater, then
 from kbroker.apis.authorization import AskedInside
 from kbroker.apis.authorizer import ALLOW_ALL, CLUSTER, AclOperation, ResourceType
@@ -32,6 +34,7 @@ FIRST_VERSION_FROM_FOLLOWERS = 11
 FIRST_VERSION_WITH_REPLICA_STATE = 15
 FIRST_VERSION_WITH_LEADER_HINTS = 16
 Answers = list[FetchResponse.PartitionData]
+Read = Callable[[FetchParams, list[FetchPartition]], NowOrLater[Answers]]
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 
@@ -73,46 +76,39 @@ async def _answer_broker(
 def _fetch(
     ctx: RequestContext, request: FetchRequest, replica_id: int
 ) -> NowOrLater[FetchResponse]:
+    version = ctx.api_version
     sessions = ctx.services.replicas.fetch_sessions
     context = sessions.context(
-        request, ctx.api_version, ctx.services.metadata.topic_name, is_follower=replica_id >= 0
+        request, version, ctx.services.metadata.topic_name, is_follower=replica_id >= 0
     )
     params = _params(ctx, request, replica_id)
+    replicas = ctx.services.replicas
+    is_new = version >= FIRST_VERSION_WITH_FORMAT_2
+    read: Read = replicas.fetches.fetch if is_new else replicas.down_conversion.fetch
     if replica_id >= 0 or ctx.services.authorizer is ALLOW_ALL:
-        answers = _read(ctx, params, context.asked_for)
+        answers = read(params, context.asked_for)
     else:
-        answers = _read_authorized(ctx, params, context.asked_for)
+        answers = _read_authorized(ctx, read, params, context.asked_for)
     return then(answers, _answer, ctx, context)
 
 
-def _read(
-    ctx: RequestContext, params: FetchParams, asked_for: list[FetchPartition]
-) -> NowOrLater[Answers]:
-    if ctx.api_version < FIRST_VERSION_WITH_FORMAT_2:
-        converted: NowOrLater[Answers] = ctx.services.replicas.down_conversion.fetch(
-            params, asked_for
-        )
-        return converted
-    answers: NowOrLater[Answers] = ctx.services.replicas.fetches.fetch(params, asked_for)
-    return answers
-
-
 def _read_authorized(
-    ctx: RequestContext, params: FetchParams, asked_for: list[FetchPartition]
+    ctx: RequestContext, read: Read, params: FetchParams, asked_for: list[FetchPartition]
 ) -> NowOrLater[Answers]:
     """A session keeps what its client may not read now: it may be granted later."""
     names = [asked.topic_partition.topic for asked in asked_for]  # "" for an id that is unknown
     hidden = ctx.refused(AclOperation.READ, ResourceType.TOPIC, names) - {""}
     kept = [asked for asked in asked_for if asked.topic_partition.topic not in hidden]
-    return then(_read(ctx, params, kept) if kept else [], _with_refused, asked_for, hidden)
+    return then(read(params, kept) if kept else [], _with_refused, asked_for, hidden)
 
 
 def _with_refused(
     answers: Answers, asked_for: list[FetchPartition], hidden: frozenset[str]
 ) -> Answers:
-    read, code = iter(answers), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    allowed = iter(answers)
     return [
-        refused(asked, code) if asked.topic_partition.topic in hidden else next(read)
+        refused(asked, code) if asked.topic_partition.topic in hidden else next(allowed)
         for asked in asked_for
     ]
 

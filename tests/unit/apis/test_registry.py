@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from kbroker.apis import registry
@@ -13,6 +16,19 @@ def test_load_finds_the_handlers_by_key_in_rising_order() -> None:
     assert list(apis) == sorted(apis)
     assert apis[18].request_class is ApiVersionsRequest
     assert apis[18].name == "ApiVersions"
+
+
+def test_a_handler_is_imported_at_the_first_request_for_it() -> None:
+    program = (
+        "import sys; from kbroker.server.kafka_server import KafkaServer; "
+        "from kbroker.apis.registry import registered; "
+        "names = {f'kbroker.apis.{m}' for m in ('produce', 'fetch', 'join_group')}; "
+        "known, listed = list(registered()), registered().listed(); "
+        "assert not names & sys.modules.keys(); "
+        "assert [entry.key for entry in listed] == known; registered()[1]; "
+        "assert names & sys.modules.keys() == {'kbroker.apis.fetch'}"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_key_cannot_be_registered_twice() -> None:
