@@ -16,8 +16,8 @@ from kbroker.config.config_values import MAX_LONG
 from kbroker.errors import KafkaError
 from kbroker.inspection.batch_check import MAX_DECOMPRESSED_BYTES
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
-from kbroker.log.batch_audit import BatchAudit
-from kbroker.log.file_system import File, FileSystem
+from kbroker.log.batch_audit import BatchAudit, ReadableFile
+from kbroker.log.file_system import FileSystem
 from kbroker.log.format import offset_of
 from kbroker.model import TopicPartition
 from kbroker.record import record_batch
@@ -139,19 +139,9 @@ def _behind_tail(file_system: FileSystem, scan: SegmentScan, next_offset: int) -
     if scan.tail is None or scan.tail.kind is TailKind.ZEROS:
         return None
     with closing(file_system.open(scan.path, read_only=True)) as file:
-        audit = BatchAudit(_OpenFile(file), scan.size_bytes, MAX_LONG)
+        audit = BatchAudit(ReadableFile(file), scan.size_bytes, MAX_LONG)
         position = audit.next_sound(scan.tail.position, next_offset, ())
     return position if position < scan.size_bytes else None
-
-
-class _OpenFile:
-    """A file, as an audit reads it."""
-
-    def __init__(self, file: File) -> None:
-        self._file = file
-
-    def read(self, position: int, size: int) -> bytes:
-        return self._file.pread(size, position)
 
 
 def _batch_row(path: str, batch: ScannedBatch) -> Row:

@@ -63,14 +63,21 @@ class PartitionView:
     cleaner_offset: int | None = None
     gapless_from: int | None = None
 
+    @property
+    def gaps_up_to(self) -> int | None:
+        """Up to where gaps of offsets tell nothing, as `LogDirectory.gapless_from` has it; None:
+        anywhere.
+        """
+        if self.was_clean or self.gapless_from is None:
+            return None
+        return max(self.gapless_from, self.cleaner_offset or 0)
+
     def is_cut_before(self, base_offset: int) -> bool:
         """True where the next start takes a gap before the segment at `base_offset` for records
         that a power loss took.
         """
-        if self.was_clean or self.gapless_from is None:
-            return False
-        known = (self.gapless_from, self.cleaner_offset or 0, self.recovery_point or 0)
-        return base_offset > max(known)
+        gaps_up_to = self.gaps_up_to
+        return gaps_up_to is not None and base_offset > max(gaps_up_to, self.recovery_point or 0)
 
     def is_recovered(self, next_base_offset: int | None) -> bool:
         """True where the next start reads the whole of a segment, and mends it: the one with the

@@ -16,7 +16,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import File, FileSystem
-from kbroker.record.legacy_record import is_intact, read_any_header
+from kbroker.record.legacy_record import first_offset, is_intact, read_any_header
 from kbroker.record.record_batch import ATTRIBUTES_POSITION, HEADER_SIZE, MAGIC, BatchHeader
 
 HEADERS_READ_BYTES = 4 * 1024  # at once, where only headers are looked at
@@ -94,6 +94,24 @@ class SegmentScan:
         if size > MAX_BATCH_BYTES:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"batch of {size} bytes")
         return self._file.pread(size, batch.position)
+
+    def intact(self, limit: int | None = None) -> Iterator[tuple[int, BatchHeader, int, None]]:
+        """(first offset, header, position) of the batches before `limit`, up to the first with a
+        wrong checksum, as `batch_order.recoverable` takes them. Raises StorageError.
+        """
+        for position, header, is_right in self.batches():
+            if not is_right or (limit is not None and position >= limit):
+                return
+            if header[3] == MAGIC or not header.compression:  # most are: no call for each
+                yield header[0], header, position, None
+            else:
+                yield self._first_offset(position, header), header, position, None
+
+    def _first_offset(self, position: int, header: BatchHeader) -> int:
+        try:
+            return first_offset(header, self.read(ScannedBatch(position, header, True)))
+        except KafkaError:
+            return header.base_offset
 
     def _header(self, position: int) -> BatchHeader | None:
         self._fill(position, HEADER_SIZE)

@@ -1,8 +1,7 @@
 """Tells sound batches of a data file from damaged bytes, and finds the next sound one behind them.
 
-A batch is sound when it is whole, its checksum is right, and its offsets fit between those of its
-neighbours: the checksum does not cover the base offset. Where offsets have gaps (compaction), the
-neighbour that contradicts the others is the damaged one; where that cannot be told, both are.
+Which batches count is the rule in `record.batch_order`; here are the ways to ask for it of a file,
+a window at a time.
 
 Law: nothing here changes a file; any bytes give an answer.
 """
@@ -16,7 +15,15 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.errors import KafkaError
 from kbroker.log.file_records import FileRecords
-from kbroker.record.legacy_record import any_records, is_intact, read_any_header
+from kbroker.log.file_system import File
+from kbroker.record.batch_order import (
+    can_stand,
+    is_confirmed,
+    is_contradicted,
+    recoverable,
+    span_of,
+)
+from kbroker.record.legacy_record import first_offset, is_intact, read_any_header
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
     HEADER,
@@ -42,59 +49,30 @@ class Damage(NamedTuple):
 
 
 def recoverable_batches(
-    records: FileRecords, base_offset: int, last_allowed_offset: int, *, gapless_from: int
-) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of the batches of a segment up to the first that is cut, broken or
-    out of order.
-
-    A batch behind a gap of offsets is believed once the next one agrees; at the end of the segment
-    where it begins no later than `gapless_from`: the checksum does not cover its offset. Behind
-    that one of an earlier leader epoch than the one before it was cut off, and a power loss has
-    brought it back in part of the space that later ones took.
+    records: FileRecords, base_offset: int, end_offset: int, *, gapless_from: int
+) -> Iterator[tuple[int, BatchHeader, int, memoryview]]:
+    """(first offset, header, position, bytes) of what recovery leaves of a segment, see
+    `batch_order.recoverable`.
     """
-    expected = base_offset
-    epoch = -1
-    held: tuple[int, BatchHeader, memoryview] | None = None
-    for position, header, view in _whole_batches(records):
-        if not is_intact(header, view):
-            break
-        last_offset = header.last_offset
-        first_offset = header.base_offset if header.magic == MAGIC else _first_offset(header, view)
-        if not expected <= first_offset <= last_offset <= last_allowed_offset:
-            break
-        if first_offset > gapless_from and 0 <= header.partition_leader_epoch < epoch:
-            break
-        epoch = header.partition_leader_epoch
-        if held is not None:
-            if first_offset <= held[1].last_offset:
-                return  # one of the two was moved, and nothing tells which
-            yield held
-            expected = held[1].next_offset
-            held = None
-        if first_offset == expected:
-            expected = last_offset + 1
-            yield position, header, view
-        else:
-            held = position, header, view
-    if held is not None and held[1].base_offset <= gapless_from:
-        yield held
+    return recoverable(_intact_batches(records), base_offset, end_offset, gapless_from=gapless_from)
 
 
-def _whole_batches(records: FileRecords) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def _intact_batches(
+    records: FileRecords,
+) -> Iterator[tuple[int, BatchHeader, int, memoryview]]:
+    """All up to the first that is not whole, or has a wrong checksum."""
     try:
-        yield from records.batches()
+        for position, header, view in records.batches():
+            if header[3] == MAGIC:  # most are: no call for each
+                if crc32c(view[ATTRIBUTES_POSITION:]) != header[4]:
+                    return
+                yield header[0], header, position, view
+            elif is_intact(header, view):
+                yield first_offset(header, view), header, position, view
+            else:
+                return
     except KafkaError:
         return  # bytes that are no batch
-
-
-def _first_offset(header: BatchHeader, message: memoryview) -> int:
-    """Of an intact old message; the header of a compressed one tells the last."""
-    if not header.compression:
-        return header.base_offset
-    try:
-        return next(any_records(message)).offset
-    except (KafkaError, StopIteration):
-        return header.base_offset
 
 
 class Readable(Protocol):
@@ -103,6 +81,17 @@ class Readable(Protocol):
     def read(self, position: int, size: int) -> bytes | memoryview:
         """Up to `size` bytes from `position`."""
         ...
+
+
+class ReadableFile:
+    """An open file, for an audit."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`."""
+        return self._file.pread(size, position)
 
 
 class BatchAudit:
@@ -177,6 +166,7 @@ class BatchAudit:
         at = 0
         last_start = min(len(view) - HEADER_SIZE, stop - position - 1)
         size = len(view)
+        end_offset = self._end_offset
         while at <= last_start:
             base, length, _, magic, crc, _, delta, _, _, _, _, _, _ = _unpack(view, at)
             end = at + length + LOG_OVERHEAD
@@ -184,31 +174,33 @@ class BatchAudit:
                 break
             if crc32c(view[at + ATTRIBUTES_POSITION : end]) != crc:
                 break
-            if base != expected and not self._fits(
+            next_offset = base + delta + 1
+            if (base != expected or next_offset > end_offset) and not self._fits(
                 read_any_header(view, at), position + at, expected
             ):
                 break
-            expected = base + delta + 1
+            expected = next_offset
             at = end
         return at, expected
 
     def _fits(self, header: BatchHeader, position: int, expected: int) -> bool:
-        """Whether the offsets of the sound batch at `position` can be right."""
-        if header.base_offset == expected:
-            return header.last_offset < self._end_offset
-        if header.base_offset < expected or header.last_offset >= self._end_offset:
+        """Whether the sound batch at `position` counts."""
+        span, end_offset = span_of(header), self._end_offset
+        if not can_stand(span, expected, end_offset):
             return False
-        # A gap: compaction left it, or the base offset was damaged. The next batch knows.
         end = position + header.size_bytes
-        if end >= self._limit:
+        if span.first == expected or end >= self._limit:
             return True
-        follower = self.header(end)
-        if follower is None or follower.magic != MAGIC:
-            follower = self.sound(end)  # an old header alone may not tell its first offset
-        if follower is None or follower.base_offset > header.last_offset:
+        behind = self.header(end)
+        if (
+            behind is not None
+            and behind.magic == MAGIC  # an old header alone may not tell its first offset
+            and not is_contradicted(span, span_of(behind), expected, end_offset)
+        ):
             return True
-        follower = self.sound(end)
-        return follower is None or follower.base_offset < expected
+        sound = self.sound(end)
+        witness = None if sound is None else span_of(sound)
+        return not is_contradicted(span, witness, expected, end_offset)
 
     def _behind_row(self, position: int, expected: int) -> int | None:
         """The sound batch behind several damaged ones whose headers still follow on each other."""
@@ -227,16 +219,19 @@ class BatchAudit:
         return None
 
     def _behind_misplaced(self, own: BatchHeader, end: int, expected: int) -> int:
-        """Behind a whole batch with the wrong offsets, and behind its follower where it may be that
-        one's.
+        """Behind a whole batch that does not count, and behind its follower where the fault may be
+        that one's.
         """
-        follower = self.sound(end) if end < self._limit else None
-        if follower is None or not expected <= follower.base_offset <= own.last_offset:
+        span, end_offset = span_of(own), self._end_offset
+        if end >= self._limit or not can_stand(span, expected, end_offset):
+            return end
+        follower = self.sound(end)
+        if follower is None or not is_contradicted(span, span_of(follower), expected, end_offset):
             return end
         behind = end + follower.size_bytes
         after = self.sound(behind) or self.header(behind) if behind < self._limit else None
-        next_offset = after.base_offset if after is not None else self._end_offset
-        return end if follower.next_offset == next_offset else behind
+        next_offset = after.base_offset if after is not None else end_offset
+        return end if is_confirmed(span_of(follower), next_offset) else behind
 
     def _anchor(self, position: int, expected: int, known: Iterable[tuple[int, int]]) -> int:
         """The first batch behind `position` that an index knows and that is there, else the end."""
@@ -303,7 +298,7 @@ class BatchAudit:
         except KafkaError:
             return None
         if header.magic < MAGIC:
-            first_offset = _first_offset(header, view[:size])
-            delta = header.base_offset - first_offset
-            header = header._replace(base_offset=first_offset, last_offset_delta=delta)
+            first = first_offset(header, view[:size])
+            delta = header.base_offset - first
+            header = header._replace(base_offset=first, last_offset_delta=delta)
         return header if header.last_offset_delta >= 0 else None

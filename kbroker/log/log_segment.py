@@ -322,7 +322,7 @@ class LogSegment:
         batches = recoverable_batches(
             self.records,
             self.base_offset,
-            self.base_offset + MAX_RELATIVE_OFFSET if end_offset is None else end_offset - 1,
+            self.base_offset + MAX_RELATIVE_OFFSET + 1 if end_offset is None else end_offset,
             gapless_from=gapless_from,
         )
         valid = self._recover_batches(batches, on_batch)
@@ -415,12 +415,12 @@ class LogSegment:
             part.delete()
 
     def _recover_batches(
-        self, batches: Iterator[tuple[int, BatchHeader, memoryview]], on_batch: OnBatch | None
+        self, batches: Iterator[tuple[int, BatchHeader, int, memoryview]], on_batch: OnBatch | None
     ) -> int:
         """Index the good batches; the position behind the last one."""
         valid = 0
         made = IndexMaking(self.offset_index, self.time_index, self._index_interval_bytes)
-        for position, header, view in batches:
+        for _, header, position, view in batches:
             made.enter(position, header)
             valid = position + header.size_bytes
             if on_batch is not None:

@@ -73,6 +73,19 @@ def is_intact(header: BatchHeader, buffer: Bytes, position: int = 0) -> bool:
     return zlib.crc32(memoryview(buffer)[position + _CRC_COVERS_FROM : end]) == header.crc
 
 
+def first_offset(header: BatchHeader, batch: Bytes) -> int:
+    """Of an intact batch or old message; the header of a compressed old one tells the last.
+
+    What cannot be unpacked has no more than that.
+    """
+    if header[3] == record_batch.MAGIC or not header.compression:
+        return header[0]
+    try:
+        return next(any_records(batch)).offset
+    except (KafkaError, StopIteration):
+        return header[0]
+
+
 def any_records(
     buffer: Bytes, position: int = 0, max_decompressed_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Record]:

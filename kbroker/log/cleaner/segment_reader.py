@@ -7,12 +7,16 @@ read must not decide which records go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.cleaning_job import SourceSegment
 from kbroker.log.file_system import FileSystem
-from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, is_intact, read_any_header
+from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
+
+_MIN_BATCH_BYTES: Final = 26  # the header of any old message fits
 
 
 class DamagedLogError(Exception):
@@ -33,7 +37,8 @@ def read_batches(
     file = file_system.open(segment.path, read_only=True)
     try:
         position, window, at = 0, memoryview(b""), 0
-        last_offset = -1
+        last_offset = segment.base_offset - 1
+        highest = segment.base_offset + MAX_RELATIVE_OFFSET
         while position < segment.size_bytes:
             header = _header(segment, window, at, position)
             if header is None or at + header.size_bytes > len(window):
@@ -47,9 +52,10 @@ def read_batches(
             batch = window[at : at + header.size_bytes]
             if not is_intact(header, batch):
                 raise _damaged(segment, position, "a batch has a wrong checksum")
-            if header.base_offset <= last_offset:  # the checksum does not cover offsets
-                raise _damaged(segment, position, "offsets go back")
-            last_offset = header.last_offset
+            base_offset, before, last_offset = header.base_offset, last_offset, header.last_offset
+            # The checksum does not cover offsets.
+            if not before < base_offset <= last_offset <= highest:
+                raise _damaged(segment, position, "offsets go back, or beyond the segment")
             yield header, batch
             at += header.size_bytes
             position += header.size_bytes
@@ -62,7 +68,7 @@ def _header(
 ) -> BatchHeader | None:
     """The header at `at`, None where the window ends before it does."""
     left = len(window) - at
-    if left < HEADER_SIZE and (left < HEADER_SIZE_UP_TO_MAGIC or window[at + 16] >= 2):
+    if left < HEADER_SIZE and (left < _MIN_BATCH_BYTES or window[at + 16] >= 2):
         return None
     try:
         return read_any_header(window, at)

@@ -62,6 +62,7 @@ from kbroker.log.recovery.load_checks import (
 )
 from kbroker.log.recovery.producer_loading import ProducerLoading
 from kbroker.model import TopicPartition
+from kbroker.record.batch_order import is_older, misses_records_before
 from kbroker.record.record_batch import BatchHeader
 
 _log = logging.getLogger(__name__)
@@ -276,8 +277,8 @@ class LogLoader:
         and left this one: see the module. What lies before the log start was being removed.
         """
         end_offset = self._producers.state.map_end_offset
-        allowed_up_to = max(self._gapless_from, self._request.log_start_offset)
-        if segment.base_offset <= allowed_up_to or segment.base_offset == end_offset:
+        gaps_up_to = max(self._gapless_from, self._request.log_start_offset)
+        if not misses_records_before(segment.base_offset, end_offset, gaps_up_to):
             return False
         _log.warning("%s.log misses the records from %d on", segment.path_stem, end_offset)
         return True
@@ -287,7 +288,7 @@ class LogLoader:
         power loss has brought it back, and it had been cut off.
         """
         epoch = first_epoch(segment)
-        if segment.base_offset <= self._gapless_from or not 0 <= epoch < self._latest_epoch:
+        if not is_older(segment.base_offset, epoch, self._latest_epoch, self._gapless_from):
             return False
         _log.warning("%s.log has epoch %d after %d", segment.path_stem, epoch, self._latest_epoch)
         return True

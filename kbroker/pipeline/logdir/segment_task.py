@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kbroker.log.format import log_file
+from kbroker.log.format import MAX_OFFSET, log_file
 
 
 class AbortedTransaction(NamedTuple):
@@ -34,6 +34,8 @@ class SegmentTask:
     start_offset: int
     end_offset: int  # exclusive
     aborted: tuple[AbortedTransaction, ...] = ()  # those to leave out; empty where all are read
+    expected_offset: int = 0  # all before it was read by the task that this one goes on for
+    segment_end_offset: int = MAX_OFFSET  # where the next segment begins
 
     @property
     def path(self) -> str:

@@ -86,7 +86,7 @@ def test_an_index_shows_the_way_where_the_next_batch_is_damaged_too(tmp_path: Pa
 
 def recovered(records: FileRecords, *, gapless_from: int = LIMIT) -> list[int]:
     batches = recoverable_batches(records, 0, LIMIT, gapless_from=gapless_from)
-    return [header.base_offset for _, header, _ in batches]
+    return [header.base_offset for _, header, _, _ in batches]
 
 
 def test_recovery_stops_before_a_moved_batch_and_not_behind_it(tmp_path: Path) -> None:

@@ -1,13 +1,18 @@
-"""What is raised where the bytes of a segment are no sound batch."""
+"""What is raised where the bytes of a segment are no batch that counts; how to go on behind it."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+
+from kbroker.pipeline.logdir.segment_task import SegmentTask
 
 
 class DamagedBatchError(Exception):
     """The batch at `position` of a segment file cannot be read, and why.
 
-    All rows before it have been given. `end_position` is where the next batch should begin: a
-    reader may go on there. None: nothing tells where, the rest of the stretch is lost.
+    All rows before it have been given. `end_position` is where batches that count go on: a reader
+    may go on there, with offsets from `expected_offset` on. None: nothing tells where, the rest of
+    the stretch is lost.
     """
 
     def __init__(
@@ -17,14 +22,22 @@ class DamagedBatchError(Exception):
         offset: int | None,
         reason: str,
         end_position: int | None = None,
+        expected_offset: int = 0,
     ) -> None:
-        super().__init__(path, position, offset, reason, end_position)  # so that it can be pickled
+        # All of it, so that it can be pickled.
+        super().__init__(path, position, offset, reason, end_position, expected_offset)
         self.path = path
         self.position = position  # bytes
         self.offset = offset  # the base offset that the batch claims, if it can be read
         self.reason = reason
         self.end_position = end_position
+        self.expected_offset = expected_offset
 
     def __str__(self) -> str:
         offset = "" if self.offset is None else f", offset {self.offset}"
         return f"{self.path}: the batch at position {self.position}{offset}: {self.reason}"
+
+    def rest_of(self, task: SegmentTask) -> SegmentTask:
+        """What is left of the task behind the damage."""
+        position = task.end_position if self.end_position is None else self.end_position
+        return replace(task, start_position=position, expected_offset=self.expected_offset)

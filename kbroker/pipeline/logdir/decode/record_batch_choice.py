@@ -1,4 +1,4 @@
-"""Which batches of a piece a task wants, judged by their headers alone.
+"""Which batches of a piece may not count, and which a task wants, judged by their headers alone.
 
 As a Java consumer does: markers are for nobody, batches of aborted transactions are left out, and
 what lies outside the range is not looked at.
@@ -6,7 +6,7 @@ what lies outside the range is not looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -14,36 +14,24 @@ from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders, Bools
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 
 
-@dataclass(frozen=True, slots=True)
-class Unsound:
-    """The first batch of a piece that cannot be believed."""
+def doubtful_batches(
+    headers: BatchHeaders, right: Bools, expected: int, end_offset: int, follower: int | None
+) -> Iterator[int]:
+    """Indexes of the batches that may not count: all others do, by the rule of
+    `record.batch_order`. Of wrappers the last offset alone is known.
 
-    index: int
-    reason: str
-    next_index: int  # of the first batch behind it that is not concerned
-
-
-def first_misplaced(
-    headers: BatchHeaders, expected: int, follower_offset: int | None
-) -> Unsound | None:
-    """The first batch whose offsets cannot stand where it does.
-
-    Checksums do not cover the base offset, so neighbours are asked; where two contradict each
-    other, nothing tells which one is right. `expected`: the least offset of the first batch;
-    `follower_offset`: base offset of what comes behind, if that is known.
+    `right`: their checksums match; `expected`: the least offset of the first batch; `follower`:
+    the base offset of what comes behind the last, if that is known.
     """
     base, last = headers.field("base_offset"), headers.last_offset
     before = np.concatenate(([expected - 1], last[:-1]))
-    behind = np.append(base[1:], last[-1] + 1 if follower_offset is None else follower_offset)
-    is_below, is_beyond = (base <= before) | (last < base), behind <= last
-    wrong = is_below | is_beyond
-    if not wrong.any():
-        return None
-    index = int(np.argmax(wrong))
-    claim = f"it claims the offsets {base[index]} to {last[index]}"
-    if is_below[index]:
-        return Unsound(index, f"{claim}, behind {before[index]}", index + 1)
-    return Unsound(index, f"{claim}, before {behind[index]}", min(index + 2, len(headers)))
+    doubtful = ~right | (base <= before) | (last < base) | (last >= end_offset)
+    behind_gap = base != before + 1
+    if behind_gap.any():
+        behind = np.append(base[1:], last[-1] if follower is None else follower)
+        doubtful |= behind_gap & (behind <= last)
+    if doubtful.any():
+        yield from np.flatnonzero(doubtful).tolist()
 
 
 def wanted_batches(headers: BatchHeaders, task: SegmentTask, options: ReadOptions) -> Bools:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,16 +11,14 @@ from kbroker.log.file_system import FileSystem
 from kbroker.pipeline.logdir.columns import arrow_schema, record_columns
 from kbroker.pipeline.logdir.decode.batch_crcs import crcs_match
 from kbroker.pipeline.logdir.decode.batch_headers import BatchHeaders
+from kbroker.pipeline.logdir.decode.batch_judge import BatchJudge
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
-from kbroker.pipeline.logdir.decode.record_batch_choice import (
-    Unsound,
-    first_misplaced,
-    wanted_batches,
-)
+from kbroker.pipeline.logdir.decode.record_batch_choice import doubtful_batches, wanted_batches
 from kbroker.pipeline.logdir.decode.record_decoder import RecordDecoder
 from kbroker.pipeline.logdir.decode.segment_pieces import Piece, pieces
 from kbroker.pipeline.logdir.decode.tuple_decoder import UnreadableBatchError
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
+from kbroker.record.batch_order import Span
 
 
 def record_batches(
@@ -32,7 +29,7 @@ def record_batches(
     Raises DamagedBatchError behind the last record before the damage, StorageError (also for a file
     that retention removed meanwhile), ValueError for a column that there is not.
     """
-    reader = _PieceReader(task, options)
+    reader = _PieceReader(file_system, task, options)
     for piece in pieces(file_system, task):
         yield from reader.rows(piece)
 
@@ -49,9 +46,7 @@ def readable_record_batches(
             yield from record_batches(file_system, task, options)
         except DamagedBatchError as error:
             on_damage(error)
-            if error.end_position is None:
-                return
-            task = replace(task, start_position=error.end_position)
+            task = error.rest_of(task)
         else:
             return
 
@@ -59,13 +54,14 @@ def readable_record_batches(
 class _PieceReader:
     """Turns pieces of one task into rows, in the order of the file."""
 
-    def __init__(self, task: SegmentTask, options: ReadOptions) -> None:
+    def __init__(self, file_system: FileSystem, task: SegmentTask, options: ReadOptions) -> None:
         self._task = task
         self._options = options
         self._columns = record_columns(options.columns)
         self._schema = arrow_schema(self._columns)
         self._decoder = RecordDecoder(task, options)
-        self._next_offset = task.segment_base_offset
+        self._judge = BatchJudge(file_system, task)
+        self._next_offset = max(task.segment_base_offset, task.expected_offset)
 
     def rows(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         """The wanted records of a piece; then its damage is raised, if there is any."""
@@ -74,18 +70,17 @@ class _PieceReader:
         if len(headers):
             unsound = self._first_unsound(piece, headers)
             if unsound is not None:
-                damage = self._damage(piece, headers, unsound)
-                headers = headers.take(slice(0, unsound.index))
+                damage = self._damage(headers, unsound)
+                headers = headers.take(slice(0, unsound))
         if len(headers):
             self._next_offset = int(headers.last_offset[-1]) + 1
             chosen = np.flatnonzero(wanted_batches(headers, self._task, self._options))
             try:
                 yield from self._row_batches(piece, headers, chosen)
             except UnreadableBatchError as error:
-                unsound = Unsound(error.index, error.reason, error.index + 1)
-                damage = self._damage(piece, headers, unsound)
+                raise self._unreadable(piece, headers, error) from error
         if damage is not None:
-            raise damage
+            raise self._judge.with_way_on(damage, self._next_offset)
 
     def _row_batches(
         self,
@@ -109,21 +104,35 @@ class _PieceReader:
         by_size: int = self._options.bytes_per_batch * len(rows) // max(rows.nbytes, 1)
         return max(min(self._options.rows_per_batch, by_size), 1)
 
-    def _first_unsound(self, piece: Piece, headers: BatchHeaders) -> Unsound | None:
-        """The first batch with a wrong checksum or impossible offsets."""
-        unsound = first_misplaced(headers, self._next_offset, piece.follower_offset)
+    def _first_unsound(self, piece: Piece, headers: BatchHeaders) -> int | None:
+        """The index of the first batch that does not count."""
         right = crcs_match(headers, piece)
-        if not right.all():
-            index = int(np.argmin(right))
-            if unsound is None or index <= unsound.index:
-                return Unsound(index, "its checksum does not match", index + 1)
-        return unsound
+        doubtful = doubtful_batches(
+            headers, right, self._next_offset, self._judge.end_offset, piece.follower_offset
+        )
+        for index in doubtful:
+            expected = int(headers.last_offset[index - 1]) + 1 if index else self._next_offset
+            if not self._judge.counts(int(headers.positions[index]), expected):
+                return index
+        return None
 
-    def _damage(self, piece: Piece, headers: BatchHeaders, unsound: Unsound) -> DamagedBatchError:
+    def _damage(self, headers: BatchHeaders, index: int) -> DamagedBatchError:
+        first, last = int(headers.field("base_offset")[index]), int(headers.last_offset[index])
+        position = int(headers.positions[index])
+        expected = int(headers.last_offset[index - 1]) + 1 if index else self._next_offset
+        reason = self._judge.reason(position, Span(first, last), expected)
+        return DamagedBatchError(self._task.path, position, first, reason)
+
+    def _unreadable(
+        self, piece: Piece, headers: BatchHeaders, error: UnreadableBatchError
+    ) -> DamagedBatchError:
+        """It counts, and its records cannot be unpacked."""
+        index = error.index
         return DamagedBatchError(
             self._task.path,
-            int(headers.positions[unsound.index]),
-            int(headers.field("base_offset")[unsound.index]),
-            unsound.reason,
-            piece.position + piece.bounds[unsound.next_index],
+            int(headers.positions[index]),
+            int(headers.field("base_offset")[index]),
+            error.reason,
+            piece.position + piece.bounds[index + 1],
+            int(headers.last_offset[index]) + 1,
         )

@@ -7,8 +7,8 @@ Where a log ends:
   A partition that the file does not name yet has nothing to read.
 - A dead directory is read as its broker, started alone, would serve it: to the end of the log.
   After a clean stop the log ends with its last batch. After any other, batches from the recovery
-  point on count as far as their checksums and offsets are right one after the other; what follows
-  the first broken one is gone, as a recovery would cut it. The high watermark file is no bound
+  point on count as far as a recovery would leave them (`record.batch_order`); what follows the
+  first that does not count is gone. The high watermark file is no bound
   then: it is as old as its last writing, and a broker without followers had promised more. What
   other replicas never got may be among these records.
 
@@ -20,7 +20,8 @@ replaces segments meanwhile makes the directory be listed again.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from errno import ENOENT
 from uuid import UUID
@@ -31,12 +32,19 @@ from kbroker.inspection.partition_files import PartitionFiles, sort_files
 from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.directories.checkpoint import CheckpointError, read_partition_metadata
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
-from kbroker.log.format import LOG_SUFFIX, SWAP_SUFFIX, log_file
+from kbroker.log.format import (
+    LOG_SUFFIX,
+    MAX_OFFSET,
+    MAX_RELATIVE_OFFSET,
+    SWAP_SUFFIX,
+    log_file,
+)
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.disk_refusal import refused_by_disk
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
+from kbroker.record.batch_order import is_older, misses_records_before, recoverable
 
 _LISTINGS = 50  # of a directory in which files come and go
 _PAUSE_S = 0.02
@@ -235,26 +243,61 @@ def _recovered_end(
     """The end of a log whose broker was killed, as recovery would find it."""
     recovery_point = view.recovery_point or 0
     first = max((i for i, s in enumerate(segments) if s.base_offset <= recovery_point), default=0)
-    end_offset = _sound_end(file_system, directory, segments[first:])
-    if end_offset < recovery_point and first:
-        end_offset = _sound_end(file_system, directory, segments)
+    recovery = _Recovery(file_system, directory, view)
+    end_offset = recovery.end_of(segments[first:])
+    if end_offset < recovery_point:
+        end_offset = recovery.end_of(segments)
     return end_offset
 
 
-def _sound_end(file_system: FileSystem, directory: str, segments: tuple[SegmentFile, ...]) -> int:
-    end_offset = segments[0].base_offset
-    for segment in segments:
-        end_offset = max(end_offset, segment.base_offset)
-        path = log_file(directory, segment.base_offset)
-        scan = SegmentScan(file_system, path, checks_crc=True)
-        for batch in scan.batches():
-            header = batch.header
-            is_rising = (
-                end_offset <= header.last_offset and segment.base_offset <= header.base_offset
-            )
-            if not (batch.is_intact and is_rising):
+class _Recovery:
+    """Finds where `LogLoader` would cut a log; what was found to be cut stays so."""
+
+    def __init__(self, file_system: FileSystem, directory: str, view: PartitionView) -> None:
+        self._file_system = file_system
+        self._directory = directory
+        self._gapless_from = MAX_OFFSET if view.gaps_up_to is None else view.gaps_up_to
+        self._gaps_up_to = max(self._gapless_from, view.log_start_offset or 0)
+        self._cut: tuple[int, int] | None = None  # base offset of the last segment, bytes kept
+
+    def end_of(self, segments: Sequence[SegmentFile]) -> int:
+        """The end offset, up to the first batch that does not count."""
+        last, kept_before = self._cut or (MAX_OFFSET, None)
+        bases = [segment.base_offset for segment in segments if segment.base_offset <= last]
+        segment_ends = [*bases[1:], bases[-1] + MAX_RELATIVE_OFFSET + 1]
+        end_offset, epoch, kept = bases[0], -1, 0
+        for before, base_offset, segment_end in zip(
+            [None, *bases], bases, segment_ends, strict=False
+        ):
+            if before is not None and self._is_cut_off(base_offset, end_offset, epoch):
+                self._cut = before, kept
                 return end_offset
-            end_offset = header.next_offset
-        if scan.tail is not None:
-            return end_offset
-    return end_offset
+            scan = SegmentScan(
+                self._file_system, log_file(self._directory, base_offset), checks_crc=True
+            )
+            end_offset, kept = base_offset, 0
+            counting = recoverable(
+                scan.intact(kept_before if base_offset == last else None),
+                base_offset,
+                segment_end,
+                gapless_from=self._gapless_from,
+            )
+            for _, header, position, _ in deque(counting, maxlen=1):
+                end_offset, epoch = header.next_offset, header.partition_leader_epoch
+                kept = position + header.size_bytes
+            if kept < scan.size_bytes:
+                self._cut = base_offset, kept
+                return end_offset
+        return end_offset
+
+    def _is_cut_off(self, base_offset: int, end_offset: int, epoch: int) -> bool:
+        path = log_file(self._directory, base_offset)
+        return misses_records_before(base_offset, end_offset, self._gaps_up_to) or is_older(
+            base_offset, _first_epoch(self._file_system, path), epoch, self._gapless_from
+        )
+
+
+def _first_epoch(file_system: FileSystem, path: str) -> int:
+    """The leader epoch of the first batch, checked against nothing; -1 where there is none."""
+    batches = SegmentScan(file_system, path, checks_crc=False).batches()
+    return next((batch.header.partition_leader_epoch for batch in batches), -1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
@@ -147,8 +147,7 @@ def _behind(
     if not reading.skips_damage:
         raise PipelineError(_sentence(error, task)) from error
     _log.warning("Left out: %s", error)
-    end = task.end_position
-    return replace(task, start_position=end if error.end_position is None else error.end_position)
+    return error.rest_of(task)
 
 
 def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from uuid import UUID
 
 from kbroker.log.file_system import FileSystem
-from kbroker.log.format import log_file
+from kbroker.log.format import MAX_OFFSET, log_file
 from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog, SegmentFile
@@ -138,7 +138,7 @@ def planned_tasks(
             ),
             Cut(end, end_offset),
         ]
-        yield from _pieces(file_system, stretch, segment, cuts, is_closed=is_closed)
+        yield from _pieces(file_system, stretch, segment, cuts, next_base, is_closed=is_closed)
 
 
 def _pieces(
@@ -146,6 +146,7 @@ def _pieces(
     stretch: Stretch,
     segment: SegmentFile,
     cuts: Sequence[Cut],
+    next_base: int | None,
     *,
     is_closed: bool,
 ) -> Iterator[PlannedTask]:
@@ -167,6 +168,7 @@ def _pieces(
                 for each in stretch.aborted
                 if each.first_offset < last.offset and each.last_offset >= first.offset
             ),
+            segment_end_offset=MAX_OFFSET if next_base is None else next_base,
         )
         head = _head(file_system, path, first.position)
         yield PlannedTask(

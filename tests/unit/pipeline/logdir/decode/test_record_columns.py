@@ -397,7 +397,7 @@ def test_offsets_that_contradict_a_neighbour_are_told(offset: int) -> None:
     assert "claims the offsets" in error.reason
 
 
-def test_of_two_that_contradict_each_other_none_is_believed() -> None:
+def test_a_batch_that_goes_on_where_the_one_before_ends_is_believed_against_the_next() -> None:
     moved = bytearray(batch_of(3, 3))
     assign_offset(moved, 0, 1, 0)
     disk, task = stored(batch_of(0, 3) + moved + batch_of(6, 3))
@@ -405,8 +405,49 @@ def test_of_two_that_contradict_each_other_none_is_believed() -> None:
 
     found = rows(readable_record_batches(disk, task, ReadOptions(columns=("offset",)), told.append))
 
-    assert [row["offset"] for row in found] == [6, 7, 8]
-    assert [error.position for error in told] == [0]
+    assert [row["offset"] for row in found] == [0, 1, 2, 6, 7, 8]
+    assert [error.position for error in told] == [len(batch_of(0, 3))]
+
+
+def test_of_two_behind_a_gap_that_contradict_each_other_none_is_believed() -> None:
+    moved = bytearray(batch_of(3, 3))
+    assign_offset(moved, 0, 12, 0)
+    disk, task = stored(batch_of(0, 3) + batch_of(10, 3) + moved + batch_of(20, 3))
+    told: list[DamagedBatchError] = []
+
+    found = rows(readable_record_batches(disk, task, ReadOptions(columns=("offset",)), told.append))
+
+    assert [row["offset"] for row in found] == [0, 1, 2, 20, 21, 22]
+    assert [error.position for error in told] == [len(batch_of(0, 3))]
+
+
+def test_offsets_do_not_go_back_behind_damage() -> None:
+    spoilt = bytearray(batch_of(3, 3))
+    spoilt[-3] ^= 1
+    disk, task = stored(batch_of(0, 3) + spoilt + batch_of(0, 3) + batch_of(6, 3))
+
+    found = rows(
+        readable_record_batches(disk, task, ReadOptions(columns=("offset",)), lambda _: None)
+    )
+
+    assert [row["offset"] for row in found] == [0, 1, 2, 6, 7, 8]
+
+
+def test_batches_behind_garbage_are_read() -> None:
+    disk, task = stored(batch_of(0, 3) + b"\x17" * 100 + batch_of(6, 3) + batch_of(9, 3))
+
+    found = rows(
+        readable_record_batches(disk, task, ReadOptions(columns=("offset",)), lambda _: None)
+    )
+
+    assert [row["offset"] for row in found] == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+
+
+def test_a_batch_that_reaches_into_the_next_segment_is_told() -> None:
+    disk, task = stored(batch_of(0, 3) + batch_of(3, 3), replace(TASK, segment_end_offset=5))
+
+    with pytest.raises(DamagedBatchError, match="claims the offsets 3 to 5"):
+        list(record_batches(disk, task, ALL))
 
 
 def test_a_batch_before_its_segment_is_told() -> None:

@@ -1,0 +1,65 @@
+"""Looks closer at batches of a segment that may not count, and finds where those that do go on.
+
+Law: nothing is opened before there is a doubt; the answers are those of the broker (`BatchAudit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from kbroker.log.batch_audit import BatchAudit, ReadableFile
+from kbroker.log.file_system import FileSystem
+from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
+from kbroker.pipeline.logdir.segment_task import SegmentTask
+from kbroker.record.batch_order import Span, can_stand
+
+
+class BatchJudge:
+    """For one task. All of it may raise StorageError."""
+
+    def __init__(self, file_system: FileSystem, task: SegmentTask) -> None:
+        self._file_system = file_system
+        self._task = task
+        highest = task.segment_base_offset + MAX_RELATIVE_OFFSET
+        self.end_offset = min(task.segment_end_offset, highest + 1)
+
+    def counts(self, position: int, expected: int) -> bool:
+        """Whether the batch at `position` counts where `expected` is the least offset."""
+        with self._audit() as (audit, _):
+            return audit.verify(position, expected, position + 1)[0] > position
+
+    def reason(self, position: int, claimed: Span, expected: int) -> str:
+        """Why the batch at `position` does not count."""
+        claim = f"it claims the offsets {claimed.first} to {claimed.last}"
+        with self._audit() as (audit, _):
+            if claimed.last < claimed.first:
+                return claim
+            if audit.sound(position) is None:
+                return "its checksum does not match"
+        if can_stand(claimed, expected, self.end_offset):
+            return f"{claim}, and so does the batch behind it"
+        if claimed.first < expected:
+            return f"{claim}, behind {expected - 1}"
+        return f"{claim}, and the next segment begins at {self.end_offset}"
+
+    def with_way_on(self, damage: DamagedBatchError, expected: int) -> DamagedBatchError:
+        """The damage with where batches that count go on in the task's stretch."""
+        end_position = damage.end_position
+        if end_position is None:
+            with self._audit() as (audit, size_bytes):
+                if damage.position < size_bytes:
+                    end_position = audit.next_sound(damage.position, expected, ())
+                if end_position == size_bytes:
+                    end_position = None
+        return DamagedBatchError(
+            damage.path, damage.position, damage.offset, damage.reason, end_position, expected
+        )
+
+    @contextmanager
+    def _audit(self) -> Iterator[tuple[BatchAudit, int]]:
+        """An audit, and the size of the file."""
+        with closing(self._file_system.open(self._task.path, read_only=True)) as file:
+            size_bytes = file.size()
+            yield BatchAudit(ReadableFile(file), size_bytes, self.end_offset), size_bytes

@@ -1,0 +1,121 @@
+"""Which batches of a segment count. All that read segment files go by this one rule.
+
+A batch counts when it is whole, its checksum is right, and it stands where its offsets can be. The
+checksum does not cover the base offset, so offsets are held against the neighbours'. `expected` is
+the offset behind the last batch that counts, at first the segment's base offset; `end_offset` is
+where the next segment begins, or the log ends.
+
+    a batch that cannot stand        its offsets begin before `expected`, end before they begin, or
+                                     reach `end_offset`: it does not count
+    one that begins with `expected`  counts: it needs no other witness
+    one behind a gap                 counts unless the batch right behind it is sound, could stand
+                                     in its place, and claims some of its offsets: one of the two
+                                     was moved. A gap alone is no fault: compaction leaves gaps
+    one that contradicts so          counts if what follows goes on where it ends
+
+Who may cut a log is told less by a gap: see `recoverable`.
+
+Law: offsets in, judgements out; offsets are those of first and last record, inclusive. Of a message
+of an old format that wraps others, the header tells the last one only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from kbroker.record.record_batch import BatchHeader
+
+_T = TypeVar("_T")
+
+
+class Span(NamedTuple):
+    """The offsets that a batch claims, both inclusive."""
+
+    first: int
+    last: int
+
+
+def span_of(header: BatchHeader) -> Span:
+    """What the header of a batch claims."""
+    return Span(header.base_offset, header.last_offset)
+
+
+def can_stand(batch: Span, expected: int, end_offset: int) -> bool:
+    """Whether a batch can have these offsets where it stands, whatever its neighbours say."""
+    return expected <= batch.first <= batch.last < end_offset
+
+
+def is_contradicted(batch: Span, behind: Span | None, expected: int, end_offset: int) -> bool:
+    """Whether the sound batch right behind one that can stand speaks against it; None: there is
+    none.
+    """
+    return (
+        behind is not None
+        and batch.first != expected
+        and behind.first <= batch.last
+        and can_stand(behind, expected, end_offset)
+    )
+
+
+def is_confirmed(behind: Span, next_offset: int) -> bool:
+    """Whether a batch that contradicts the one before it is the right one of the two;
+    `next_offset`: where what follows both begins.
+    """
+    return behind.last + 1 == next_offset
+
+
+def recoverable(
+    intact: Iterable[tuple[int, BatchHeader, int, _T]],
+    base_offset: int,
+    end_offset: int,
+    *,
+    gapless_from: int,
+) -> Iterator[tuple[int, BatchHeader, int, _T]]:
+    """What recovery leaves of a segment: the batches up to the first that does not count.
+
+    `intact`: (first offset, header, position, anything) of its batches, up to the first that is not
+    whole or has a wrong checksum. From `gapless_from` on the log was written without gaps. Beyond
+    it a last batch behind a gap does not count, for no batch behind agrees with it; nor does one of
+    an earlier leader epoch than the one before: it was cut off, and a power loss has brought it
+    back in part of the space that later ones took.
+    """
+    expected = base_offset
+    epoch = -1
+    held: tuple[int, BatchHeader, int, _T] | None = None  # behind a gap
+    for batch in intact:  # 500,000 a second: no call for each
+        first, header, _, _ = batch
+        last = header[0] + header[6]
+        if not expected <= first <= last < end_offset:
+            break
+        if first > gapless_from and 0 <= header[2] < epoch:
+            break
+        epoch = header[2]
+        if held is not None:
+            held_span = Span(held[0], held[1].last_offset)
+            if is_contradicted(held_span, Span(first, last), expected, end_offset):
+                return  # which of the two is right would have to be told by what follows
+            yield held
+            expected = held_span.last + 1
+            held = None
+        if first == expected:
+            expected = last + 1
+            yield batch
+        else:
+            held = batch
+    if held is not None and held[0] <= gapless_from:
+        yield held
+
+
+def misses_records_before(base_offset: int, end_offset: int, gaps_up_to: int) -> bool:
+    """Whether a power loss took the end of the segment before, which ends at `end_offset` now, and
+    left the one that begins at `base_offset`: up to `gaps_up_to` a gap tells nothing.
+    """
+    return base_offset > gaps_up_to and base_offset != end_offset
+
+
+def is_older(base_offset: int, epoch: int, latest_epoch: int, gapless_from: int) -> bool:
+    """Whether a power loss has brought back a segment that was cut off: it begins with an earlier
+    leader epoch than the last one of the segment before. -1: none is known.
+    """
+    return base_offset > gapless_from and 0 <= epoch < latest_epoch
