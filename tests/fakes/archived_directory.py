@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.holes.hole_reasons import holes_with_reasons
-from kbroker.pipeline.archive.holes.log_witness import LogWitness
+from kbroker.pipeline.archive.evidence.hole_reasons import holes_with_reasons
+from kbroker.pipeline.archive.evidence.log_evidence import LogWitness
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step
 from kbroker.pipeline.archive.manifests.covered_ranges import bounded_holes
 from kbroker.pipeline.archive.manifests.manifest import HoleEntry, RangeEntry

@@ -10,8 +10,8 @@ from kafka.admin import KafkaAdminClient, NewTopic
 
 from compat_tests.conftest import BrokerProcess
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.identity.cluster_identity import ClusterIdentity
-from kbroker.pipeline.archive.identity.log_identity import LogIdentity
+from kbroker.pipeline.archive.evidence.cluster_evidence import ClusterIdentity
+from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity
 
 BEGIN_MS = 1_795_300_000_000
 A0, A1, GONE = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("gone", 0)

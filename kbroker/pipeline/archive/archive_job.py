@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.holes.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
-from kbroker.pipeline.archive.identity.batch_epochs import BatchEpochs
-from kbroker.pipeline.archive.identity.source_identity import (
+from kbroker.pipeline.archive.evidence.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
+from kbroker.pipeline.archive.evidence.same_source import (
+    BatchEpochs,
     SourceIdentity,
     kept_sentence,
 )

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from kbroker.log.file_system import RealFileSystem
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
 from kbroker.pipeline.archive.archive_source import ContinuedSource
-from kbroker.pipeline.archive.holes.cluster_witness import ClusterWitness
-from kbroker.pipeline.archive.holes.hole_reasons import HoleWitness
-from kbroker.pipeline.archive.holes.log_witness import LogWitness
-from kbroker.pipeline.archive.identity.cluster_identity import ClusterIdentity
-from kbroker.pipeline.archive.identity.log_identity import LogIdentity
-from kbroker.pipeline.archive.identity.source_identity import SourceIdentity
+from kbroker.pipeline.archive.evidence.cluster_evidence import ClusterIdentity, ClusterWitness
+from kbroker.pipeline.archive.evidence.hole_reasons import HoleWitness
+from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity, LogWitness
+from kbroker.pipeline.archive.evidence.same_source import SourceIdentity
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
 from kbroker.pipeline.archive.manifests.archive_state import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter

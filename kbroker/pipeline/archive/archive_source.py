@@ -11,13 +11,11 @@ from typing import Any, Protocol
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_job import loss_sentence
-from kbroker.pipeline.archive.identity.newest_records import (
+from kbroker.pipeline.archive.evidence.same_source import (
+    SourceIdentity,
     newest_records,
     other_record_sentence,
     other_records,
-)
-from kbroker.pipeline.archive.identity.source_identity import (
-    SourceIdentity,
     replaced,
     replaced_sentence,
 )

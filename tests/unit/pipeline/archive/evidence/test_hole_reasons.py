@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.holes.hole_reasons import (
+from kbroker.pipeline.archive.evidence.hole_reasons import (
     Cover,
     CoverKind,
     Surroundings,

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.holes.hole_reasons import holes_with_reasons
-from kbroker.pipeline.archive.holes.log_witness import LogWitness
+from kbroker.pipeline.archive.evidence.hole_reasons import holes_with_reasons
+from kbroker.pipeline.archive.evidence.log_evidence import LogWitness
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch, gaps, joined
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.partition_log import Disk

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.identity.batch_epochs import BatchEpochs
+from kbroker.pipeline.archive.evidence.same_source import BatchEpochs
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import EpochEntry
 from kbroker.pipeline.errors import PipelineError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.identity.newest_records import (
+from kbroker.pipeline.archive.evidence.same_source import (
     ArchivedRecord,
     newest_records,
     other_records,

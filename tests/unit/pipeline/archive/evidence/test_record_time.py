@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.pipeline.archive.identity.record_time import time_at
+from kbroker.pipeline.archive.evidence.same_source import time_at
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
     BatchOptions,

@@ -11,7 +11,7 @@ from kbroker.log.directories.checkpoint import write_leader_epochs
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.identity.log_identity import LogIdentity
+from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity
 from kbroker.pipeline.logdir.directory.partition_log import Disk
 from tests.fakes.data_directory import DataDirectory, written
 from tests.fakes.failing_file_system import FailingFileSystem

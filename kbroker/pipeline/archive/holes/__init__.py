@@ -1,1 +1,0 @@
-"""Why offsets of a topic hold no record, as its log tells."""
