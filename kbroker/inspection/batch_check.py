@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.log.format import MAX_RELATIVE_OFFSET
 from kbroker.record import record_batch
 from kbroker.record.compression import CODEC_NAMES
@@ -22,7 +23,7 @@ _KNOWN_ATTRIBUTES = 0x7F
 class Problem(NamedTuple):
     """A kind, and what is wrong in words."""
 
-    code: str
+    code: FindingCode
     what: str
 
 
@@ -43,25 +44,27 @@ def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[P
     """What a header says that cannot be, its CRC being right or wrong."""
     if header.base_offset < segment_base_offset:
         yield Problem(
-            "batch-before-segment",
+            FindingCode.BATCH_BEFORE_SEGMENT,
             f"base offset {header.base_offset} lies before the segment's, {segment_base_offset}",
         )
     elif header.last_offset - segment_base_offset > MAX_RELATIVE_OFFSET:
         yield Problem(
-            "batch-beyond-segment",
+            FindingCode.BATCH_BEYOND_SEGMENT,
             f"last offset {header.last_offset} is more than 2^31 after the segment's base",
         )
     if header.last_offset_delta < 0:
-        yield Problem("batch-header", f"last offset delta {header.last_offset_delta}")
+        yield Problem(FindingCode.BATCH_HEADER, f"last offset delta {header.last_offset_delta}")
     elif not 0 <= header.record_count <= header.last_offset_delta + 1:
         yield Problem(
-            "batch-header",
+            FindingCode.BATCH_HEADER,
             f"{header.record_count} records with last offset delta {header.last_offset_delta}",
         )
     if header.compression not in CODEC_NAMES:
-        yield Problem("batch-header", f"compression {header.compression}, which is no codec")
+        yield Problem(
+            FindingCode.BATCH_HEADER, f"compression {header.compression}, which is no codec"
+        )
     if header.magic == MAGIC and header.attributes & ~_KNOWN_ATTRIBUTES:
-        yield Problem("batch-header", f"unknown attribute bits {header.attributes:#06x}")
+        yield Problem(FindingCode.BATCH_HEADER, f"unknown attribute bits {header.attributes:#06x}")
 
 
 class Unpacked:
@@ -84,9 +87,11 @@ def record_problems(
             yield from _records_of_message(header, data, unpacked)
     except KafkaError as error:
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
-            yield Problem("batch-too-large", f"its records were not looked at: {error.message}")
+            yield Problem(
+                FindingCode.BATCH_TOO_LARGE, f"its records were not looked at: {error.message}"
+            )
         else:
-            yield Problem("batch-records", f"its records cannot be read: {error.message}")
+            yield Problem(FindingCode.BATCH_RECORDS, f"its records cannot be read: {error.message}")
 
 
 def _records_of_batch(
@@ -102,7 +107,7 @@ def _records_of_batch(
         timestamp_delta, offset_delta, _, at = skim_record(view, at)
         if not last_delta < offset_delta <= header.last_offset_delta:
             yield Problem(
-                "batch-records",
+                FindingCode.BATCH_RECORDS,
                 f"record {index} has offset delta {offset_delta} after {last_delta}, "
                 f"the batch ends with {header.last_offset_delta}",
             )
@@ -110,7 +115,7 @@ def _records_of_batch(
         last_delta = offset_delta
         timestamps.append(base_timestamp + timestamp_delta)
     if at != len(view):
-        yield Problem("batch-records", f"{len(view) - at} bytes after the last record")
+        yield Problem(FindingCode.BATCH_RECORDS, f"{len(view) - at} bytes after the last record")
     yield from _timestamp_problems(header, timestamps)
     if header.is_control and header.record_count:
         record = next(record_batch.records(data))
@@ -122,7 +127,7 @@ def _timestamp_problems(header: BatchHeader, timestamps: list[int]) -> Iterator[
         timestamps[:] = [header.max_timestamp] * len(timestamps)
     elif timestamps and max(timestamps) != header.max_timestamp:
         yield Problem(
-            "batch-timestamp",
+            FindingCode.BATCH_TIMESTAMP,
             f"the header says max timestamp {header.max_timestamp}, its records {max(timestamps)}",
         )
 
@@ -135,7 +140,7 @@ def _records_of_message(
         unpacked.timestamps.append(record.timestamp)
         if not last_offset < record.offset <= header.last_offset:
             yield Problem(
-                "batch-records",
+                FindingCode.BATCH_RECORDS,
                 f"a wrapped message has offset {record.offset} after {last_offset}, "
                 f"the wrapper has {header.last_offset}",
             )
@@ -143,6 +148,6 @@ def _records_of_message(
         last_offset = record.offset
     if last_offset != header.last_offset:
         yield Problem(
-            "batch-records",
+            FindingCode.BATCH_RECORDS,
             f"the last wrapped message has offset {last_offset}, not {header.last_offset}",
         )

@@ -10,12 +10,13 @@ from typing import NamedTuple
 from kbroker.errors import KafkaError
 from kbroker.inspection.batch_check import Problem, Unpacked, record_problems
 from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CUT, DEAD, NOT_CUT, CheckOptions
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan
 from kbroker.log.file_system import FileSystem
 
-_WITHOUT_ALARM = frozenset({"batch-timestamp", "batch-too-large"})
+_WITHOUT_ALARM = frozenset({FindingCode.BATCH_TIMESTAMP, FindingCode.BATCH_TOO_LARGE})
 
 
 class _Damage(NamedTuple):
@@ -52,7 +53,7 @@ class ContentCheck:
     def wrong_crc(self, batch: ScannedBatch) -> None:
         """A batch whose checksum is not that of its bytes."""
         what = f"the CRC of a batch of {batch.header.size_bytes} bytes is wrong"
-        self.damaged(Problem("batch-crc", what), batch.position, batch.header.base_offset)
+        self.damaged(Problem(FindingCode.BATCH_CRC, what), batch.position, batch.header.base_offset)
 
     def damaged(
         self, problem: Problem, position: int, offset: int | None, *, may_be_dead: bool = True
@@ -88,7 +89,9 @@ class ContentCheck:
         try:
             problems = list(record_problems(header, scan.read(batch), unpacked))
         except KafkaError as error:
-            problems = [Problem("batch-too-large", f"was not looked into: {error.message}")]
+            problems = [
+                Problem(FindingCode.BATCH_TOO_LARGE, f"was not looked into: {error.message}")
+            ]
         for problem in problems:
             if problem.code in _WITHOUT_ALARM:
                 advice = "readers are served all the same"

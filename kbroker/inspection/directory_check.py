@@ -9,6 +9,7 @@ from uuid import UUID
 
 from kbroker.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_directory_view import (
     CHECKPOINT_FILES,
     LogDirectoryView,
@@ -96,7 +97,7 @@ def check_partition(
         except StorageError as error:
             what = f"cannot be read: {error}"
             advice = advice_on(error, OFFLINE)
-            found.add(Finding(Severity.ERROR, "file-unreadable", path, what, advice))
+            found.add(Finding(Severity.ERROR, FindingCode.FILE_UNREADABLE, path, what, advice))
             return CheckedLog(CheckTotals())
 
     pause = None if partition.view.was_clean or not options.waits else options.pause
@@ -134,7 +135,9 @@ def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> Non
                 what = f"lies in {other} too"
                 advice = "no broker starts with both: remove the older one"
                 path = f"{view.path}/{name}"
-                findings.add(Finding(Severity.ERROR, "partition-twice", path, what, advice))
+                findings.add(
+                    Finding(Severity.ERROR, FindingCode.PARTITION_TWICE, path, what, advice)
+                )
 
 
 def check_names(view: LogDirectoryView, findings: Findings, *, is_at_work: bool = False) -> None:
@@ -150,11 +153,11 @@ def check_names(view: LogDirectoryView, findings: Findings, *, is_at_work: bool 
     for name in view.moved:
         if not name.endswith(_PASSING_DIRECTORIES):
             what = "is a partition the cluster does not know"
-            _tell(findings, view, name, "moved-directory", what)
+            _tell(findings, view, name, FindingCode.MOVED_DIRECTORY, what)
     for name in view.others:
         is_known = name in _KNOWN_FILES or name.startswith(_OWN_PREFIX)
         if not is_known and not name.endswith(_TEMPORARY):
-            _tell(findings, view, name, "foreign", "is nothing that a broker keeps here")
+            _tell(findings, view, name, FindingCode.FOREIGN, "is nothing that a broker keeps here")
 
 
 def _passing(view: LogDirectoryView) -> Iterator[Finding]:
@@ -163,15 +166,15 @@ def _passing(view: LogDirectoryView) -> Iterator[Finding]:
         path = f"{view.path}/{name}"
         if name.endswith(DELETE_DIRECTORY_SUFFIX):
             what, advice = "is a partition that was deleted", "it is removed when its delay is over"
-            yield Finding(Severity.INFO, "moved-directory", path, what, advice)
+            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
         elif name.endswith(FUTURE_DIRECTORY_SUFFIX):
             what = "is a copy of a partition that was moving to this directory"
-            yield Finding(Severity.INFO, "moved-directory", path, what, _LEFT_ALONE)
+            yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, _LEFT_ALONE)
     for name in view.others:
         if name.endswith(_TEMPORARY):
             what = "is left over from a write that was cut off"
             path = f"{view.path}/{name}"
-            yield Finding(Severity.INFO, "leftover", path, what, "it may be removed")
+            yield Finding(Severity.INFO, FindingCode.LEFTOVER, path, what, "it may be removed")
 
 
 def _tell(findings: Findings, view: LogDirectoryView, name: str, code: str, what: str) -> None:
@@ -185,4 +188,4 @@ def check_topic_ids(path: str, topic_ids: TopicIds, findings: Findings) -> None:
             what = f"partitions of {topic} have {len(by_id)} topic ids: {', '.join(by_id.values())}"
             advice = "a broker opens only those with the id that the cluster knows"
             where = f"{path}/{next(reversed(by_id.values()))}/{PARTITION_METADATA_FILE}"
-            findings.add(Finding(Severity.ERROR, "topic-id", where, what, advice))
+            findings.add(Finding(Severity.ERROR, FindingCode.TOPIC_ID, where, what, advice))

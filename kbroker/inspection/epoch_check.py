@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from kbroker.inspection.batch_check import Problem
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.record.record_batch import BatchHeader
 
@@ -32,9 +33,9 @@ class EpochCheck:
     def file(self) -> Iterator[Problem]:
         """What is wrong with the entries among themselves."""
         if not self._is_sorted:
-            yield Problem("epochs-order", "epochs and start offsets do not both rise")
+            yield Problem(FindingCode.EPOCHS_ORDER, "epochs and start offsets do not both rise")
         if any(entry.epoch < 0 or entry.start_offset < 0 for entry in self._entries):
-            yield Problem("epochs-order", "an epoch or a start offset is negative")
+            yield Problem(FindingCode.EPOCHS_ORDER, "an epoch or a start offset is negative")
 
     def is_expected(self, epoch: int, last_offset: int) -> bool:
         """True where the batch lies in the same entry as one that was fine before."""
@@ -53,13 +54,15 @@ class EpochCheck:
         elif slot >= 0:
             found = self._entries[slot].epoch
             yield Problem(
-                "epochs-wrong",
+                FindingCode.EPOCHS_WRONG,
                 f"the batch at {header.base_offset} carries epoch {epoch}, the file says {found}",
             )
         elif slot < 0 and not self._is_missing_told:
             self._is_missing_told = True
             what = "has no entry" if self._is_told else "is missing or cannot be read"
-            yield Problem("epochs-missing", f"{what}: epoch {epoch} from {header.base_offset} on")
+            yield Problem(
+                FindingCode.EPOCHS_MISSING, f"{what}: epoch {epoch} from {header.base_offset} on"
+            )
 
     def end(self, log_end_offset: int) -> Iterator[Problem]:
         """Entries that begin after the log's end; one at the end is that of a leader without
@@ -68,7 +71,7 @@ class EpochCheck:
         for entry in self._entries:
             if entry.start_offset > log_end_offset:
                 yield Problem(
-                    "epochs-beyond",
+                    FindingCode.EPOCHS_BEYOND,
                     f"epoch {entry.epoch} begins with {entry.start_offset}, the log ends with "
                     f"{log_end_offset}",
                 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from struct import Struct
 
 from kbroker.inspection.batch_check import Problem
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.segment_scan import ScannedBatch
 from kbroker.log.format import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kbroker.model import NO_TIMESTAMP
@@ -53,7 +54,9 @@ class OffsetIndexCheck:
         """Look at the entries for this batch; `previous_last_offset` is that of the one before."""
         if self._awaited is not None and batch.header.last_offset >= self._awaited:
             if batch.header.last_offset != self._awaited:
-                yield Problem("index-entry", f"no batch ends with the entry {self._awaited}")
+                yield Problem(
+                    FindingCode.INDEX_ENTRY, f"no batch ends with the entry {self._awaited}"
+                )
             self._awaited = None
         while self._next is not None and self._next[1] <= batch.position:
             relative_offset, position = self._next
@@ -62,17 +65,18 @@ class OffsetIndexCheck:
             last_offset = batch.header.last_offset
             if position != batch.position:
                 yield Problem(
-                    "index-entry", f"the entry {offset} points to {position}, where no batch begins"
+                    FindingCode.INDEX_ENTRY,
+                    f"the entry {offset} points to {position}, where no batch begins",
                 )
             elif offset <= previous_last_offset or offset < batch.header.base_offset:
                 yield Problem(
-                    "index-entry",
+                    FindingCode.INDEX_ENTRY,
                     f"the entry {offset} points to {position}, where a batch begins with "
                     f"{batch.header.base_offset}",
                 )
             elif offset < last_offset:
                 yield Problem(
-                    "index-entry",
+                    FindingCode.INDEX_ENTRY,
                     f"the entry {offset} points to {position}, to a batch that ends with "
                     f"{last_offset}",
                 )
@@ -84,12 +88,14 @@ class OffsetIndexCheck:
     def end(self, position: int, last_offset: int) -> Iterator[Problem]:
         """The walk has ended at `position`, after the batch with `last_offset`."""
         if self._awaited is not None:
-            yield Problem("index-beyond", f"the entry {self._awaited} lies after the last batch")
+            yield Problem(
+                FindingCode.INDEX_BEYOND, f"the entry {self._awaited} lies after the last batch"
+            )
         left = () if self._next is None else (self._next, *self._entries)
         for relative_offset, entry_position in left:
             yield from self._order(relative_offset, entry_position)
             yield Problem(
-                "index-beyond",
+                FindingCode.INDEX_BEYOND,
                 f"the entry {self._base_offset + relative_offset} points to {entry_position}, "
                 f"the last batch ends at {position} with offset {last_offset}",
             )
@@ -99,7 +105,7 @@ class OffsetIndexCheck:
         self._previous = (relative_offset, position)
         if relative_offset <= before[0] or position <= before[1]:
             yield Problem(
-                "index-order",
+                FindingCode.INDEX_ORDER,
                 f"the entry {relative_offset}, {position} follows {before[0]}, {before[1]}",
             )
 
@@ -138,7 +144,7 @@ class TimeIndexCheck:
                 newest, exact = self.newest, True
             if timestamp < newest or (exact and timestamp > newest):
                 yield Problem(
-                    "timeindex-entry",
+                    FindingCode.TIMEINDEX_ENTRY,
                     f"the entry says that up to offset {offset} the newest timestamp is "
                     f"{timestamp}, it is {newest}",
                 )
@@ -151,13 +157,13 @@ class TimeIndexCheck:
         for timestamp, relative_offset in left:
             yield from self._order(timestamp, relative_offset)
             yield Problem(
-                "timeindex-beyond",
+                FindingCode.TIMEINDEX_BEYOND,
                 f"the entry {timestamp}, {self._base_offset + relative_offset} lies after the last "
                 f"offset, {last_offset}",
             )
         if is_closed and not left and self._previous[0] < self.newest:
             yield Problem(
-                "timeindex-short",
+                FindingCode.TIMEINDEX_SHORT,
                 f"the last entry is {self._previous[0]}, the newest timestamp of the segment "
                 f"{self.newest}",
             )
@@ -167,6 +173,6 @@ class TimeIndexCheck:
         self._previous = (timestamp, relative_offset)
         if timestamp < before[0] or relative_offset < before[1]:
             yield Problem(
-                "timeindex-order",
+                FindingCode.TIMEINDEX_ORDER,
                 f"the entry {timestamp}, {relative_offset} follows {before[0]}, {before[1]}",
             )

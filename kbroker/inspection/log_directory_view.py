@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from kbroker.inspection.disk_advice import advice_on
 from kbroker.inspection.finding import Finding, Severity
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.log.directories.checkpoint import (
     CheckpointError,
     MetaProperties,
@@ -150,7 +151,7 @@ def _read_meta(file_system: FileSystem, view: LogDirectoryView) -> None:
         view.findings.append(
             Finding(
                 Severity.ERROR,
-                "meta-properties",
+                FindingCode.META_PROPERTIES,
                 f"{view.path}/{META_PROPERTIES_FILE}",
                 f"cannot be read: {error}",
                 advice_on(error, _NO_START),
@@ -168,7 +169,7 @@ def _read_offsets(file_system: FileSystem, view: LogDirectoryView, file: str) ->
         view.findings.append(
             Finding(
                 Severity.WARNING,
-                "checkpoint-unreadable",
+                FindingCode.CHECKPOINT_UNREADABLE,
                 path,
                 f"cannot be read: {error}",
                 advice_on(error, f"it is taken as empty and written anew: {_WITHOUT[file]}"),
@@ -212,4 +213,4 @@ def _has_content(view: LogDirectoryView, file: str) -> bool:
 def _emptied(view: LogDirectoryView, file: str, severity: Severity, said: str) -> Finding:
     what = "the file is empty, without even a version"
     advice = f"{said}: {_WITHOUT[file]}"
-    return Finding(severity, "checkpoint-empty", f"{view.path}/{file}", what, advice)
+    return Finding(severity, FindingCode.CHECKPOINT_EMPTY, f"{view.path}/{file}", what, advice)

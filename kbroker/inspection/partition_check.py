@@ -11,6 +11,7 @@ from uuid import UUID
 from kbroker.inspection.disk_advice import OFFLINE, advice_on
 from kbroker.inspection.epoch_check import EpochCheck
 from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.log_walk import CUT, CheckOptions, CheckTotals, Gaps, LogWalk
 from kbroker.inspection.partition_files import PartitionFiles, sort_files
@@ -128,7 +129,7 @@ class PartitionCheck:
                     continue
                 self._say(
                     Severity.ERROR,
-                    "file-unreadable",
+                    FindingCode.FILE_UNREADABLE,
                     error.path.rpartition("/")[2],
                     f"cannot be read: {error}",
                     advice_on(error, OFFLINE),
@@ -136,36 +137,40 @@ class PartitionCheck:
 
     def _gone(self, name: str) -> None:
         if not self._options.is_at_work:
-            self._say(Severity.INFO, "gone", name, "went while it was looked at", _GOING)
+            self._say(Severity.INFO, FindingCode.GONE, name, "went while it was looked at", _GOING)
 
     def _names(self, files: PartitionFiles) -> None:
         if not self._options.is_at_work:
             self._passing_names(files)
         for name in files.orphans:
             what = "is an index without its segment"
-            self._say(Severity.WARNING, "index-orphan", name, what, "the next start removes it")
+            self._say(
+                Severity.WARNING, FindingCode.INDEX_ORPHAN, name, what, "the next start removes it"
+            )
         for name in files.foreign:
             what = "is no file of a log"
-            self._say(Severity.INFO, "foreign", name, what, "it is left alone")
+            self._say(Severity.INFO, FindingCode.FOREIGN, name, what, "it is left alone")
 
     def _passing_names(self, files: PartitionFiles) -> None:
         """Files on their way in or out: a running broker always has some."""
         for name in files.leftovers:
             if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
                 self._say(
-                    Severity.INFO, "leftover", name, "is left over from a deletion or a cleaning",
+                    Severity.INFO, FindingCode.LEFTOVER, name,
+                    "is left over from a deletion or a cleaning",
                     "it is removed at the next start, or when its delay is over",
                 )  # fmt: skip
             else:
                 is_at_work = self._options.waits and not self._view.was_clean
                 self._say(
-                    Severity.INFO if is_at_work else Severity.WARNING, "leftover-swap", name,
+                    Severity.INFO if is_at_work else Severity.WARNING,
+                    FindingCode.LEFTOVER_SWAP, name,
                     "is a cleaned segment that is to take the place of others",
                     "a running broker is about to do that, or the next start finishes it",
                 )  # fmt: skip
         for name in files.temporary:
             what = "is left over from a write that was cut off"
-            self._say(Severity.INFO, "leftover", name, what, "it may be removed")
+            self._say(Severity.INFO, FindingCode.LEFTOVER, name, what, "it may be removed")
 
     def _metadata(self) -> None:
         try:
@@ -173,7 +178,7 @@ class PartitionCheck:
         except (CheckpointError, StorageError) as error:
             self._say(
                 Severity.ERROR,
-                "partition-metadata",
+                FindingCode.PARTITION_METADATA,
                 PARTITION_METADATA_FILE,
                 f"cannot be read: {error}",
                 advice_on(error, _NOT_OPENED),
@@ -187,7 +192,7 @@ class PartitionCheck:
         except (CheckpointError, StorageError) as error:
             self._say(
                 Severity.WARNING,
-                "epochs-unreadable",
+                FindingCode.EPOCHS_UNREADABLE,
                 LEADER_EPOCH_CHECKPOINT_FILE,
                 f"cannot be read: {error}",
                 advice_on(
@@ -224,9 +229,9 @@ class PartitionCheck:
         places = "1 place" if gaps.count == 1 else f"{gaps.count} places, the first time"
         what = f"{gaps.offsets} offsets are missing in {places}: "
         what += f"{first_offset} to {last_offset}"
-        code = "gap"
+        code = FindingCode.GAP
         if position == 0 and severity > Severity.INFO:
-            code = "segment-missing"
+            code = FindingCode.SEGMENT_MISSING
             what += f": a segment {file_name(first_offset, LOG_SUFFIX)} is not there"
         self._findings.add(Finding(severity, code, path, what, advice, position, first_offset))
 
@@ -241,14 +246,14 @@ class PartitionCheck:
                     self._gone(name)
                     continue
                 what, advice = f"cannot be used: {error}", advice_on(error, _REPLAYED)
-                self._say(Severity.WARNING, "snapshot", name, what, advice)
+                self._say(Severity.WARNING, FindingCode.SNAPSHOT, name, what, advice)
                 continue
             if offset > walk.end_offset:
                 what = f"speaks of offset {offset}, the log ends with {walk.end_offset}"
-                self._say(Severity.WARNING, "snapshot-beyond", name, what, _REPLAYED)
+                self._say(Severity.WARNING, FindingCode.SNAPSHOT_BEYOND, name, what, _REPLAYED)
             elif any(batch.last_offset >= offset for e in entries for batch in e.batches):
                 what = "holds a batch that came after it"
-                self._say(Severity.WARNING, "snapshot", name, what, _REPLAYED)
+                self._say(Severity.WARNING, FindingCode.SNAPSHOT, name, what, _REPLAYED)
         wanted = {
             base_offset
             for base_offset in files.base_offsets[1:]
@@ -257,7 +262,7 @@ class PartitionCheck:
         for offset in sorted(wanted - set(files.snapshot_offsets)):
             self._say(
                 Severity.WARNING,
-                "snapshot-missing",
+                FindingCode.SNAPSHOT_MISSING,
                 file_name(offset, PRODUCER_SNAPSHOT_SUFFIX),
                 "is missing, as every segment but the first has one",
                 "a start that needs it replays the log and writes it anew",
@@ -271,22 +276,26 @@ class PartitionCheck:
             severity, advice = Severity.WARNING, "it is set to the end"
             if view.was_clean and view.recovery_point in files.snapshot_offsets:
                 severity, advice = Severity.ERROR, _END_IS_LOST
-            self._say(severity, "recovery-point", "", what, advice)
+            self._say(severity, FindingCode.RECOVERY_POINT, "", what, advice)
         if view.high_watermark is not None and view.high_watermark > end:
             what = f"the high watermark {view.high_watermark} {beyond}"
             advice = "committed records may be missing; it is set to the end"
-            self._say(Severity.WARNING, "high-watermark", "", what, advice)
+            self._say(Severity.WARNING, FindingCode.HIGH_WATERMARK, "", what, advice)
         if view.cleaner_offset is not None and view.cleaner_offset > end:
             what = f"the cleaner's offset {view.cleaner_offset} {beyond}"
-            self._say(Severity.WARNING, "cleaner-offset", "", what, "the cleaner begins anew")
+            self._say(
+                Severity.WARNING, FindingCode.CLEANER_OFFSET, "", what, "the cleaner begins anew"
+            )
         start = view.log_start_offset
         if start is not None and start > end:
             what = f"the log start offset {start} {beyond}"
             advice = f"the next start drops every segment and begins an empty log at {start}"
-            self._say(Severity.ERROR, "log-start-offset", "", what, advice)
+            self._say(Severity.ERROR, FindingCode.LOG_START_OFFSET, "", what, advice)
         if not files.has_segments and files.names:
             what = "the directory holds no segment"
-            self._say(Severity.WARNING, "no-segment", "", what, "a start makes an empty one")
+            self._say(
+                Severity.WARNING, FindingCode.NO_SEGMENT, "", what, "a start makes an empty one"
+            )
 
     def _say(self, severity: Severity, code: str, name: str, what: str, advice: str) -> None:
         path = f"{self._directory}/{name}" if name else self._directory

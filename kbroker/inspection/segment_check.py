@@ -12,6 +12,7 @@ from kbroker.inspection.batch_check import (
 )
 from kbroker.inspection.content_check import ContentCheck
 from kbroker.inspection.finding import Finding, Severity
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.index_check import OffsetIndexCheck, TimeIndexCheck
 from kbroker.inspection.log_walk import REBUILT, Gap, LogWalk
 from kbroker.inspection.segment_scan import ScannedBatch, SegmentScan, TailKind
@@ -37,13 +38,17 @@ from kbroker.record.record_batch import CONTROL_BIT, MAGIC, TRANSACTIONAL_BIT, B
 _TAIL_ATTEMPTS = 4  # a running broker may be in the middle of a write
 _TRANSACTION_BITS = TRANSACTIONAL_BIT | CONTROL_BIT
 _TIMESTAMP_ADVICE = {
-    "timestamp-future": "retention by time keeps the segment until then",
-    "timestamp-behind": "look-ups by time pass it by",
+    FindingCode.TIMESTAMP_FUTURE: "retention by time keeps the segment until then",
+    FindingCode.TIMESTAMP_BEHIND: "look-ups by time pass it by",
 }
 _SEQUENCE_ADVICE = {
-    "sequence-gap": "what the producer sent in between is not in the log: look for it in a replica",
-    "sequence-duplicate": "readers are served them twice",
-    "producer-epoch": "it was fenced when it wrote: readers are served what it should not write",
+    FindingCode.SEQUENCE_GAP: (
+        "what the producer sent in between is not in the log: look for it in a replica"
+    ),
+    FindingCode.SEQUENCE_DUPLICATE: "readers are served them twice",
+    FindingCode.PRODUCER_EPOCH: (
+        "it was fenced when it wrote: readers are served what it should not write"
+    ),
 }
 _PROGRESS_BYTES = 4 * 1024 * 1024
 
@@ -82,7 +87,7 @@ class SegmentCheck:
                 f"begins with {self._base_offset}, the segment before ends with {walk.last_offset}"
             )
             self._inside.damaged(
-                Problem("segment-overlap", what), 0, self._base_offset, may_be_dead=False
+                Problem(FindingCode.SEGMENT_OVERLAP, what), 0, self._base_offset, may_be_dead=False
             )
         self._offsets = self._offset_index()
         self._times = self._time_index()
@@ -147,9 +152,11 @@ class SegmentCheck:
             advice = "a start after an unclean stop cuts it off; no record is lost"
             if not self._is_active:
                 advice = f"readers may fail at the end of this segment; {advice}"
-            self._say(Severity.WARNING, "segment-zeros", tail.reason, advice, tail.position)
+            self._say(
+                Severity.WARNING, FindingCode.SEGMENT_ZEROS, tail.reason, advice, tail.position
+            )
             return
-        code = "batch-torn" if tail.kind is TailKind.TORN else "segment-garbage"
+        code = FindingCode.BATCH_TORN if tail.kind is TailKind.TORN else FindingCode.SEGMENT_GARBAGE
         self._inside.damaged(Problem(code, tail.reason), tail.position, None)
 
     def _batch(self, scan: SegmentScan, batch: ScannedBatch) -> None:
@@ -174,12 +181,14 @@ class SegmentCheck:
         if header.base_offset <= walk.last_offset:
             problems.append(
                 Problem(
-                    "batch-order",
+                    FindingCode.BATCH_ORDER,
                     f"base offset {header.base_offset} follows offset {walk.last_offset}",
                 )
             )
         for problem in problems:
-            is_order = problem.code == "batch-order"  # the one before may be the wrong one
+            is_order = (
+                problem.code == FindingCode.BATCH_ORDER
+            )  # the one before may be the wrong one
             self._inside.damaged(
                 problem, batch.position, header.base_offset, may_be_dead=not is_order
             )
@@ -233,7 +242,7 @@ class SegmentCheck:
         if not walk.timestamps.is_plain(header):
             problem = walk.timestamps.batch(header)
         if problem is not None:
-            behind = problem.code == "timestamp-behind"
+            behind = problem.code == FindingCode.TIMESTAMP_BEHIND
             advice = _TIMESTAMP_ADVICE.get(problem.code, "readers are served it all the same")
             self._say(
                 Severity.INFO if behind else Severity.WARNING,
@@ -281,7 +290,7 @@ class SegmentCheck:
             markers = [record_batch.read_control(r) for r in record_batch.records(scan.read(batch))]
         except KafkaError as error:
             what = f"a control batch cannot be read: {error.message}"
-            problem = Problem("batch-control", what)
+            problem = Problem(FindingCode.BATCH_CONTROL, what)
             self._inside.damaged(problem, batch.position, header.base_offset)
             return
         for marker in markers:
@@ -321,7 +330,9 @@ class SegmentCheck:
         """The entries; what a start finds by itself and repairs is said here."""
         path = self._beside(suffix)
         if not self._file_system.exists(path):
-            self._walk.say(Finding(Severity.WARNING, "index-missing", path, "is missing", REBUILT))
+            self._walk.say(
+                Finding(Severity.WARNING, FindingCode.INDEX_MISSING, path, "is missing", REBUILT)
+            )
             return b""
         self._walk.totals.files += 1
         data = self._file_system.read_bytes(path)
@@ -332,7 +343,7 @@ class SegmentCheck:
             data = self._file_system.read_bytes(path)
         if len(data) % entry_size:
             what = f"{len(data)} bytes are no multiple of {entry_size}"
-            self._walk.say(Finding(Severity.WARNING, "index-size", path, what, REBUILT))
+            self._walk.say(Finding(Severity.WARNING, FindingCode.INDEX_SIZE, path, what, REBUILT))
         return data
 
     def _transactions_begin(self) -> Iterator[Problem]:
@@ -348,7 +359,9 @@ class SegmentCheck:
             return TransactionIndex(self._file_system, path, self._base_offset).entries
         except CorruptIndexError as error:
             what = str(error).removeprefix(f"{path}: ")
-            self._walk.say(Finding(Severity.WARNING, "txnindex-unreadable", path, what, REBUILT))
+            self._walk.say(
+                Finding(Severity.WARNING, FindingCode.TXNINDEX_UNREADABLE, path, what, REBUILT)
+            )
             return []
 
     def _forget_producers(self) -> None:
@@ -372,7 +385,9 @@ class SegmentCheck:
                 what = f"zeros follow its {check.entry_count} entries, though the segment is closed"
                 advice = "look-ups may begin too early; a start that recovers the segment trims it"
                 path = self._beside(suffix)
-                self._walk.say(Finding(Severity.WARNING, "index-zeros", path, what, advice))
+                self._walk.say(
+                    Finding(Severity.WARNING, FindingCode.INDEX_ZEROS, path, what, advice)
+                )
 
     def _note(self, suffix: str, problems: Iterator[Problem]) -> None:
         self._problems.extend((self._beside(suffix), problem) for problem in problems)

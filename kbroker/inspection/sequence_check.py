@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kbroker.inspection.batch_check import Problem
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.model import NO_SEQUENCE
 from kbroker.record.record_batch import BatchHeader
 
@@ -86,7 +87,7 @@ class SequenceCheck:
         if known is None:
             known = self._begin(header)
         problem = self._problem(known, header)
-        if problem is None or problem.code == "sequence-gap":
+        if problem is None or problem.code == FindingCode.SEQUENCE_GAP:
             known.epoch = header.producer_epoch
             self._note(known, header)
         return problem
@@ -121,7 +122,7 @@ class SequenceCheck:
                 f"sequence {sequence} begins epoch {header.producer_epoch} of producer "
                 f"{header.producer_id}, which begins with 0: the records before it are missing"
             )
-            return Problem("sequence-gap", what)
+            return Problem(FindingCode.SEQUENCE_GAP, what)
         if known.next_sequence == _UNKNOWN:
             return None
         last_sequence = (known.next_sequence - 1) & _MAX_SEQUENCE
@@ -130,8 +131,8 @@ class SequenceCheck:
         )
         missing = (sequence - known.next_sequence) & _MAX_SEQUENCE
         if missing <= _MAX_SEQUENCE // 2:
-            return Problem("sequence-gap", f"{what}: {missing} records are missing")
-        return Problem("sequence-duplicate", f"{what}: records were written twice")
+            return Problem(FindingCode.SEQUENCE_GAP, f"{what}: {missing} records are missing")
+        return Problem(FindingCode.SEQUENCE_DUPLICATE, f"{what}: records were written twice")
 
     def _old_epoch(self, known: _Producer, header: BatchHeader) -> Problem | None:
         if known.last_offset < self._whole_from:
@@ -140,4 +141,4 @@ class SequenceCheck:
             f"producer {header.producer_id} writes with epoch {header.producer_epoch} after epoch "
             f"{known.epoch}, which offset {known.last_offset} holds"
         )
-        return Problem("producer-epoch", what)
+        return Problem(FindingCode.PRODUCER_EPOCH, what)

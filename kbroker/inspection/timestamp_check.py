@@ -8,6 +8,7 @@ say of their time may be old, so what lies behind is only worth knowing.
 from __future__ import annotations
 
 from kbroker.inspection.batch_check import Problem
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.record_batch import (
     DELETE_HORIZON_BIT,
@@ -40,15 +41,15 @@ class TimestampCheck:
         """Look at a batch of records."""
         newest, base = header.max_timestamp, header.base_timestamp
         if newest < NO_TIMESTAMP or base < NO_TIMESTAMP:
-            return Problem("timestamp-negative", f"timestamps {base} to {newest}")
+            return Problem(FindingCode.TIMESTAMP_NEGATIVE, f"timestamps {base} to {newest}")
         if newest > self._latest:
             return Problem(
-                "timestamp-future",
+                FindingCode.TIMESTAMP_FUTURE,
                 f"timestamp {newest} lies {_span(newest - self._latest + AHEAD_MS)} in the future",
             )
         if base > newest and not header.attributes & _BASE_IS_OTHER and header.record_count:
             return Problem(
-                "timestamp-order",
+                FindingCode.TIMESTAMP_ORDER,
                 f"the first timestamp, {base}, is later than the newest, {newest}",
             )
         if newest > self._newest:
@@ -56,7 +57,7 @@ class TimestampCheck:
             self._oldest_fine = max(NO_TIMESTAMP, newest - BEHIND_MS)
         elif NO_TIMESTAMP < newest < self._oldest_fine:
             return Problem(
-                "timestamp-behind",
+                FindingCode.TIMESTAMP_BEHIND,
                 f"timestamp {newest} lies {_span(self._newest - newest)} behind one before it",
             )
         return None

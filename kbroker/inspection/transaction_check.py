@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbroker.inspection.batch_check import Problem
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.record.record_batch import BatchHeader
 
@@ -31,13 +32,13 @@ class TransactionCheck:
         for entry in entries:
             if not before < entry.last_offset or not base_offset <= entry.last_offset:
                 yield Problem(
-                    "txnindex-order",
+                    FindingCode.TXNINDEX_ORDER,
                     f"the entry that ends with {entry.last_offset} follows {before}, "
                     f"the segment begins with {base_offset}",
                 )
             if entry.first_offset > entry.last_offset:
                 yield Problem(
-                    "txnindex-entry",
+                    FindingCode.TXNINDEX_ENTRY,
                     f"the transaction of producer {entry.producer_id} begins with "
                     f"{entry.first_offset} and ends with {entry.last_offset}",
                 )
@@ -55,7 +56,7 @@ class TransactionCheck:
         if entry is None:
             if first_offset is not None and not is_commit:
                 self._missing[header.last_offset] = Problem(
-                    "txnindex-missing",
+                    FindingCode.TXNINDEX_MISSING,
                     f"no entry for the aborted transaction of producer {header.producer_id}, "
                     f"offsets {first_offset} to {header.last_offset}",
                 )
@@ -63,20 +64,20 @@ class TransactionCheck:
         if is_commit or entry.producer_id != header.producer_id:
             kind = "commits" if is_commit else "aborts"
             yield Problem(
-                "txnindex-entry",
+                FindingCode.TXNINDEX_ENTRY,
                 f"the entry says that producer {entry.producer_id} aborts with "
                 f"{entry.last_offset}, where producer {header.producer_id} {kind}",
             )
         if self.is_whole and first_offset is not None and entry.first_offset != first_offset:
             yield Problem(
-                "txnindex-entry",
+                FindingCode.TXNINDEX_ENTRY,
                 f"the entry that ends with {entry.last_offset} begins with {entry.first_offset}, "
                 f"the transaction with {first_offset}",
             )
         stable = min(self._open.values(), default=header.last_offset + 1)
         if self.is_whole and entry.last_stable_offset != stable:
             yield Problem(
-                "txnindex-entry",
+                FindingCode.TXNINDEX_ENTRY,
                 f"the entry that ends with {entry.last_offset} has the last stable offset "
                 f"{entry.last_stable_offset}, it was {stable}",
             )
@@ -99,12 +100,12 @@ class TransactionCheck:
         for entry in self._expected.values():
             if entry.last_offset > last_offset:
                 yield Problem(
-                    "txnindex-beyond",
+                    FindingCode.TXNINDEX_BEYOND,
                     f"the entry that ends with {entry.last_offset} lies after the last offset, "
                     f"{last_offset}",
                 )
             elif not is_cleaned:
                 yield Problem(
-                    "txnindex-entry",
+                    FindingCode.TXNINDEX_ENTRY,
                     f"no transaction ends with {entry.last_offset}, as an entry says",
                 )

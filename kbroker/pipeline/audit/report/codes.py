@@ -7,75 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_RECORDS: Final = {
-    "batch-crc": "The checksum of a batch is not that of its bytes.",
-    "batch-torn": "A batch is cut short.",
-    "segment-garbage": "Bytes of a segment are no batch.",
-    "segment-zeros": "A segment ends with zeros.",
-    "batch-order": "A batch does not begin after the one before it.",
-    "batch-before-segment": "A batch begins before its segment.",
-    "batch-beyond-segment": "A batch lies too far after the beginning of its segment.",
-    "batch-header": "A batch's header says what cannot be.",
-    "batch-control": "A transaction's marker cannot be read.",
-    "batch-records": "The records of a batch are not what its header says (deep look).",
-    "batch-timestamp": "The newest record of a batch is not as new as its header says (deep look).",
-    "batch-too-large": "A batch is too large to be looked into.",
-    "segment-overlap": "A segment begins before the one before it ends.",
-    "segment-missing": "Offsets are missing where a segment ends: the next one is gone.",
-    "gap": "Offsets are missing; an info where compaction explains it.",
-    "sequence-gap": "An idempotent producer's sequence jumps: what it sent in between is gone.",
-    "sequence-duplicate": "An idempotent producer's sequence repeats: records are there twice.",
-    "producer-epoch": "A producer writes with an epoch that was fenced before.",
-    "timestamp-future": "A batch is from the future.",
-    "timestamp-negative": "A batch has a time before 1970 that is not -1.",
-    "timestamp-order": "A batch's first time is later than its newest.",
-    "timestamp-behind": "A batch is more than a day older than one before it.",
-}
-_INDEXES: Final = {
-    "index-missing": "An index file is missing.",
-    "index-size": "The size of an index file is no multiple of its entries'.",
-    "index-orphan": "There is an index without its segment.",
-    "index-order": "Entries of an offset index do not rise.",
-    "index-entry": "An entry of an offset index does not point to its batch.",
-    "index-beyond": "An entry of an offset index points beyond the last batch.",
-    "index-zeros": "Zeros follow the entries of a closed segment's index.",
-    "timeindex-order": "Entries of a time index fall.",
-    "timeindex-entry": "An entry of a time index has not the newest time up to its offset.",
-    "timeindex-beyond": "An entry of a time index lies after the last offset.",
-    "timeindex-short": "A time index does not know the newest time of its segment.",
-    "txnindex-unreadable": "A transaction index cannot be read.",
-    "txnindex-order": "Entries of a transaction index do not rise.",
-    "txnindex-entry": "An entry of a transaction index is not that of its transaction.",
-    "txnindex-missing": "An aborted transaction has no entry: its records would be served.",
-    "txnindex-beyond": "An entry of a transaction index lies after the last offset.",
-}
-_DIRECTORY: Final = {
-    "snapshot": "A snapshot of producers cannot be used.",
-    "snapshot-beyond": "A snapshot of producers lies beyond the end of the log.",
-    "snapshot-missing": "A segment has no snapshot of producers.",
-    "epochs-unreadable": "The file of leader epochs cannot be read.",
-    "epochs-order": "Leader epochs do not rise.",
-    "epochs-wrong": "A batch carries another leader epoch than the file says.",
-    "epochs-missing": "The file of leader epochs lacks one that batches carry.",
-    "epochs-beyond": "A leader epoch begins after the end of the log.",
-    "partition-metadata": "The file of the topic id cannot be read.",
-    "topic-id": "Partitions of a topic have different topic ids.",
-    "meta-properties": "The ids of cluster and broker cannot be read.",
-    "checkpoint-unreadable": "A checkpoint file of the data directory cannot be read.",
-    "checkpoint-empty": "A checkpoint file of the data directory is empty.",
-    "recovery-point": "The recovery point lies beyond the end of the log.",
-    "high-watermark": "The high watermark lies beyond the end of the log.",
-    "cleaner-offset": "The cleaner's offset lies beyond the end of the log.",
-    "log-start-offset": "The log start offset lies beyond the end of the log.",
-    "no-segment": "A partition directory holds no segment.",
-    "file-unreadable": "The disk refuses to read a file.",
-    "gone": "A segment was deleted while it was looked at.",
-    "leftover": "A file is left over from a deletion, a cleaning or a write.",
-    "leftover-swap": "A cleaned segment waits to take its place.",
-    "foreign": "A file is none of a broker's.",
-    "moved-directory": "A partition directory is on its way out or in.",
-    "partition-twice": "One broker has a partition in two data directories.",
-}
+from kbroker.inspection.finding_codes import FindingCode
+
 _ARCHIVE: Final = {
     "archive-mark": "The file that makes a directory an archive is missing or damaged.",
     "manifest-missing": "A manifest is missing, and there are later ones.",
@@ -124,5 +57,5 @@ _BETWEEN: Final = {
 }
 
 CODES: Final[Mapping[str, str]] = {
-    **_RECORDS, **_INDEXES, **_DIRECTORY, **_ARCHIVE, **_BETWEEN,
+    **{code.value: code.meaning for code in FindingCode}, **_ARCHIVE, **_BETWEEN,
 }  # fmt: skip

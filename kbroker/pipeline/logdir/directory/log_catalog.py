@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from errno import ENOENT
 from typing import TypeVar
 
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_directory_view import (
     LogDirectoryView,
     PartitionView,
@@ -213,7 +214,7 @@ def _check_bounds(view: LogDirectoryView) -> None:
     """
     bounds = {f"{view.path}/{file}" for file in _BOUNDS}
     for finding in view.findings:
-        if finding.path in bounds and finding.code == "checkpoint-unreadable":
+        if finding.path in bounds and finding.code is FindingCode.CHECKPOINT_UNREADABLE:
             raise PipelineError(
                 f"{finding.path} {finding.what}; a broker runs on {view.path}, and only this file "
                 "tells what may be read of its logs"
