@@ -116,7 +116,7 @@ class PartitionCheck:
         return self._view.cleaner_offset is not None
 
     def _segments(self, walk: LogWalk, files: PartitionFiles) -> None:
-        following = (*files.base_offsets[1:], None)
+        following = (*files.base_offsets, None)[1:]
         for base_offset, next_base_offset in zip(files.base_offsets, following, strict=True):
             check = SegmentCheck(self._file_system, walk, base_offset, next_base_offset)
             try:

@@ -45,6 +45,10 @@ def test_a_sound_partition_has_no_findings(directory: Path) -> None:
     assert check(directory) == []
 
 
+def test_a_directory_without_a_segment_is_looked_through(tmp_path: Path) -> None:
+    assert check(tmp_path) == []
+
+
 def test_a_batch_that_is_being_written_is_waited_for(directory: Path) -> None:
     active = directory / f"{4:020d}.log"
     whole = active.read_bytes() + batch(6, value=b"x" * 500)
