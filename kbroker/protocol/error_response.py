@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from kbroker.protocol.declaration import FieldSpec, Struct, field_specs
 
-_ERROR = frozenset({"error_code", "error_message"})
+_CODES = frozenset({"error_code", "partition_error_code"})  # the second in AddPartitionsToTxn alone
+_ERROR = _CODES | {"error_message"}
 _IDENTITY = frozenset(
     {
         "name",
@@ -41,9 +42,10 @@ def fill_error(request: Struct, response: Struct, version: int, values: Mapping[
     """
     fields = _fields(type(response), version)
     for field in fields:
-        if field.name in values and not field.is_array:
-            setattr(response, field.name, values[field.name])
-    if any(field.name == "error_code" for field in fields):
+        name = "error_code" if field.name in _CODES else field.name
+        if name in values and not field.is_array:
+            setattr(response, field.name, values[name])
+    if any(field.name in _CODES for field in fields):
         return
     target = next(
         (
@@ -66,7 +68,7 @@ def error_codes(response: Struct) -> Iterator[int]:
     """Every error code in a response: its own, then those of its entries."""
     for field in field_specs(type(response)):
         value = getattr(response, field.name)
-        if field.name == "error_code":
+        if field.name in _CODES:
             yield value
         elif field.struct is not None and field.is_array:
             for entry in value or ():
@@ -120,7 +122,7 @@ def _source_array(request: Struct, version: int, target: FieldSpec | None) -> Fi
 
 def _has_error(struct: type[Struct], version: int) -> bool:
     fields = _fields(struct, version)
-    if any(field.name == "error_code" for field in fields):
+    if any(field.name in _CODES for field in fields):
         return True
     return any(
         field.struct is not None and field.is_array and _has_error(field.struct, version)

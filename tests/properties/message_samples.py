@@ -58,7 +58,7 @@ def _random_value(field: FieldSpec, version: int, random: Random) -> Any:
     if field.name == "error_code" or field.name.endswith("_error_code"):
         return random.randrange(-1, 120)  # other programs read codes into an enumeration
     if field.type_name == "int64" and ("timestamp" in field.name or field.name.endswith("_ms")):
-        return random.choice((-1, random.randrange(2**41)))  # and times into dates
+        return random.choice((field.default, random.randrange(2**41)))  # and times into dates
     if field.type_name in BITS:
         bits = random.choice((4, 8, BITS[field.type_name]))
         bits = min(bits, BITS[field.type_name])

@@ -2,52 +2,29 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import Message, Struct, Versions, field_specs
+from tests.golden.wire.schemas import every_version, schemas, snake_case, write
+from tests.properties.message_samples import random_struct
 
-SCHEMAS = Path(__file__).with_name("schemas.json.gz")
-ZEROS = {
-    "bool": False,
-    "float64": 0.0,
-    "uuid": UUID(int=0),
-    "string": "",
-    "bytes": b"",
-    "records": None,
-}
-
-
-@cache
-def schemas() -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = json.loads(gzip.decompress(SCHEMAS.read_bytes()))
-    return found
+ZEROS = {"bool": False, "float64": 0.0, "uuid": UUID(int=0), "string": "", "bytes": b""}
+CASES = [
+    pytest.param(schema, version, id=f"{release}-{schema['name']}-v{version}")
+    for release, schema, version in every_version()
+]
 
 
 @cache
 def declared() -> dict[str, type[Message]]:
     return {cls.__name__: cls for cls in all_messages()}
-
-
-def cases() -> Iterator[Any]:
-    for release, messages in schemas().items():
-        for schema in messages:
-            versions = Versions.parse(schema["validVersions"])
-            for version in range(versions.lowest, versions.highest + 1):
-                yield pytest.param(schema, version, id=f"{release}-{schema['name']}-v{version}")
-
-
-def snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.replace("KRaft", "Kraft")).lower()
 
 
 def schema_default(field: dict[str, Any], is_nullable: bool) -> Any:
@@ -58,6 +35,8 @@ def schema_default(field: dict[str, Any], is_nullable: bool) -> Any:
         return []
     if field["type"][0].isupper():
         return ...
+    if field["type"] == "records":
+        return None if is_nullable else b""
     if default == "":
         return ZEROS.get(field["type"], 0)
     if field["type"] == "bool":
@@ -104,7 +83,7 @@ def fields_of_declaration(struct: type[Struct], version: int) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("schema", "version"), list(cases()))
+@pytest.mark.parametrize(("schema", "version"), CASES)
 def test_declaration_agrees_with_schema(schema: dict[str, Any], version: int) -> None:
     cls = declared()[schema["name"]]
 
@@ -114,6 +93,17 @@ def test_declaration_agrees_with_schema(schema: dict[str, Any], version: int) ->
     assert fields_of_declaration(cls, version) == fields_of_schema(
         schema["fields"], version, schema["commonStructs"]
     )
+
+
+@pytest.mark.parametrize(("schema", "version"), CASES)
+def test_bytes_are_those_that_the_schema_asks_for(schema: dict[str, Any], version: int) -> None:
+    cls = declared()[schema["name"]]
+    messages = [random_struct(cls, version, Random(seed)) for seed in range(8)]
+
+    bodies = [write(schema, version, message) for message in messages]
+
+    assert [encode(message, version) for message in messages] == bodies
+    assert [decode(cls, version, body)[0] for body in bodies] == messages
 
 
 def test_declared_versions_are_the_union_of_both_releases() -> None:

@@ -1,18 +1,29 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import pairwise
 
+from kbroker.apis import registry
 from kbroker.protocol.messages import all_messages
 from kbroker.protocol.schema import response_class
 
-ZOOKEEPER_MODE_KEYS = [4, 5, 6, 7, 56, 58, 67]
-CLIENT_KEYS = [0, 1, 2, 3, *range(8, 17), *range(18, 24), 32, 33, 35, 37, 42, 43, 44, 60]
+EVERY_KEY = range(95)  # all that Kafka 3.9 and 4.4 know
+SERVED_KEYS = [*range(17), *range(18, 24), 32, 33, 35, 37, 42, 43, 44, 58, 60, 67]
+WHAT_A_BROKER_IMPORTS = """
+import sys
+from kbroker.apis import registry
+from kbroker.server import kafka_server
+registry.load()
+names = (name.rpartition(".")[2] for name in sys.modules if ".protocol.messages." in name)
+print(*sorted(names))
+"""
 
 
 def test_messages_come_by_key_each_request_before_its_response() -> None:
     messages = all_messages()
 
-    assert [cls.spec.key for cls in messages[::2]] == sorted(ZOOKEEPER_MODE_KEYS + CLIENT_KEYS)
+    assert [cls.spec.key for cls in messages[::2]] == list(EVERY_KEY)
     assert [response_class(request) for request in messages[::2]] == messages[1::2]
 
 
@@ -23,3 +34,20 @@ def test_request_and_response_describe_the_same_versions() -> None:
     assert [(a.spec.versions, a.spec.flexible) for a, _ in pairs] == [
         (b.spec.versions, b.spec.flexible) for _, b in pairs
     ]
+
+
+def test_a_message_is_not_served_for_being_declared() -> None:
+    all_messages()
+
+    assert list(registry.load()) == SERVED_KEYS
+
+
+def test_a_broker_imports_the_messages_that_it_speaks_and_no_others() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", WHAT_A_BROKER_IMPORTS], capture_output=True, text=True, check=True
+    )
+    imported = set(run.stdout.split())
+    spoken_to_controllers = {"alter_partition"}
+    served = {api.request_class.__module__.rpartition(".")[2] for api in registry.load().values()}
+
+    assert imported - spoken_to_controllers <= served

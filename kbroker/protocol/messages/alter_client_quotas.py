@@ -1,0 +1,56 @@
+"""AlterClientQuotas: set or remove quotas of users, clients and addresses (KIP-546).
+
+v1: flexible.
+"""
+
+from __future__ import annotations
+
+from kbroker.protocol.schema import Message, Struct, message, wire
+
+
+@message(key=49, versions="0-1", flexible="1+")
+class AlterClientQuotasRequest(Message):
+    """The changes; with validate_only none is made."""
+
+    class EntityData(Struct):
+        """One component of an entity; a null name is the default."""
+
+        entity_type: str = wire("string", default="")
+        entity_name: str | None = wire("string", nullable="0+", default="")
+
+    class OpData(Struct):
+        """A quota to set, or to remove."""
+
+        key: str = wire("string", default="")
+        value: float = wire("float64", default=0.0)
+        remove: bool = wire("bool", default=False)
+
+    class EntryData(Struct):
+        """The changes for one entity."""
+
+        entity: list[AlterClientQuotasRequest.EntityData] = wire("[]EntityData", default=[])
+        ops: list[AlterClientQuotasRequest.OpData] = wire("[]OpData", default=[])
+
+    entries: list[AlterClientQuotasRequest.EntryData] = wire("[]EntryData", default=[])
+    validate_only: bool = wire("bool", default=False)
+
+
+@message(key=49, versions="0-1", flexible="1+")
+class AlterClientQuotasResponse(Message):
+    """What came of each entity."""
+
+    class EntityData(Struct):
+        """One component of an entity; a null name is the default."""
+
+        entity_type: str = wire("string", default="")
+        entity_name: str | None = wire("string", nullable="0+", default="")
+
+    class EntryData(Struct):
+        """The answer for one entity."""
+
+        error_code: int = wire("int16", default=0)
+        error_message: str | None = wire("string", nullable="0+", default="")
+        entity: list[AlterClientQuotasResponse.EntityData] = wire("[]EntityData", default=[])
+
+    throttle_time_ms: int = wire("int32", default=0)
+    entries: list[AlterClientQuotasResponse.EntryData] = wire("[]EntryData", default=[])

@@ -1,0 +1,56 @@
+"""AlterReplicaLogDirs: move replicas to other log directories of the broker (KIP-113).
+
+v1: Same bytes as v0.
+v2: flexible.
+"""
+
+from __future__ import annotations
+
+from kbroker.protocol.schema import Message, Struct, message, wire
+
+
+@message(key=34, versions="0-2", flexible="2+")
+class AlterReplicaLogDirsRequest(Message):
+    """Which replicas shall live where."""
+
+    class AlterReplicaLogDirTopic(Struct):
+        """Partitions of one topic."""
+
+        name: str = wire("string", default="")
+        partitions: list[int] = wire("[]int32", default=[])
+
+    class AlterReplicaLogDir(Struct):
+        """A directory, by its absolute path, and the partitions that move there."""
+
+        path: str = wire("string", default="")
+        topics: list[AlterReplicaLogDirsRequest.AlterReplicaLogDirTopic] = wire(
+            "[]AlterReplicaLogDirTopic", default=[]
+        )
+
+    dirs: list[AlterReplicaLogDirsRequest.AlterReplicaLogDir] = wire(
+        "[]AlterReplicaLogDir", default=[]
+    )
+
+
+@message(key=34, versions="0-2", flexible="2+")
+class AlterReplicaLogDirsResponse(Message):
+    """What came of each replica."""
+
+    class AlterReplicaLogDirPartitionResult(Struct):
+        """The answer for one replica."""
+
+        partition_index: int = wire("int32", default=0)
+        error_code: int = wire("int16", default=0)
+
+    class AlterReplicaLogDirTopicResult(Struct):
+        """The answers for one topic."""
+
+        topic_name: str = wire("string", default="")
+        partitions: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirPartitionResult] = wire(
+            "[]AlterReplicaLogDirPartitionResult", default=[]
+        )
+
+    throttle_time_ms: int = wire("int32", default=0)
+    results: list[AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult] = wire(
+        "[]AlterReplicaLogDirTopicResult", default=[]
+    )

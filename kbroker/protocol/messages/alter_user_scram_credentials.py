@@ -1,0 +1,52 @@
+"""AlterUserScramCredentials: set or remove SCRAM credentials of users (KIP-554).
+
+v0: flexible.
+"""
+
+from __future__ import annotations
+
+from kbroker.protocol.schema import Message, Struct, message, wire
+
+
+@message(key=51, versions="0", flexible="0+")
+class AlterUserScramCredentialsRequest(Message):
+    """The changes; mechanisms are 1 SCRAM-SHA-256 and 2 SCRAM-SHA-512."""
+
+    class ScramCredentialDeletion(Struct):
+        """A credential to remove."""
+
+        name: str = wire("string", default="")
+        mechanism: int = wire("int8", default=0)
+
+    class ScramCredentialUpsertion(Struct):
+        """A credential to set; its password has been salted by the client."""
+
+        name: str = wire("string", default="")
+        mechanism: int = wire("int8", default=0)
+        iterations: int = wire("int32", default=0)
+        salt: bytes = wire("bytes", default=b"")
+        salted_password: bytes = wire("bytes", default=b"")
+
+    deletions: list[AlterUserScramCredentialsRequest.ScramCredentialDeletion] = wire(
+        "[]ScramCredentialDeletion", default=[]
+    )
+    upsertions: list[AlterUserScramCredentialsRequest.ScramCredentialUpsertion] = wire(
+        "[]ScramCredentialUpsertion", default=[]
+    )
+
+
+@message(key=51, versions="0", flexible="0+")
+class AlterUserScramCredentialsResponse(Message):
+    """What came of each user."""
+
+    class AlterUserScramCredentialsResult(Struct):
+        """The answer for one user."""
+
+        user: str = wire("string", default="")
+        error_code: int = wire("int16", default=0)
+        error_message: str | None = wire("string", nullable="0+", default="")
+
+    throttle_time_ms: int = wire("int32", default=0)
+    results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = wire(
+        "[]AlterUserScramCredentialsResult", default=[]
+    )

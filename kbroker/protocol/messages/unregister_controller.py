@@ -1,0 +1,24 @@
+"""UnregisterController: the metadata quorum forgets a controller (KAFKA-20395).
+
+v0: flexible.
+"""
+
+from __future__ import annotations
+
+from kbroker.protocol.schema import Message, message, wire
+
+
+@message(key=94, versions="0", flexible="0+")
+class UnregisterControllerRequest(Message):
+    """The controller to forget."""
+
+    controller_id: int = wire("int32", default=0)
+
+
+@message(key=94, versions="0", flexible="0+")
+class UnregisterControllerResponse(Message):
+    """Whether it is forgotten."""
+
+    throttle_time_ms: int = wire("int32", default=0)
+    error_code: int = wire("int16", default=0)
+    error_message: str | None = wire("string", nullable="0+", default="")
