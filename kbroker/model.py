@@ -5,6 +5,7 @@ Data only, no behaviour beyond equality.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, NewType
 from uuid import UUID
@@ -60,9 +61,24 @@ class EndPoint:
         return f"{self.listener_name}://{host}:{self.port}"
 
 
+class SupportedFeature(NamedTuple):
+    """A feature and the levels of it that a broker supports, both ends inclusive."""
+
+    name: str
+    lowest: int
+    highest: int
+
+
+class FinalizedFeatures(NamedTuple):
+    """The levels that the cluster has settled on, by feature."""
+
+    levels: Mapping[str, int] = {}
+    epoch: int = -1  # version of the features' znode; -1 where nothing is known
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """A registered broker: its id, addresses and rack.
+    """A registered broker: its id, addresses, rack and features.
 
     `epoch` is the creation id (czxid) of its znode.
     """
@@ -71,6 +87,7 @@ class Broker:
     end_points: tuple[EndPoint, ...]
     rack: str | None = None
     epoch: int = -1
+    features: tuple[SupportedFeature, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ PURE_FILES = (
     "clock.py",
     "effects.py",
     "counters.py",
+    "features.py",
 )
 IMPURE = {
     "asyncio", "socket", "time", "datetime", "random", "threading", "os", "logging", "pathlib",

@@ -4,8 +4,8 @@ v3: names the client's software; a name or version that does not fit the pattern
 INVALID_REQUEST and no keys (KIP-511). v5: names the cluster and node the client believes to speak
 to; taken and not used, as in ZooKeeper mode. A version that is not served is answered by KafkaApis
 with `unsupported_version_response`. The list holds exactly what works: no version is listed for the
-sake of old clients (KAFKA-18659), and what brokers say to each other only on their listeners, as by
-Kafka in KRaft mode.
+sake of old clients (KAFKA-18659), no feature whose protocol is missing (KIP-584), and what brokers
+say to each other only on their listeners, as by Kafka in KRaft mode.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kbroker.peers.cluster_action import Speaker
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.schema import Versions
 
+LAST_WITHOUT_LEVEL_0 = 3  # its readers take a lowest level of 0 for an error
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -32,13 +33,15 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         ctx.connection.client_software_name = name
         ctx.connection.client_software_version = version
     from_brokers = ctx.services.peers.are_heard_on(ctx.connection.listener_name)
-    return ApiVersionsResponse(
+    response = ApiVersionsResponse(
         api_keys=[
             _entry(served.key, served.versions)
             for served in registered().listed()
             if from_brokers or served.speaker is Speaker.ANYBODY
         ]
     )
+    _name_features(ctx, response)
+    return response
 
 
 def unsupported_version_response(own: Api) -> ApiVersionsResponse:
@@ -48,6 +51,25 @@ def unsupported_version_response(own: Api) -> ApiVersionsResponse:
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_entry(own.key, own.versions)]
     )
+
+
+def _name_features(ctx: RequestContext, response: ApiVersionsResponse) -> None:
+    """What this broker supports, and what the cluster has settled on."""
+    metadata = ctx.services.metadata
+    lowest_shown = 1 if ctx.api_version <= LAST_WITHOUT_LEVEL_0 else 0
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+        for name, lowest, highest in metadata.supported_features
+        if lowest >= lowest_shown
+    ]
+    finalized = metadata.finalized_features
+    response.finalized_features_epoch = finalized.epoch
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(
+            name=name, max_version_level=level, min_version_level=level
+        )
+        for name, level in finalized.levels.items()
+    ]
 
 
 def _entry(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:

@@ -43,7 +43,8 @@ from kbroker.controller.zookeeper_leader_elector import (
     ZookeeperLeaderElector,
 )
 from kbroker.errors import KafkaError
-from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, TopicPartition
+from kbroker.features import SUPPORTED_FEATURES
+from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, SupportedFeature, TopicPartition
 from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from kbroker.zk.tree import SessionState, TreeError, TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
@@ -66,6 +67,7 @@ class ControllerSettings:
     unclean_leader_election_enable: Callable[[], bool] = bool  # as it is in force
     inter_broker_listener: str | None = None  # None: the first one a broker names
     leader_balance: LeaderBalanceSettings = NO_LEADER_BALANCE
+    supported_features: tuple[SupportedFeature, ...] = SUPPORTED_FEATURES
 
 
 @dataclass(slots=True)
@@ -365,6 +367,7 @@ class KafkaController:
             put=self._queue.put,
             delete_topic_enable=self._settings.delete_topic_enable,
             leader_balance=self._settings.leader_balance,
+            supported_features=self._settings.supported_features,
         )
 
     async def _on_read_again(self, _event: events.ReadAgain) -> None:

@@ -91,9 +91,11 @@ class ForwardingManager:
             _leave_open(request, answer)
         return answer
 
-    async def wait_until_shown(self, is_shown: Callable[[], bool]) -> None:
-        """Return when this broker's metadata is as wished, or after a while."""
-        await self._waiter.wait_until(is_shown, SHOWN_TIMEOUT_MS)
+    async def wait_until_shown(
+        self, is_shown: Callable[[], bool], timeout_ms: float = SHOWN_TIMEOUT_MS
+    ) -> bool:
+        """True when this broker's metadata is as wished, False when it is not after that time."""
+        return await self._waiter.wait_until(is_shown, timeout_ms)
 
 
 class _Attempts:

@@ -1,10 +1,10 @@
 """What this broker knows of the cluster: live brokers, topics, who leads what. The controller fills
 it.
 
-Law: owned by the event loop; `update` is the only thing that changes it. Answers to Metadata are
-built from structs that are kept per topic, with their bytes, until the topic or the set of live
-brokers changes: such a struct belongs to the cache and must not be changed by those who put it into
-an answer.
+Law: owned by the event loop; `update` is the only thing that changes it, but for the cluster's
+features, of which the tree tells. Answers to Metadata are built from structs that are kept per
+topic, with their bytes, until the topic or the set of live brokers changes: such a struct belongs
+to the cache and must not be changed by those who put it into an answer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from copy import copy
 from uuid import UUID
 
 from kbroker.errors import ErrorCode
+from kbroker.features import SUPPORTED_FEATURES
 from kbroker.model import (
     INTERNAL_TOPICS,
     LEADER_DURING_DELETE,
@@ -22,6 +23,7 @@ from kbroker.model import (
     ZERO_UUID,
     Broker,
     EndPoint,
+    FinalizedFeatures,
     TopicPartition,
 )
 from kbroker.protocol.codec import keep_encoded
@@ -62,6 +64,8 @@ class MetadataCache:
         self._names: dict[UUID, str] = {}
         # True for a replica of this broker that it cannot use, whatever the controller says.
         self.is_offline_here: Callable[[TopicPartition], bool] = lambda _: False
+        self.supported_features = SUPPORTED_FEATURES
+        self.finalized_features = FinalizedFeatures()  # what the tree says of the cluster
 
     # What the controller says
 

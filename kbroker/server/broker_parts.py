@@ -17,6 +17,10 @@ from typing import Protocol
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
+from kbroker.admin.finalized_feature_change_listener import (
+    FinalizedFeatureChangeListener,
+    UnsupportedFeaturesError,
+)
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.apis import registry
@@ -54,6 +58,7 @@ from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
 from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.membership.log_dir_events import LogDirEvents
 from kbroker.server.settings_updates import SettingsUpdates
+from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
 from kbroker.zk.nodes.cluster_members import ClusterMembers
 
@@ -124,6 +129,7 @@ class ClusterParts:
     controller: KafkaController
     to_controller: NodeToControllerChannel
     handover: LeadershipHandover
+    features: FinalizedFeatureChangeListener
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +237,14 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         controller=controller,
         to_controller=way,
         handover=LeadershipHandover(broker_id, broker_epoch, controller, way, zk.tree),
+        features=FinalizedFeatureChangeListener(
+            zk, data.metadata, data.waiter, partial(_lacks_features, around.failure)
+        ),
     )
+
+
+def _lacks_features(failure: BrokerFailure, error: UnsupportedFeaturesError) -> None:
+    failure.report(StartError(str(error)))
 
 
 def _controller_settings(config: KafkaConfig, data: DataParts) -> ControllerSettings:

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from kbroker.admin.finalized_feature_change_listener import UnsupportedFeaturesError
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import Broker, EndPoint, TopicPartition
@@ -21,6 +22,7 @@ from kbroker.server.broker_state import BrokerLifecycle, BrokerState
 from kbroker.server.log_loading import load_on_thread
 from kbroker.server.membership.advertised_address import Reach, advertised_end_points
 from kbroker.server.membership.cluster_membership import ClusterMembership, MembershipParts
+from kbroker.server.start_error import StartError
 from kbroker.zk.nodes.producer_id_blocks import ProducerIdBlocks
 from kbroker.zk.zk_paths import ZnodeFormatError
 
@@ -47,6 +49,7 @@ async def run_parts(
     undo.callback(cluster.to_controller.close)
     await data.dynamic_configs.start()
     undo.push_async_callback(data.dynamic_configs.stop)
+    await _follow_features(parts, undo)
     await _load_logs(parts, around)
     undo.callback(_close_logs, parts, around.lifecycle)
     # The tree may know less than the logs: it was adopted, or its end was lost with the power.
@@ -84,6 +87,7 @@ def registration(parts: BrokerParts, bound: tuple[EndPoint, ...]) -> Broker:
         broker_id=parts.storage.identity.broker_id,
         end_points=advertised_end_points(config, bound, reach),
         rack=config.server.broker_rack,
+        features=parts.data.metadata.supported_features,
     )
 
 
@@ -110,6 +114,15 @@ def _holds(replicas: ReplicaManager, topic_partition: TopicPartition) -> bool:
         is_offline = error.code is ErrorCode.KAFKA_STORAGE_ERROR
         return is_offline or replicas.leadership.was_refused(topic_partition)
     return True
+
+
+async def _follow_features(parts: BrokerParts, undo: AsyncExitStack) -> None:
+    features = parts.cluster.features
+    try:
+        await features.start()
+    except UnsupportedFeaturesError as error:
+        raise StartError(str(error)) from error
+    undo.push_async_callback(features.stop)
 
 
 async def _load_logs(parts: BrokerParts, around: Surroundings) -> None:

@@ -22,6 +22,7 @@ from kbroker.model import (
     EndPoint,
     LeaderAndIsr,
     ReplicaAssignment,
+    SupportedFeature,
     TopicPartition,
 )
 from kbroker.zk.znode_json import (
@@ -202,7 +203,10 @@ def encode_broker(broker: Broker, now_ms: int, jmx_port: int = -1) -> bytes:
     """
     plaintext = next((e for e in broker.end_points if e.security_protocol == "PLAINTEXT"), None)
     document: dict[str, Any] = {
-        "features": {},
+        "features": {
+            feature.name: {"min_version": feature.lowest, "max_version": feature.highest}
+            for feature in broker.features
+        },
         "listener_security_protocol_map": {
             e.listener_name: e.security_protocol for e in broker.end_points
         },
@@ -246,6 +250,10 @@ def decode_broker(broker_id: int, data: bytes | None, epoch: int) -> Broker:
             end_points=end_points,
             rack=None if rack is None else text_of(rack),
             epoch=epoch,
+            features=tuple(
+                SupportedFeature(name, int32(levels["min_version"]), int32(levels["max_version"]))
+                for name, levels in document.get("features", {}).items()
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ZnodeFormatError(f"{path}: {error!r}") from error
@@ -422,11 +430,6 @@ def decode_producer_id_block(data: bytes | None) -> ProducerIdBlock:
         return ProducerIdBlock(broker_id=broker_id, first_id=first_id, last_id=last_id)
     except (KeyError, TypeError, ValueError) as error:
         raise ZnodeFormatError(f"{PRODUCER_ID_BLOCK}: {error!r}") from error
-
-
-def encode_feature() -> bytes:
-    """Data of /feature: versioning enabled, no features."""
-    return encode_json({"features": {}, "version": 2, "status": 1})
 
 
 def sequence_number(node_name: str) -> int:

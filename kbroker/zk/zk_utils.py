@@ -190,10 +190,6 @@ class ZkUtils:
         with suppress(NoNodeError):
             await self.fenced((DeleteOp(zk_paths.CONTROLLER),), epoch_version)
 
-    async def create_feature(self) -> None:
-        """Make the feature node of a new cluster."""
-        await self.create_if_absent(zk_paths.FEATURE, zk_paths.encode_feature())
-
     async def fenced(self, ops: Sequence[Op], epoch_version: int) -> list[OpResult]:
         """Do all of `ops` if this is still the controller.
 

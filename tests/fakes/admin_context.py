@@ -9,6 +9,7 @@ from typing import Any
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.apis.context import RequestContext, Services
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
@@ -24,6 +25,8 @@ class AdminClient:
     def __init__(self, broker: FakeBroker) -> None:
         self.broker = broker
         self._producer_ids = ProducerIdManager(broker.zk, broker.broker_id)
+        no_channel: Any = None
+        self._forwarding = ForwardingManager(no_channel, broker.waiter)
 
     async def ask(self, handle: Handle, request: Any, version: int) -> Any:
         header = RequestHeader(request.spec.key, version, 1, "client")
@@ -46,7 +49,7 @@ class AdminClient:
             controller=self.broker.controller,
             control=nothing,
             peers=no_peers(),
-            forwarding=nothing,
+            forwarding=self._forwarding,
             config=self.broker.cluster.config,
             clock=nothing,
         )

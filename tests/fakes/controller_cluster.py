@@ -16,6 +16,7 @@ from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.errors import ErrorCode
+from kbroker.features import SUPPORTED_FEATURES
 from kbroker.model import Broker, EndPoint, TopicPartition
 from kbroker.peers.broker_channels import inter_broker_end_point
 from kbroker.peers.metadata_waiter import MetadataWaiter
@@ -43,10 +44,12 @@ class FakeBroker:
             broker_id=broker_id,
             end_points=(EndPoint(listener_name="PLAINTEXT", host=f"b{broker_id}", port=9092),),
             rack=rack,
+            features=cluster.supported_features,
         )
         self.session = cluster.tree.session()
         self.zk = ZkUtils(self.session, cluster.clock)
         self.metadata = MetadataCache(broker_id)
+        self.metadata.supported_features = cluster.supported_features
         self.waiter = MetadataWaiter()
         self.refuse_deletion = False
         self.is_reachable = True
@@ -58,6 +61,7 @@ class FakeBroker:
                 broker_id=broker_id,
                 delete_topic_enable=cluster.config.server.delete_topic_enable,
                 leader_balance=cluster.leader_balance,
+                supported_features=cluster.supported_features,
                 unclean_leader_election_enable=lambda: cluster.unclean_by_default,
             ),
             self.zk,
@@ -156,6 +160,7 @@ class ControllerCluster:
         self.clock = FixedClock()
         self.tree = EmbeddedTree(self.clock)
         self.leader_balance = NO_LEADER_BALANCE
+        self.supported_features = SUPPORTED_FEATURES
         self.config = config or KafkaConfig.for_profile("dev")
         self.brokers: dict[int, FakeBroker] = {}
         self.dead: list[FakeBroker] = []

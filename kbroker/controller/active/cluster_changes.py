@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from kbroker.controller.active.alter_partitions import AlterPartitions
 from kbroker.controller.active.broker_changes import BrokerChanges
 from kbroker.controller.active.cluster_watches import ClusterWatches
+from kbroker.controller.active.feature_updates import FeatureUpdates
 from kbroker.controller.active.leader_elections import LeaderBalanceSettings, LeaderElections
 from kbroker.controller.active.reassignments import Reassignments
 from kbroker.controller.active.state_changes import StateChanges
@@ -27,6 +28,7 @@ from kbroker.controller.machines.election_request import (
     ZkPreferredElection,
 )
 from kbroker.controller.machines.events import Event
+from kbroker.controller.machines.feature_update import UpdateFeatures
 from kbroker.controller.machines.isr_change import AlterPartition
 from kbroker.controller.machines.partition_state_machine import ElectionStrategy
 from kbroker.controller.machines.reassignment import (
@@ -34,6 +36,7 @@ from kbroker.controller.machines.reassignment import (
     PartitionReassignmentIsrChange,
     ZkPartitionReassignment,
 )
+from kbroker.model import SupportedFeature
 
 E = TypeVar("E", bound=Event)
 
@@ -57,16 +60,17 @@ class ClusterChanges:
         put: Callable[[Event], object],
         delete_topic_enable: bool,
         leader_balance: LeaderBalanceSettings,
+        supported_features: tuple[SupportedFeature, ...],
     ) -> None:
         self.context: ControllerContext = states.context
         self._states = states
-        self._zk = states.zk
         self._deletions = TopicDeletions(states, watches, enabled=delete_topic_enable)
         self._reassignments = Reassignments(states, watches)
         self._brokers = BrokerChanges(states, self._deletions, self._reassignments, watches)
         self._topics = TopicChanges(states, watches)
         self._alter_partitions = AlterPartitions(states, put)
         self._elections = LeaderElections(states, watches, put, leader_balance)
+        self._features = FeatureUpdates(states, supported_features)
         self._handlers: dict[type[Event], Callable[[Any], Awaitable[object]]] = {}
         self._register_all()
 
@@ -93,7 +97,7 @@ class ClusterChanges:
         await self._reassignments.start()
         await self._deletions.resume()
         await self._elections.start()
-        await self._zk.create_feature()
+        await self._features.enable()
 
     def forget_orders(self) -> None:
         """What brokers have not been told, or have not answered, is of no interest any more."""
@@ -135,6 +139,7 @@ class ClusterChanges:
         self.register(ElectLeaders, self._elections.on_elect_leaders)
         self.register(ZkPreferredElection, self._elections.on_zk_request)
         self.register(AutoPreferredReplicaLeaderElection, self._elections.on_balance)
+        self.register(UpdateFeatures, self._features.on_update)
 
     async def _on_unclean_election_enable(self, event: events.UncleanLeaderElectionEnable) -> None:
         waiting = self.context.partitions_needing_leader()

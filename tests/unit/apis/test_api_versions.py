@@ -9,17 +9,23 @@ from kbroker.apis.api_versions import handle, unsupported_version_response
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode
+from kbroker.model import FinalizedFeatures, SupportedFeature
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
+from kbroker.replication.metadata_cache import MetadataCache
 from tests.fakes.peers import peers_over
 from tests.fakes.recording_replier import local_connection
 
 BETWEEN_BROKERS = {4, 5, 6, 7, 58, 67}
 
 
-def context(version: int, *peer_listeners: str) -> RequestContext:
+def context(
+    version: int, *peer_listeners: str, metadata: MetadataCache | None = None
+) -> RequestContext:
     nothing: Any = None
-    services: Any = SimpleNamespace(peers=peers_over(nothing, nothing, *peer_listeners))
+    services: Any = SimpleNamespace(
+        peers=peers_over(nothing, nothing, *peer_listeners), metadata=metadata or MetadataCache(0)
+    )
     return RequestContext(RequestHeader(18, version, 1, "c"), local_connection(), services)
 
 
@@ -57,6 +63,27 @@ def test_a_software_name_that_does_not_fit_is_refused_without_keys(name: str, ve
 
 def test_versions_before_3_have_no_software_name_to_refuse() -> None:
     assert handle(context(2), ApiVersionsRequest()).error_code == 0
+
+
+def test_nothing_is_claimed_of_features_whose_protocols_are_missing() -> None:
+    answer = handle(context(4), request("apache-kafka-java", "3.9.2"))
+    assert (answer.supported_features, answer.finalized_features) == ([], [])
+
+
+@pytest.mark.parametrize(("version", "names"), [(3, ["b"]), (4, ["a", "b"]), (5, ["a", "b"])])
+def test_features_are_shown_and_those_from_level_0_to_newer_clients(
+    version: int, names: list[str]
+) -> None:
+    metadata = MetadataCache(0)
+    metadata.supported_features = (SupportedFeature("a", 0, 2), SupportedFeature("b", 1, 1))
+    metadata.finalized_features = FinalizedFeatures({"a": 2}, 7)
+
+    answer = handle(context(version, metadata=metadata), request("librdkafka", "2.16.1"))
+
+    assert [feature.name for feature in answer.supported_features] == names
+    (settled,) = answer.finalized_features
+    assert (settled.name, settled.min_version_level, settled.max_version_level) == ("a", 2, 2)
+    assert answer.finalized_features_epoch == 7
 
 
 def test_the_answer_to_an_unknown_version_lists_its_own_key_alone() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbroker.model import RECOVERING, Broker, EndPoint, LeaderAndIsr
+from kbroker.model import RECOVERING, Broker, EndPoint, LeaderAndIsr, SupportedFeature
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import ProducerIdBlock, ZnodeFormatError
 
@@ -70,6 +70,18 @@ def test_addresses_of_version_6_stand_in_brackets_as_kafka_writes_them() -> None
     assert zk_paths.decode_broker(3, data, -1) == broker
 
 
+def test_the_features_of_a_broker_are_read_as_they_were_written() -> None:
+    broker = Broker(
+        broker_id=3,
+        end_points=(EndPoint(listener_name="PLAINTEXT", host="h", port=9092),),
+        features=(SupportedFeature("group.version", 0, 1),),
+    )
+    data = zk_paths.encode_broker(broker, 1)
+
+    assert data.startswith(b'{"features":{"group.version":{"min_version":0,"max_version":1}},')
+    assert zk_paths.decode_broker(3, data, -1) == broker
+
+
 @pytest.mark.parametrize(
     "path",
     [p for p in paths_under("/config/") if "/changes/" not in p],
@@ -88,7 +100,6 @@ def test_change_notifications_are_read_and_written_to_the_byte(path: str) -> Non
 def test_single_nodes_are_written_to_the_byte() -> None:
     assert zk_paths.encode_controller(0, 1_795_251_754_004) == NODES["/controller"]
     assert zk_paths.encode_controller_epoch(1) == NODES["/controller_epoch"]
-    assert zk_paths.encode_feature() == NODES["/feature"]
     cluster_id = zk_paths.decode_cluster_id(NODES["/cluster/id"])
     assert zk_paths.encode_cluster_id(cluster_id) == NODES["/cluster/id"]
     block = ProducerIdBlock(broker_id=1, first_id=1000, last_id=1999)
