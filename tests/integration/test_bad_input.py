@@ -21,6 +21,7 @@ from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.schema import Versions
+from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.server.system_clock import SystemClock
 from tests.fakes.peers import no_peers
 from tests.fakes.small_server import LOOPS, RawConnection, SmallServer
@@ -45,7 +46,7 @@ def kafka_apis() -> KafkaApis:
     services = Services(
         replicas=nothing,
         groups=nothing,
-        metadata=nothing,
+        metadata=MetadataCache(0),
         topics=nothing,
         configs=nothing,
         producer_ids=nothing,
