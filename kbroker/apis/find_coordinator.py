@@ -1,9 +1,9 @@
-"""FindCoordinator (10): which broker coordinates a group.
+"""FindCoordinator (10): which broker coordinates a group, a transactional id, a share partition.
 
-v1: key type, error message. v4: several keys (KIP-699). v6: share groups (KIP-932). Key type 0
-(groups) makes `__consumer_offsets` when it is not there and waits until it can be used. Key type 1
-(transactional ids) is refused with a text, since transactions are not served yet. Key type 2 (share
-groups) has no coordinator here.
+v1: key type, error message. v4: several keys (KIP-699). v6: share groups (KIP-932), whose key type
+is an INVALID_REQUEST before. Key type 0 (groups) makes `__consumer_offsets` when it is not there
+and waits until it can be used. Key type 1 (transactional ids) is refused with a text, since
+transactions are not served yet. Key type 2 (share groups) has no coordinator here.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.node_address import node_address
 from kbroker.apis.registry import api
+from kbroker.coordinator.coordinator_finder import CoordinatorType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
 
-_GROUP = 0
-_REFUSED_KEY_TYPES = {
-    1: KafkaError(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served yet"),
-    2: KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available."),
-}
 _FIRST_BATCHED_VERSION = 4
 _RESOURCE_TYPES = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_FIRST_SHARE_VERSION = 6
+_KINDS = {kind.value: kind for kind in CoordinatorType}
 
 
 class Found(NamedTuple):
@@ -81,23 +79,24 @@ def handle(
 ) -> NowOrLater[FindCoordinatorResponse]:
     """Find the coordinator of each key."""
     keys = request.coordinator_keys if ctx.api_version >= _FIRST_BATCHED_VERSION else [request.key]
-    if request.key_type != _GROUP:
-        refusal = _REFUSED_KEY_TYPES.get(request.key_type)
-        if refusal is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown key type {request.key_type}")
-        return _response(
-            ctx.api_version,
-            [Found(key, error=refusal.code, message=refusal.message) for key in keys],
-        )
-    looked_up = [_look_up(ctx, key) for key in keys]
+    kind = _KINDS.get(request.key_type)
+    if kind is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown key type {request.key_type}")
+    if kind is CoordinatorType.SHARE and ctx.api_version < _FIRST_SHARE_VERSION:
+        refused = [Found(key, error=ErrorCode.INVALID_REQUEST) for key in keys]
+        return _response(ctx.api_version, refused)
+    looked_up = [_look_up(ctx, kind, key) for key in keys]
     found = [each for each in looked_up if isinstance(each, Found)]
     if len(found) == len(looked_up):
         return _response(ctx.api_version, found)
     return _wait(ctx, looked_up)
 
 
-def _look_up(ctx: RequestContext, key: str) -> Found | _Pending:
-    broker_id = ctx.services.groups.find_coordinator(key)
+def _look_up(ctx: RequestContext, kind: CoordinatorType, key: str) -> Found | _Pending:
+    try:
+        broker_id = ctx.services.groups.find_coordinator(kind, key)
+    except KafkaError as error:
+        return Found(key, error=error.code, message=error.message)
     return _located(ctx, key, broker_id) if isinstance(broker_id, int) else _Pending(key, broker_id)
 
 

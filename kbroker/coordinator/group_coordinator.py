@@ -15,7 +15,12 @@ from uuid import UUID
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.group_config import GroupConfig
-from kbroker.coordinator.coordinator_finder import CoordinatorFinder, TopicCreator
+from kbroker.coordinator.batch_append import BatchAppend, Replicas
+from kbroker.coordinator.coordinator_finder import (
+    CoordinatorFinder,
+    CoordinatorType,
+    TopicCreator,
+)
 from kbroker.coordinator.group import sessions
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
@@ -23,10 +28,11 @@ from kbroker.coordinator.group.join_sync import JoinAttempt, join, sync
 from kbroker.coordinator.group.rebalance import refused_join
 from kbroker.coordinator.group.records import fits_a_record
 from kbroker.coordinator.group.sessions import Leaving
-from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore, is_group_partition
+from kbroker.coordinator.group_store import CoordinatedGroup, GroupMachine, GroupStore
 from kbroker.coordinator.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offset_commits import OffsetCommits
-from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply, Replicas
+from kbroker.coordinator.pending_reply import PendingReply
+from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
@@ -76,27 +82,30 @@ class GroupCoordinator:
         metadata = services.metadata
         self._config = config
         self._new_uuid = services.new_uuid
-        self._runtime = CoordinatorRuntime(
-            services.replicas,
+        self._runtime: CoordinatorRuntime[GroupMachine] = CoordinatorRuntime(
+            GROUP_METADATA_TOPIC,
+            BatchAppend(
+                services.replicas,
+                services.clock,
+                required_acks=config.offsets_commit_required_acks,
+                timeout_ms=config.offsets_commit_timeout_ms,
+            ),
             services.clock,
             services.timer,
-            required_acks=config.offsets_commit_required_acks,
-            timeout_ms=config.offsets_commit_timeout_ms,
-        )
-        self._store = GroupStore(
-            config,
-            self._runtime,
             lambda: (
                 metadata.partition_count(GROUP_METADATA_TOPIC)
                 or config.offsets_topic_num_partitions
             ),
         )
+        self._store = GroupStore(config, self._runtime)
         self._monotonic_ms = services.clock.monotonic_ms
         self._is_active = True
         self.offsets = OffsetCommits(self._store)
         self.legacy_offsets = services.legacy_offsets
-        self.find_coordinator = CoordinatorFinder(self._store, metadata, services.topics).find
-        self.partition_for = self._store.partition_for
+        self.find_coordinator = CoordinatorFinder(
+            {CoordinatorType.GROUP: self._runtime}, metadata, services.topics
+        ).find
+        self.partition_for = self._runtime.partition_for
 
     # ---- life
 
@@ -113,19 +122,14 @@ class GroupCoordinator:
     def shutdown(self) -> None:
         """Answer whoever waits, stop all timers; every later request is refused."""
         self._is_active = False
-        self._store.resign_all()
+        self._runtime.resign_all()
         self._runtime.close()
 
     def on_leadership_change(
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]
     ) -> None:
         """The replica manager's news: partitions of `__consumer_offsets` are read, or given up."""
-        for partition in became_follower:
-            if is_group_partition(partition.topic_partition):
-                self._store.resign(partition.topic_partition)
-        for partition in became_leader:
-            if is_group_partition(partition.topic_partition):
-                self._store.lead(partition)
+        self._runtime.on_leadership_change(became_leader, became_follower, self._store.new_machine)
 
     def on_partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are gone from the cluster, and so are the offsets committed for them."""
@@ -233,7 +237,7 @@ class GroupCoordinator:
     def _status(self, group_id: str) -> ErrorCode:
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return self._store.status(group_id)
+        return self._runtime.status(group_id)
 
     # ---- administration
 
@@ -263,7 +267,7 @@ class GroupCoordinator:
         """
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._store.is_loading() else _NONE
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._runtime.is_loading() else _NONE
         wanted_types = {name.lower() for name in types}
         if wanted_types and GROUP_TYPE not in wanted_types:
             return error, []

@@ -1,21 +1,24 @@
-"""The groups this broker coordinates, by the partition of `__consumer_offsets` that keeps them.
+"""The groups this broker coordinates, and the shards of `__consumer_offsets` that keep them.
 
 Law: owned by the event loop. A group is here exactly while this broker leads its partition and has
 loaded it; a group that is found here needs no further check. All effects of group machines are run
-here.
+here. What a record says of members enters a group once it is stored, as in Kafka (its classic
+groups are not replayed before either): until then members act on what holds, and a failed append
+has nothing to take back. Offsets are replayed at once; readers see those that are stored. The
+record of a group that has become empty is written behind: those who left do not come back if that
+fails, and a coordinator that loads the older record waits for them one session.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.append_errors import append_errors
 from kbroker.coordinator.group.group import Group
-from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.join_sync import StaticMemberStored, on_static_member_stored
+from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.coordinator.group.rebalance import (
     AssignmentStored,
     Step,
@@ -24,11 +27,11 @@ from kbroker.coordinator.group.rebalance import (
 )
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
-from kbroker.coordinator.runtime import CoordinatorRuntime, PendingReply
+from kbroker.coordinator.pending_reply import PendingReply
+from kbroker.coordinator.runtime import CoordinatorRuntime
+from kbroker.coordinator.shard import Replayed, Shard, nothing
 from kbroker.effects import Append, CancelTimer, Effect, KeyValue, Reply, SetTimer
-from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
-from kbroker.replication.partition import Partition
+from kbroker.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
 
@@ -37,77 +40,39 @@ _METADATA_ERRORS = {
     ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
 }
 
-_LOAD_AGAIN_MS = 1000.0
-
-
-class CoordinatedPartition:
-    """A partition of `__consumer_offsets` that this broker leads."""
-
-    __slots__ = ("is_loaded", "topic_partition")
-
-    def __init__(self, topic_partition: TopicPartition) -> None:
-        self.topic_partition = topic_partition
-        self.is_loaded = False
-
 
 class CoordinatedGroup:
     """A group and where it is kept."""
 
     __slots__ = ("group", "home")
 
-    def __init__(self, group: Group, home: CoordinatedPartition) -> None:
+    def __init__(self, group: Group, home: GroupShard) -> None:
         self.group = group
         self.home = home
 
 
 class GroupStore:
-    """Finds, loads, unloads and drives groups."""
+    """Finds and drives groups."""
 
-    def __init__(
-        self,
-        config: GroupConfig,
-        runtime: CoordinatorRuntime,
-        partition_count: Callable[[], int],
-    ) -> None:
-        """`partition_count` says how many partitions `__consumer_offsets` has, or would have."""
+    def __init__(self, config: GroupConfig, runtime: CoordinatorRuntime[GroupMachine]) -> None:
         self.config = config
         self.runtime = runtime
-        self._partition_count = partition_count
-        self._partitions: dict[int, CoordinatedPartition] = {}
         self._groups: dict[str, CoordinatedGroup] = {}
         self.find = self._groups.get  # by group id; None for a group that is not here
 
     # ---- look up
 
-    def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that keeps a group, by its Java hash code."""
-        return abs(java_hash(group_id)) % self._partition_count()
-
-    def status(self, group_id: str) -> ErrorCode:
-        """NONE when this broker answers for the group, whether or not the group exists."""
-        home = self._partitions.get(self.partition_for(group_id))
-        if home is None:
-            return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.NONE if home.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
-    def is_loading(self) -> bool:
-        """True while some partition is being read."""
-        return any(not home.is_loaded for home in self._partitions.values())
-
-    def is_ready(self, partition: int) -> bool:
-        """True when the groups of a partition can be used here."""
-        home = self._partitions.get(partition)
-        return home is not None and home.is_loaded
-
     def __iter__(self) -> Iterator[CoordinatedGroup]:
         return iter(list(self._groups.values()))
 
     def create(self, group_id: str) -> CoordinatedGroup:
-        """A new, empty group; `status` must have been NONE."""
-        home = self._partitions[self.partition_for(group_id)]
+        """A new, empty group; the runtime's `status` must have been NONE."""
+        home = self.runtime.shard_for(group_id)
+        assert home is not None
         assert home.is_loaded
         assert group_id not in self._groups
-        created = self._groups[group_id] = CoordinatedGroup(Group(group_id), home)
+        group = Group(group_id, offsets=GroupOffsets(home.timeline))
+        created = self._groups[group_id] = CoordinatedGroup(group, home)
         return created
 
     def forget(self, coordinated: CoordinatedGroup, code: ErrorCode) -> None:
@@ -156,12 +121,10 @@ class GroupStore:
         self.runtime.set_timer((coordinated.group.group_id, key), effect.deadline_ms, fire)
 
     def _append(self, coordinated: CoordinatedGroup, effect: Append) -> None:
-        def appended(error: ErrorCode, _log_offset: int) -> None:
+        def settled(error: ErrorCode) -> None:
             error = _METADATA_ERRORS.get(error, error)
             step = self.step(coordinated)
             token = effect.token
-            if coordinated.group.state is GroupState.DEAD:
-                return  # unloaded or deleted meanwhile; whoever waited has been answered
             if isinstance(token, AssignmentStored):
                 on_assignment_stored(step, token, error)
             elif isinstance(token, StaticMemberStored):
@@ -172,104 +135,74 @@ class GroupStore:
                 )
             self.run(coordinated, step.effects)
 
-        self.runtime.append(coordinated.home.topic_partition, effect.records, appended)
+        coordinated.home.write(effect.records, nothing, settled)
 
-    def append_tombstones(
-        self, coordinated: CoordinatedGroup, tombstones: list[KeyValue]
+    def write_tombstones(
+        self, coordinated: CoordinatedGroup, tombstones: list[KeyValue], replay: Replayed
     ) -> ErrorCode:
         """Write that keys are gone; the first refusal.
 
-        A clean-up need not care: what is there again after the next load expires again.
+        What is refused stays; a clean-up need not care, it will find it again.
         """
         refusals: list[ErrorCode] = []
 
-        def appended(error: ErrorCode, _log_offset: int) -> None:
+        def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
                 refusals.append(error)
                 _log.warning("Tombstones of group %s: %s", coordinated.group.group_id, error.name)
 
         if tombstones:
-            home = coordinated.home.topic_partition
-            self.runtime.append_unacknowledged(home, tombstones, appended)
+            coordinated.home.write_in_parts(tombstones, replay, settled)
         return refusals[0] if refusals else ErrorCode.NONE
 
-    # ---- leadership
+    # ---- shards
 
-    def lead(self, partition: Partition) -> None:
-        """Read the groups of a partition this broker leads from now on."""
-        topic_partition = partition.topic_partition
-        if topic_partition.partition in self._partitions:
-            return  # led before, with another ISR or epoch: what is in memory is right
-        home = CoordinatedPartition(topic_partition)
-        self._partitions[topic_partition.partition] = home
-        self._begin_load(home, partition.log)
+    def new_machine(self, shard: GroupShard) -> GroupMachine:
+        """The groups of a partition that is led from now on."""
+        return GroupMachine(self, shard)
 
-    def _begin_load(self, home: CoordinatedPartition, log: Any) -> None:
-        def steps() -> Iterator[None]:
-            try:
-                yield from self._load(home, log)
-            except KafkaError as error:  # it has failed, and is given up soon, or it passes
-                _log.warning("%s cannot be loaded yet: %s", home.topic_partition, error)
-                self.runtime.set_timer(home, self.runtime.monotonic_ms() + _LOAD_AGAIN_MS, again)
-
-        def again() -> None:
-            if self._leads(home):
-                self._begin_load(home, log)
-
-        self.runtime.run_sliced(steps(), f"load {home.topic_partition}")
-
-    def _load(self, home: CoordinatedPartition, log: Any) -> Iterator[None]:
-        replay = GroupReplay()
-        loaded: dict[str, CoordinatedGroup] = {}
-        for _ in self.runtime.replay(home.topic_partition, log, replay):
-            yield
-            if not self._leads(home):
-                return
-        for group in replay.groups():
-            loaded[group.group_id] = CoordinatedGroup(group, home)
-            yield
-        if not self._leads(home):
-            return
+    def take_in(self, loaded: Mapping[str, CoordinatedGroup]) -> None:
+        """These groups are here now; their members get a session to show up."""
         self._groups.update(loaded)
-        home.is_loaded = True
         for coordinated in loaded.values():
             if coordinated.group.members:
                 step = self.step(coordinated)
                 start_sessions(step)
                 self.run(coordinated, step.effects)
 
-    def _leads(self, home: CoordinatedPartition) -> bool:
-        """False once it has been given up, even if it is led anew."""
-        return self._partitions.get(home.topic_partition.partition) is home
-
-    def resign(self, topic_partition: TopicPartition) -> None:
+    def give_up(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""
-        home = self._partitions.pop(topic_partition.partition, None)
-        if home is None:
-            return
-        for coordinated in [each for each in self._groups.values() if each.home is home]:
+        for coordinated in [each for each in self._groups.values() if each.home is shard]:
             self.forget(coordinated, ErrorCode.NOT_COORDINATOR)
 
-    def resign_all(self) -> None:
-        """The broker stops: it answers for no group any more."""
-        for home in list(self._partitions.values()):
-            self.resign(home.topic_partition)
+
+class GroupMachine:
+    """The groups of one partition, as the runtime drives them."""
+
+    def __init__(self, store: GroupStore, shard: GroupShard) -> None:
+        self._store = store
+        self._shard = shard
+        self._loaded: dict[str, CoordinatedGroup] = {}
+        replay = GroupReplay(shard.timeline)
+        self._read_groups = replay.groups
+        self.record = replay.record
+        self.marker = replay.marker
+        self.open_producers = replay.open_producers
+
+    def finish_load(self) -> Iterator[None]:
+        """Put the groups together."""
+        for group in self._read_groups():
+            self._loaded[group.group_id] = CoordinatedGroup(group, self._shard)
+            yield
+
+    def on_loaded(self) -> None:
+        """The groups can be used."""
+        loaded, self._loaded = self._loaded, {}
+        self._store.take_in(loaded)
+
+    def on_resigned(self) -> None:
+        """The groups are coordinated elsewhere."""
+        self._store.give_up(self._shard)
 
 
-def is_group_partition(topic_partition: TopicPartition) -> bool:
-    """True for the partitions of `__consumer_offsets`."""
-    return topic_partition.topic == GROUP_METADATA_TOPIC
-
-
-def java_hash(text: str) -> int:
-    """String.hashCode, signed; over UTF-16 code units.
-
-    The smallest int counts as 0, as Kafka has it.
-    """
-    value = 0
-    units = text.encode("utf-16-be", "surrogatepass")
-    for at in range(0, len(units), 2):
-        value = (value * 31 + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    if value == 0x80000000:
-        return 0
-    return value - 0x1_0000_0000 if value > 0x7FFFFFFF else value
+GroupShard = Shard[GroupMachine]

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kbroker.coordinator.append_errors import append_errors
+from kbroker.coordinator.batch_append import OFFSET_BATCH
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import (
@@ -28,7 +29,8 @@ from kbroker.coordinator.group.records import (
 from kbroker.coordinator.group.sessions import commit_error
 from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore
-from kbroker.coordinator.runtime import OFFSET_BATCH, PendingReply
+from kbroker.coordinator.pending_reply import PendingReply
+from kbroker.coordinator.shard import nothing
 from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
@@ -70,7 +72,7 @@ class OffsetCommits:
             return []  # no group is made, and none kept alive, for nothing
         coordinated = self._store.find(committer.group_id)
         if coordinated is None:
-            error = self._store.status(committer.group_id)
+            error = self._store.runtime.status(committer.group_id)
             if not fits_a_record(committer.group_id):
                 error = ErrorCode.UNKNOWN_SERVER_ERROR
             if error is _NONE and committer.generation_id >= 0:
@@ -108,18 +110,19 @@ class OffsetCommits:
         if not accepted:
             self._store.drop_if_untouched(coordinated)
             return codes
-        for partition, value in accepted:
-            group.offsets.prepare(partition, value)
         reply: PendingReply[list[ErrorCode]] = PendingReply()
 
-        def appended(error: ErrorCode, log_offset: int) -> None:
+        def replay(log_offset: int) -> None:
+            for partition, value in accepted:
+                value.log_offset = log_offset
+                group.offsets.replay(partition, value, None)
+
+        def settled(error: ErrorCode) -> None:
             error = _COMMIT_ERRORS.get(error, error)
-            _settle(group, accepted, error, log_offset)
             self._store.drop_if_untouched(coordinated)
             reply.answer(codes if error is _NONE else [code or error for code in codes])
 
-        home = coordinated.home.topic_partition
-        self._store.runtime.append(home, records, appended, OFFSET_BATCH)
+        coordinated.home.write(records, replay, settled, OFFSET_BATCH)
         return reply.outcome()
 
     # ---- fetch
@@ -133,13 +136,14 @@ class OffsetCommits:
         """
         coordinated = self._store.find(group_id)
         if coordinated is None:
-            error = self._store.status(group_id)
+            error = self._store.runtime.status(group_id)
             if error is not _NONE:
                 raise KafkaError(error)
             return [(partition, NOTHING_COMMITTED) for partition in partitions or ()]
         offsets = coordinated.group.offsets
+        coordinated.home.catch_up()
         if partitions is None:
-            partitions = list(offsets.committed)
+            partitions = offsets.committed.stored_keys()
         return [(partition, offsets.fetch(partition, require_stable)) for partition in partitions]
 
     # ---- remove
@@ -148,16 +152,12 @@ class OffsetCommits:
         """Forget an empty group and its offsets."""
         coordinated = self._store.find(group_id)
         if coordinated is None:
-            error = self._store.status(group_id)
+            error = self._store.runtime.status(group_id)
             return ErrorCode.GROUP_ID_NOT_FOUND if error is _NONE else error
         if coordinated.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        doomed = coordinated.group.offsets.recorded()
-        error = self._store.append_tombstones(coordinated, _tombstones(coordinated.group, doomed))
-        if error is not _NONE:  # it would be there again after the next load
-            return _COMMIT_ERRORS.get(error, error)
-        self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
-        return _NONE
+        error = self._bury(coordinated, list(coordinated.group.offsets.committed))
+        return _COMMIT_ERRORS.get(error, error)
 
     def expire(self) -> Iterator[None]:
         """Forget offsets that have outlived their retention, and groups that have nothing left.
@@ -169,8 +169,8 @@ class OffsetCommits:
             group = coordinated.group
             # A group may have been forgotten since the first step.
             if group.state is not GroupState.DEAD and self._may_forget(coordinated):
-                removed = group.offsets.remove(_expired(group, now_ms, self._retention_ms))
-                self._clean_up(coordinated, removed)
+                coordinated.home.catch_up()
+                self._clean_up(coordinated, _expired(group, now_ms, self._retention_ms))
             yield
 
     def _may_forget(self, coordinated: CoordinatedGroup) -> bool:
@@ -182,31 +182,41 @@ class OffsetCommits:
         gone = frozenset(partitions)
         for coordinated in self._store:
             offsets = coordinated.group.offsets
-            removed = offsets.remove(offsets.partitions() & gone)
-            if removed:
-                self._clean_up(coordinated, removed)
+            doomed = offsets.partitions() & gone
+            offsets.drop_transactional(doomed)
+            recorded = offsets.recorded(doomed)
+            if recorded:
+                self._clean_up(coordinated, recorded)
 
-    def _clean_up(self, coordinated: CoordinatedGroup, removed: list[TopicPartition]) -> None:
+    def _clean_up(self, coordinated: CoordinatedGroup, doomed: list[TopicPartition]) -> None:
+        """Forget these committed offsets, and the group where it has nothing left."""
         group = coordinated.group
-        has_nothing = not group.offsets and not group.pending_members
+        offsets = group.offsets
+        has_nothing = not (
+            len(offsets.committed) > len(doomed)
+            or offsets.pending_transactional
+            or group.pending_members
+        )
         if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
-            self._bury(coordinated, removed)
-        elif removed:
-            tombstones = _offset_tombstones(group.group_id, removed)
-            self._store.append_tombstones(coordinated, tombstones)
+            self._bury(coordinated, doomed)
+        elif doomed:
 
-    def _bury(self, coordinated: CoordinatedGroup, removed: list[TopicPartition]) -> None:
-        tombstones = _tombstones(coordinated.group, removed)
-        self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
-        self._store.append_tombstones(coordinated, tombstones)
+            def replay(_log_offset: int) -> None:
+                for partition in doomed:
+                    offsets.replay(partition, None, None)
 
+            tombstones = _offset_tombstones(group.group_id, doomed)
+            self._store.write_tombstones(coordinated, tombstones, replay)
 
-def _settle(group: Group, accepted: Offsets, error: ErrorCode, log_offset: int) -> None:
-    for partition, value in accepted:
+    def _bury(self, coordinated: CoordinatedGroup, offsets: list[TopicPartition]) -> ErrorCode:
+        """Forget a group, with its last offsets; where that is refused it stays: it would be there
+        again after the next load.
+        """
+        tombstones = _tombstones(coordinated.group, offsets)
+        error = self._store.write_tombstones(coordinated, tombstones, nothing)
         if error is _NONE:
-            group.offsets.complete(partition, value, log_offset)
-        else:
-            group.offsets.fail(partition, value)
+            self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
+        return error
 
 
 def _tombstones(group: Group, removed: Iterable[TopicPartition]) -> list[KeyValue]:

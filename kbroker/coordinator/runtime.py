@@ -1,105 +1,194 @@
-"""What coordinators need of the outside: time, timers, held answers, appends to an internal topic
-and its replay at the start.
+"""CoordinatorRuntime: what every coordinator that keeps its state in an internal topic stands on:
+which partitions this broker leads, their loading, timers, long work.
 
-Law: everything runs on the event loop and nothing blocks it for long; a long log is replayed in
-slices. An append is reported as done when enough replicas have it (after the high watermark has
-passed it, with acks -1).
+Law: a machine decides (records and a reply), its shard appends the records and replays them into
+the state, and the reply goes out when they are stored; see `shard`. The runtime knows nothing of
+what a machine keeps. Everything runs on the event loop and nothing blocks it for long; a long log
+is replayed in slices.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from kbroker.clock import Clock, Timer, TimerHandle
+from kbroker.coordinator.batch_append import BatchAppend
+from kbroker.coordinator.java_hash import java_hash
 from kbroker.coordinator.partition_replay import PartitionReplay, Replay
+from kbroker.coordinator.shard import LedPartition, Shard
 from kbroker.coordinator.sliced_work import SlicedWork
-from kbroker.effects import Instant, KeyValue
+from kbroker.effects import Instant
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.append.log_append_info import AppendOrigin
-from kbroker.log.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
-from kbroker.record.record_batch import BatchOptions, Record, build
-from kbroker.replication.produce_result import PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 
-OFFSET_BATCH = BatchOptions(base_sequence=0)  # Kafka's coordinator numbers batches of commits
-METADATA_BATCH = BatchOptions()
-_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-
-ResultT = TypeVar("ResultT")
-Appended = Callable[[ErrorCode, int], None]  # error, offset of the batch
+_LOAD_AGAIN_MS = 1000.0
 
 
-class Replicas(Protocol):
-    """The part of ReplicaManager that coordinators use."""
+class Machine(Replay, Protocol):
+    """The state of one shard, as the runtime drives it."""
 
-    def append_records(
-        self,
-        entries: list[tuple[TopicPartition, memoryview]],
-        required_acks: int,
-        timeout_ms: int,
-        origin: AppendOrigin,
-    ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
-        """Append one batch to each partition; one result for each."""
+    def finish_load(self) -> Iterator[None]:
+        """The log was read: prepare to serve, in small steps. Nobody sees the state yet."""
+        ...
+
+    def on_loaded(self) -> None:
+        """The shard serves from now on."""
+        ...
+
+    def on_resigned(self) -> None:
+        """Another broker leads the shard: whoever waits is told, and the state is dropped."""
         ...
 
 
-class PendingReply(Generic[ResultT]):
-    """An answer that may be there at once, or may have to be waited for.
-
-    No future is made where it is there.
-    """
-
-    __slots__ = ("_future", "_is_answered", "_result")
-
-    def __init__(self) -> None:
-        self._future: asyncio.Future[ResultT] | None = None
-        self._is_answered = False
-        self._result: ResultT | None = None
-
-    def answer(self, result: ResultT) -> None:
-        """Give the answer; the first one counts."""
-        if self._is_answered:
-            return
-        self._is_answered = True
-        self._result = result
-        if self._future is not None and not self._future.done():
-            self._future.set_result(result)
-
-    def outcome(self) -> ResultT | Awaitable[ResultT]:
-        """The answer, or something to await it with."""
-        if self._is_answered:
-            return self._result  # type: ignore[return-value]  # set together with the flag
-        if self._future is None:
-            self._future = asyncio.get_running_loop().create_future()
-        return self._future
+MachineT = TypeVar("MachineT", bound=Machine)
+NewMachine = Callable[[Shard[MachineT]], MachineT]
 
 
-class CoordinatorRuntime:
+class CoordinatorRuntime(Generic[MachineT]):
     """Owned by the event loop; `close` cancels what is under way."""
 
     def __init__(
         self,
-        replicas: Replicas,
+        topic: str,
+        append: BatchAppend,
         clock: Clock,
         timer: Timer,
-        *,
-        required_acks: int = -1,
-        timeout_ms: int = 5000,
+        partition_count: Callable[[], int],
     ) -> None:
-        self._replicas = replicas
+        """`partition_count` says how many partitions `topic` has, or would have."""
+        self.topic = topic
         self._clock = clock
         self._timer = timer
-        self._required_acks = required_acks
-        self._timeout_ms = timeout_ms
+        self._partition_count = partition_count
+        self._append = append
+        self._shards: dict[int, Shard[MachineT]] = {}
         self._in_doubt_since_ms: dict[TopicPartition, float] = {}  # monotonic
         self._timers: dict[Hashable, TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sliced = SlicedWork(clock, self.start)
+
+    # ---- shards
+
+    def partition_for(self, key: str) -> int:
+        """The partition that keeps a key, by its Java hash code."""
+        return abs(java_hash(key)) % self._partition_count()
+
+    def shard_for(self, key: str) -> Shard[MachineT] | None:
+        """The shard that keeps a key; None where another broker leads it."""
+        return self._shards.get(self.partition_for(key))
+
+    def status(self, key: str) -> ErrorCode:
+        """NONE when this broker answers for the key, whether or not it keeps something of it."""
+        shard = self.shard_for(key)
+        if shard is None:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE if shard.is_loaded else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def is_loading(self) -> bool:
+        """True while some partition is being read."""
+        return any(not shard.is_loaded for shard in self._shards.values())
+
+    def is_ready(self, partition: int) -> bool:
+        """True when the shard of a partition serves here."""
+        shard = self._shards.get(partition)
+        return shard is not None and shard.is_loaded
+
+    # ---- leadership
+
+    def on_leadership_change(
+        self,
+        became_leader: Iterable[LedPartition],
+        became_follower: Iterable[LedPartition],
+        new_machine: NewMachine[MachineT],
+    ) -> None:
+        """The replica manager's news: partitions of the topic are read, or given up."""
+        for partition in became_follower:
+            if partition.topic_partition.topic == self.topic:
+                self._resign(partition.topic_partition.partition)
+        for partition in became_leader:
+            if partition.topic_partition.topic == self.topic:
+                self._lead(partition, new_machine)
+
+    def resign_all(self) -> None:
+        """The broker stops: it answers for nothing any more."""
+        for partition in list(self._shards):
+            self._resign(partition)
+
+    def _lead(self, partition: LedPartition, new_machine: NewMachine[MachineT]) -> None:
+        index = partition.topic_partition.partition
+        shard = self._shards.get(index)
+        if shard is not None:  # led before, with another ISR or epoch: what is in memory is right
+            shard.epoch = partition.leader_epoch
+            return
+        shard = self._shards[index] = Shard(partition, self._append)
+        self._begin_load(shard, new_machine)
+
+    def _resign(self, partition: int) -> None:
+        shard = self._shards.pop(partition, None)
+        if shard is None:
+            return
+        if shard.is_loaded and shard.machine is not None:
+            shard.machine.on_resigned()
+        shard.resign()
+
+    def _leads(self, shard: Shard[MachineT]) -> bool:
+        """False once it has been given up, even if it is led anew."""
+        return self._shards.get(shard.topic_partition.partition) is shard
+
+    def _begin_load(self, shard: Shard[MachineT], new_machine: NewMachine[MachineT]) -> None:
+        def steps() -> Iterator[None]:
+            try:
+                yield from self._load(shard, new_machine(shard))
+            except KafkaError as error:  # it has failed, and is given up soon, or it passes
+                _log.warning("%s cannot be loaded yet: %s", shard.topic_partition, error)
+                self.set_timer(shard, self.monotonic_ms() + _LOAD_AGAIN_MS, again)
+
+        def again() -> None:
+            if self._leads(shard):
+                self._begin_load(shard, new_machine)
+
+        self.run_sliced(steps(), f"load {shard.topic_partition}")
+
+    def _load(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
+        for _ in self._replay(shard, machine):
+            yield
+            if not self._leads(shard):
+                return
+        for _ in machine.finish_load():
+            yield
+        if not self._leads(shard):
+            return
+        shard.machine = machine
+        shard.is_loaded = True
+        machine.on_loaded()
+
+    def _replay(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
+        """What cannot be read is passed over, said once, and remembered by `may_forget`.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
+        """
+        partition = shard.topic_partition
+        self._in_doubt_since_ms.pop(partition, None)
+        reading = PartitionReplay(partition, shard.log, machine)
+        yield from reading.steps()
+        if not reading.saw_everything:
+            reading.tell()
+            self._in_doubt_since_ms[partition] = self._clock.monotonic_ms()
+
+    def may_forget(self, partition: TopicPartition, retention_ms: float) -> bool:
+        """Whether what `partition` keeps may go because of its age.
+
+        Not where the replay could not see everything, until `retention_ms` have passed since: what
+        looks old, empty or unused may have been used in a record that cannot be read. Whoever still
+        uses it will have said so again by then.
+        """
+        since_ms = self._in_doubt_since_ms.get(partition)
+        return since_ms is None or self._clock.monotonic_ms() - since_ms >= retention_ms
 
     # ---- time
 
@@ -157,111 +246,8 @@ class CoordinatorRuntime:
         self._timers.clear()
         for task in list(self._tasks):
             task.cancel()
-
-    # ---- replay
-
-    def replay(self, partition: TopicPartition, log: ReplayedLog, replay: Replay) -> Iterator[None]:
-        """Read a partition into `replay`; yields after each batch. What cannot be read is passed
-        over, said once, and remembered by `may_forget`.
-
-        Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
-        """
-        self._in_doubt_since_ms.pop(partition, None)
-        reading = PartitionReplay(partition, log, replay)
-        yield from reading.steps()
-        if not reading.saw_everything:
-            reading.tell()
-            self._in_doubt_since_ms[partition] = self._clock.monotonic_ms()
-
-    def may_forget(self, partition: TopicPartition, retention_ms: float) -> bool:
-        """Whether what `partition` keeps may go because of its age.
-
-        Not where the replay could not see everything, until `retention_ms` have passed since: what
-        looks old, empty or unused may have been used in a record that cannot be read. Whoever still
-        uses it will have said so again by then.
-        """
-        since_ms = self._in_doubt_since_ms.get(partition)
-        return since_ms is None or self._clock.monotonic_ms() - since_ms >= retention_ms
-
-    # ---- append
-
-    def append(
-        self,
-        partition: TopicPartition,
-        records: Iterable[KeyValue],
-        appended: Appended,
-        options: BatchOptions = METADATA_BATCH,
-    ) -> None:
-        """Append records as one batch.
-
-        `appended` is called before this returns when nothing has to be waited for.
-        """
-        self._append(partition, records, appended, options, self._required_acks)
-
-    def append_unacknowledged(
-        self, partition: TopicPartition, records: Iterable[KeyValue], appended: Appended
-    ) -> None:
-        """Append records that would be written again if they got lost
-        (tombstones of a clean-up), in several batches where one would be too large.
-        """
-        rows = list(records)
-
-        def attempted(error: ErrorCode, offset: int) -> None:
-            if error not in _TOO_LARGE or len(rows) < 2:
-                appended(error, offset)
-                return
-            half = len(rows) // 2
-            for part in (rows[:half], rows[half:]):
-                self.append_unacknowledged(partition, part, appended)
-
-        self._append(partition, rows, attempted, METADATA_BATCH, 0)
-
-    def _append(
-        self,
-        partition: TopicPartition,
-        records: Iterable[KeyValue],
-        appended: Appended,
-        options: BatchOptions,
-        required_acks: int,
-    ) -> None:
-        now_ms = self._clock.now_ms()
-        batch = build(
-            [Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)],
-            options=options,
-        )
-        try:
-            results = self._replicas.append_records(
-                [(partition, memoryview(bytearray(batch)))],
-                required_acks,
-                self._timeout_ms,
-                AppendOrigin.COORDINATOR,
-            )
-        except KafkaError as error:
-            appended(error.code, -1)
-            return
-        except Exception:  # whoever waits for this append is told, whatever it is
-            _log.exception("Append to %s failed", partition)
-            appended(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
-            return
-        if isinstance(results, list):
-            appended(results[0].error_code, results[0].base_offset)
-        else:
-            self.start(_report(results, appended), f"append to {partition}")
-
-    # ---- long work
+        self._append.close()
 
     def run_sliced(self, steps: Iterator[None], name: str) -> None:
         """Work `steps` without holding up others; short work is done when this returns."""
         self._sliced.run(steps, name)
-
-
-async def _report(results: Awaitable[list[PartitionProduceResult]], appended: Appended) -> None:
-    try:
-        result = (await results)[0]
-    except KafkaError as error:
-        appended(error.code, -1)
-    except Exception:
-        _log.exception("Append failed")
-        appended(ErrorCode.UNKNOWN_SERVER_ERROR, -1)
-    else:
-        appended(result.error_code, result.base_offset)

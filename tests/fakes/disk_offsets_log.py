@@ -32,5 +32,8 @@ class DiskOffsetsLog:
         info = self._log.append_as_leader(
             bytearray(batch), 0, NOW_MS, origin=AppendOrigin.COORDINATOR
         )
-        self._log.update_high_watermark(self._log.log_end_offset)
         return info.first_offset
+
+    def confirm(self) -> None:
+        """The replicas have it all."""
+        self._log.update_high_watermark(self._log.log_end_offset)

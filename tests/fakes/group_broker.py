@@ -9,6 +9,7 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Iterable, Sequence
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.group_coordinator import (
@@ -26,11 +27,13 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.record.record_batch import Record, assign_offset, read_header, records
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.produce_result import PartitionProduceResult
+from tests.fakes.replication import Calls, Replication
 from tests.fakes.virtual_time import VirtualTime
 
 BROKER_ID = 0
 LISTENER = "PLAINTEXT"
 TOPIC_ID = uuid.UUID(int=7)
+_REFUSAL = ErrorCode.NOT_ENOUGH_REPLICAS
 
 
 class MemoryRecords:
@@ -78,14 +81,13 @@ class OffsetsLog:
         self.log_start_offset = 0
         self.cleaned_end_offset = 1 << 62  # a hole is the doing of the cleaner
         self.reads = 0
-
-    @property
-    def log_end_offset(self) -> int:
-        end, position = 0, 0
+        self.log_end_offset = 0
+        position = 0
         while position < len(self.data):
             header = read_header(self.data, position)
-            end, position = header.next_offset, position + header.size_bytes
-        return end
+            self.log_end_offset = header.next_offset
+            position += header.size_bytes
+        self.high_watermark = self.log_end_offset
 
     def read(
         self, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
@@ -104,7 +106,12 @@ class OffsetsLog:
         base = self.log_end_offset
         assign_offset(batch, 0, base, 0)
         self.data += batch
+        self.log_end_offset = read_header(batch, 0).next_offset
         return base
+
+    def confirm(self) -> None:
+        """The replicas have it all."""
+        self.high_watermark = self.log_end_offset
 
     def batches(self) -> list[tuple[int, list[Record]]]:
         found, position = [], 0
@@ -123,16 +130,19 @@ class OffsetsPartition:
 
 
 class OffsetsReplicas:
-    """Appends to the logs it has.
-
-    With `holds` the replicas answer only when `release` is called.
+    """Appends to the logs it has, and has them confirmed as `mode` says. With `holds` the replicas
+    answer only when `release` is called.
     """
 
-    def __init__(self) -> None:
+    default_mode: ClassVar[Replication] = Replication.IMMEDIATE
+
+    def __init__(self, mode: Replication | None = None) -> None:
         self.logs: dict[TopicPartition, OffsetsLog] = {}
         self.error = ErrorCode.NONE
+        self.mode = mode or self.default_mode
         self.holds = False
         self.held: list[tuple[asyncio.Future[list[PartitionProduceResult]], list]] = []
+        self._appends = 0
 
     def append_records(
         self,
@@ -142,11 +152,28 @@ class OffsetsReplicas:
         origin: AppendOrigin,
     ) -> list[PartitionProduceResult] | Awaitable[list[PartitionProduceResult]]:
         assert origin is AppendOrigin.COORDINATOR
+        self._appends += required_acks != 0
+        fails = self.mode is Replication.FAILING and self._appends % 3 == 0 and required_acks
+        if fails and self._appends % 2:
+            return self._answer([PartitionProduceResult(entries[0][0], _REFUSAL)], _REFUSAL, True)
         results = [self._append(partition, memoryview(batch)) for partition, batch in entries]
-        if not self.holds or required_acks == 0:
+        is_late = self.holds or self.mode is not Replication.IMMEDIATE
+        if required_acks == 0 or results[0].error_code is not ErrorCode.NONE or not is_late:
+            if not self.held:
+                self._confirm(results)
             return results
-        future = asyncio.get_running_loop().create_future()
+        error = ErrorCode.REQUEST_TIMED_OUT if fails else ErrorCode.NONE
+        return self._answer(results, error, not self.holds)
+
+    def _answer(
+        self, results: list[PartitionProduceResult], error: ErrorCode, by_itself: bool
+    ) -> Awaitable[list[PartitionProduceResult]]:
+        """The answer comes a few turns later, or with `release`."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
         self.held.append((future, results))
+        if by_itself:
+            loop.call_soon(loop.call_soon, self._settle, future, results, error)
         return future
 
     def _append(self, partition: TopicPartition, batch: memoryview) -> PartitionProduceResult:
@@ -158,12 +185,28 @@ class OffsetsReplicas:
             return PartitionProduceResult(partition, error.code)
         return PartitionProduceResult(partition, ErrorCode.NONE, base, base)
 
-    def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
-        held, self.held = self.held, []
-        for future, results in held:
-            for result in results:
-                result.error_code = error
+    def _confirm(self, results: list[PartitionProduceResult]) -> None:
+        for result in results:
+            if result.base_offset >= 0:
+                self.logs[result.topic_partition].confirm()
+
+    def _settle(
+        self,
+        future: asyncio.Future[list[PartitionProduceResult]],
+        results: list[PartitionProduceResult],
+        error: ErrorCode,
+    ) -> None:
+        self.held = [each for each in self.held if each[0] is not future]
+        if error is ErrorCode.NONE:
+            self._confirm(results)
+        for result in results:
+            result.error_code = error
+        if not future.done():  # the coordinator has stopped
             future.set_result(results)
+
+    def release(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        for future, results in self.held:
+            self._settle(future, results, error)
 
 
 class MemoryLegacyOffsets:
@@ -217,13 +260,14 @@ class GroupBroker:
         *,
         partitions: int = 1,
         lead: bool = True,
-        time: VirtualTime | None = None,
+        time: VirtualTime | Calls | None = None,
+        mode: Replication | None = None,
         **settings: object,
     ) -> None:
         values = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": partitions}
         self.config = GroupConfig(**{**values, **settings})
-        self.time = time or VirtualTime()
-        self.replicas = OffsetsReplicas()
+        self.time: Any = Calls(time or VirtualTime())
+        self.replicas = OffsetsReplicas(mode)
         self.metadata = MetadataCache(BROKER_ID)
         self.metadata.update(metadata_of({"t": 4}))
         self.legacy_offsets = MemoryLegacyOffsets()
@@ -231,18 +275,19 @@ class GroupBroker:
         self.creation_error = ErrorCode.NONE
         self._partitions = partitions
         self._ids = 0
-        self.groups = GroupCoordinator(
+        coordinator = GroupCoordinator(
             self.config,
             CoordinatorServices(
                 replicas=self.replicas,
                 metadata=self.metadata,
                 topics=self,
                 legacy_offsets=self.legacy_offsets,
-                clock=self.time,
-                timer=self.time,
+                clock=self.time.target,
+                timer=self.time.target,
                 new_uuid=self._new_uuid,
             ),
         )
+        self.groups: Any = Calls(coordinator, "offsets")
         if lead:
             self.lead()
 
@@ -277,7 +322,9 @@ class GroupBroker:
 
     def restarted(self, **settings: object) -> GroupBroker:
         """Another broker with what this one's logs hold."""
-        other = GroupBroker(partitions=self._partitions, lead=False, **settings)
+        other = GroupBroker(
+            partitions=self._partitions, lead=False, mode=self.replicas.mode, **settings
+        )
         other._ids = self._ids  # real ids never come twice
         other.lead(*(OffsetsLog(bytes(log.data)) for log in self.replicas.logs.values()))
         return other

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from copy import copy
 
 from kbroker.coordinator.group.group_state import VALID_PREVIOUS, GroupState
 from kbroker.coordinator.group.member import Member, Protocols
@@ -39,7 +40,12 @@ class Group:
         "subscribed_topics",
     )
 
-    def __init__(self, group_id: str, state: GroupState = GroupState.EMPTY) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        state: GroupState = GroupState.EMPTY,
+        offsets: GroupOffsets | None = None,
+    ) -> None:
         self.group_id = group_id
         self.state = state
         self.current_state_timestamp_ms: int | None = None  # wall clock of the last transition
@@ -55,7 +61,7 @@ class Group:
         self.subscribed_topics: frozenset[str] | None = None  # None = not known
         self.new_member_added = False  # someone joined during the initial delay
         self.initial_join_remaining_ms = -1.0  # of the initial rebalance delay; -1 = not in one
-        self.offsets = GroupOffsets()
+        self.offsets = GroupOffsets() if offsets is None else offsets
 
     # ---- queries
 
@@ -108,6 +114,16 @@ class Group:
         candidates = self.candidate_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
+
+    def copy(self) -> Group:
+        """Another group of the same members, to see what a change would lead to."""
+        other = copy(self)
+        other.members = {member_id: copy(member) for member_id, member in self.members.items()}
+        other.static_members = dict(self.static_members)
+        other.protocol_counts = Counter(self.protocol_counts)
+        other.pending_members = set(self.pending_members)
+        other.pending_sync_members = set(self.pending_sync_members)
+        return other
 
     # ---- changes
 

@@ -65,17 +65,23 @@ class JoinAttempt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StaticMemberStored:
-    """Token of the record that gives a static member's new id to the log.
-
-    Holds what to go back to.
+    """Token of the record that gives a static member's new id to the log, and what the group was
+    like when that was decided.
     """
 
     attempt: JoinAttempt
     old_member_id: str
-    old_protocols: Protocols
-    old_rebalance_timeout_ms: int
-    old_session_timeout_ms: int
     old_leader_id: str
+    generation_id: int
+
+    def is_true_to(self, group: Group) -> bool:
+        """Whether the group still is as it was."""
+        instance_id = self.attempt.request.group_instance_id or ""
+        return (
+            group.state is GroupState.STABLE
+            and group.generation_id == self.generation_id
+            and group.static_members.get(instance_id) == self.old_member_id
+        )
 
 
 # ---- JoinGroup
@@ -184,30 +190,52 @@ def _update_member(step: Step, attempt: JoinAttempt, member: Member) -> None:
     whose connection is most likely gone.
     """
     answer_join(step, member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
-    step.group.set_protocols(member, attempt.protocols)
+    _set_wishes(step.group, member, attempt)
+    member.join = attempt.correlation
+
+
+def _set_wishes(group: Group, member: Member, attempt: JoinAttempt) -> None:
+    group.set_protocols(member, attempt.protocols)
     member.rebalance_timeout_ms = attempt.rebalance_timeout_ms
     member.session_timeout_ms = attempt.request.session_timeout_ms
-    member.join = attempt.correlation
 
 
 # ---- static members that come back with a new process (KIP-345)
 
 
 def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -> None:
-    """The old process is fenced.
-
-    A stable group goes on without a rebalance as long as its protocol stays.
+    """A stable group goes on without a rebalance as long as its protocol stays; it takes the new
+    process in when that is stored, and until then the old one is its member.
     """
     group = step.group
-    member = group.members[group.static_members[instance_id]]
+    if group.state is GroupState.STABLE:
+        after = group.copy()
+        _set_wishes(after, after.replace_static_member(instance_id, attempt.new_member_id), attempt)
+        if after.select_protocol() == group.protocol_name:
+            _store_static_member(step, attempt, instance_id, after)
+            return
+    _take_over(step, attempt, instance_id)
+    if group.state is not GroupState.PREPARING_REBALANCE:
+        # In CompletingRebalance the leader may be assigning to the id that is gone.
+        prepare_rebalance(step)
+
+
+def _store_static_member(step: Step, attempt: JoinAttempt, instance_id: str, after: Group) -> None:
+    group = step.group
     token = StaticMemberStored(
         attempt=attempt,
-        old_member_id=member.member_id,
-        old_protocols=member.protocols,
-        old_rebalance_timeout_ms=member.rebalance_timeout_ms,
-        old_session_timeout_ms=member.session_timeout_ms,
+        old_member_id=group.static_members[instance_id],
         old_leader_id=group.leader_id or "",
+        generation_id=group.generation_id,
     )
+    assignments = {each.member_id: each.assignment for each in after.members.values()}
+    step.effects.append(Append((group_metadata(after, assignments),), token))
+
+
+def _take_over(step: Step, attempt: JoinAttempt, instance_id: str) -> Member:
+    """The new process is the member now, the old one is fenced."""
+    group = step.group
+    member = group.members[group.static_members[instance_id]]
     fenced = ErrorCode.FENCED_INSTANCE_ID
     answer_join(step, member, refused_join(member.member_id, fenced))
     answer_sync(step, member, SyncGroupResponse(error_code=int(fenced)))
@@ -215,30 +243,25 @@ def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -
     group.replace_static_member(instance_id, attempt.new_member_id)
     _update_member(step, attempt, member)
     keep_alive(step, member)
-    if group.state is GroupState.STABLE and group.select_protocol() == group.protocol_name:
-        assignments = {each.member_id: each.assignment for each in group.members.values()}
-        step.effects.append(Append((group_metadata(group, assignments),), token))
-    elif group.state is not GroupState.PREPARING_REBALANCE:
-        # In CompletingRebalance the leader may be assigning to the id that is gone.
-        prepare_rebalance(step)
+    return member
 
 
 def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorCode) -> None:
-    """The new id is in the log, or cannot be: answer the member, or go back to the old id."""
+    """The new id is in the log, or cannot be: take the member in, or refuse it.
+
+    A group that has gone on meanwhile decides anew.
+    """
     group, attempt = step.group, token.attempt
-    member = group.members.get(attempt.new_member_id)
-    if member is None or member.join is not attempt.correlation:
-        return  # replaced or removed meanwhile, and answered then
-    if error is not ErrorCode.NONE:
-        answer_join(step, member, _not_stored(group, token, error))
-        forget_session(step, member)
-        group.replace_static_member(member.group_instance_id or "", token.old_member_id)
-        group.set_protocols(member, token.old_protocols)
-        member.rebalance_timeout_ms = token.old_rebalance_timeout_ms
-        member.session_timeout_ms = token.old_session_timeout_ms
-        keep_alive(step, member)
-    elif group.state is GroupState.STABLE:
+    if group.state is GroupState.DEAD:
+        _refuse(step, attempt, attempt.new_member_id, ErrorCode.NOT_COORDINATOR)
+    elif error is not ErrorCode.NONE:
+        response = _not_stored(group, token, error)
+        step.effects.append(Reply(attempt.correlation, response))
+    elif token.is_true_to(group):
+        member = _take_over(step, attempt, attempt.request.group_instance_id or "")
         answer_join(step, member, _rejoined(group, token))
+    else:
+        join(step, attempt)
 
 
 def _not_stored(group: Group, token: StaticMemberStored, error: ErrorCode) -> JoinGroupResponse:

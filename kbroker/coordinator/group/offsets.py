@@ -1,16 +1,17 @@
 """The offsets a group has committed, those on their way to the log, and when they expire.
 
-Law: an offset is visible once its record is in the log. Until then it is pending; with
-`require_stable` (KIP-447) readers are told to wait for pending ones, transactional ones included.
+Law: an offset is visible once its record is stored. Until then it is on its way; with
+`require_stable` (KIP-447) readers are told to wait for such ones, transactional ones included.
 Which of two commits wins is decided by their place in the log. Expiry follows KIP-211: the clock
 runs from the moment the group became empty, or from the commit where there is no such moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
+from kbroker.coordinator.timeline import Timeline, TimelineDict
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 
@@ -49,41 +50,25 @@ Offsets = dict[TopicPartition, CommittedOffset]
 class GroupOffsets:
     """All offsets of one group; owned by the group."""
 
-    __slots__ = ("committed", "pending", "pending_transactional")
+    __slots__ = ("committed", "pending_transactional")
 
-    def __init__(self) -> None:
-        self.committed: Offsets = {}
-        self.pending: Offsets = {}  # the newest that is on its way, per partition
+    def __init__(self, timeline: Timeline | None = None) -> None:
+        """`timeline` of the shard that keeps the group."""
+        self.committed: TimelineDict[TopicPartition, CommittedOffset] = TimelineDict(
+            Timeline() if timeline is None else timeline
+        )
         self.pending_transactional: dict[int, Offsets] = {}  # by producer id, until its marker
 
     def __bool__(self) -> bool:
         """True when something is committed or on its way."""
-        return bool(self.committed or self.pending or self.pending_transactional)
-
-    # ---- commit
-
-    def prepare(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        """A commit is on its way to the log."""
-        self.pending[partition] = value
-
-    def complete(self, partition: TopicPartition, value: CommittedOffset, log_offset: int) -> None:
-        """The commit is in the log at `log_offset`."""
-        value.log_offset = log_offset
-        if self.pending.get(partition) is value:
-            del self.pending[partition]
-        self._keep_newer(partition, value)
-
-    def fail(self, partition: TopicPartition, value: CommittedOffset) -> None:
-        """The commit did not reach the log."""
-        if self.pending.get(partition) is value:
-            del self.pending[partition]
+        return bool(self.committed or self.pending_transactional)
 
     # ---- replay
 
     def replay(
         self, partition: TopicPartition, value: CommittedOffset | None, producer_id: int | None
     ) -> None:
-        """A record of this group's offsets was read.
+        """A record of this group's offsets is in the log: it was read, or written just now.
 
         None is a tombstone, a producer id makes it part of a transaction.
         """
@@ -114,38 +99,35 @@ class GroupOffsets:
 
     def fetch(self, partition: TopicPartition, require_stable: bool) -> FetchedOffset:
         """The committed offset of a partition; offset -1 when there is none."""
-        if require_stable and self._is_unstable(partition):
+        if require_stable and not self._is_stable(partition):
             return UNSTABLE
-        value = self.committed.get(partition)
+        value = self.committed.stored(partition)
         if value is None:
             return NOTHING_COMMITTED
         return FetchedOffset(value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)
 
-    def _is_unstable(self, partition: TopicPartition) -> bool:
-        return partition in self.pending or any(
+    def _is_stable(self, partition: TopicPartition) -> bool:
+        if self.pending_transactional and any(
             partition in within for within in self.pending_transactional.values()
-        )
+        ):
+            return False
+        return self.committed.is_stored(partition)
 
     # ---- remove
 
     def partitions(self) -> set[TopicPartition]:
         """Partitions with an offset that is committed or on its way."""
-        return set(self.committed).union(self.pending, *self.pending_transactional.values())
+        return set(self.committed).union(*self.pending_transactional.values())
 
-    def remove(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget these partitions; those that have, or are about to have, a record come back."""
-        removed = []
-        for partition in partitions:
-            for within in self.pending_transactional.values():
+    def drop_transactional(self, partitions: Collection[TopicPartition]) -> None:
+        """Transactions that are open commit nothing for these partitions."""
+        for within in self.pending_transactional.values():
+            for partition in partitions:
                 within.pop(partition, None)
-            pending = self.pending.pop(partition, None)
-            if self.committed.pop(partition, pending) is not None:
-                removed.append(partition)
-        return removed
 
-    def recorded(self) -> list[TopicPartition]:
-        """What has, or is about to have, a record."""
-        return list(self.committed | self.pending)
+    def recorded(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of these partitions that have a record."""
+        return [partition for partition in partitions if partition in self.committed]
 
     def expired(
         self,
@@ -161,7 +143,7 @@ class GroupOffsets:
             partition
             for partition, value in self.committed.items()
             if partition.topic not in kept_topics
-            and partition not in self.pending
+            and self.committed.is_stored(partition)
             and (
                 now_ms - since_ms(value) >= retention_ms
                 if value.expire_timestamp_ms is None

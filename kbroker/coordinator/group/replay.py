@@ -17,6 +17,7 @@ from kbroker.coordinator.group.records import (
     read_key,
     read_offset_commit_value,
 )
+from kbroker.coordinator.timeline import Timeline
 from kbroker.errors import ProtocolError
 from kbroker.model import TopicPartition
 
@@ -26,7 +27,9 @@ _KEYS_REMEMBERED = 1 << 14
 class GroupReplay:
     """Takes records in the order of the log; `groups` gives what they amount to."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeline: Timeline | None = None) -> None:
+        """`timeline` of the shard that keeps the groups."""
+        self._timeline = Timeline() if timeline is None else timeline
         self._groups: dict[str, Group] = {}
         self._offsets: dict[str, GroupOffsets] = {}
         self._in_transaction: dict[int, set[str]] = {}  # producer id -> groups it has offsets for
@@ -48,7 +51,7 @@ class GroupReplay:
             committed = None if value is None else read_offset_commit_value(value, batch_offset)
             offsets = self._offsets.get(about.group)
             if offsets is None:
-                offsets = self._offsets[about.group] = GroupOffsets()
+                offsets = self._offsets[about.group] = GroupOffsets(self._timeline)
             offsets.replay(TopicPartition(about.topic, about.partition), committed, producer_id)
             if producer_id is not None:
                 self._in_transaction.setdefault(producer_id, set()).add(about.group)
@@ -69,10 +72,9 @@ class GroupReplay:
     def groups(self) -> Iterator[Group]:
         """All groups, with their offsets."""
         for group_id, group in self._groups.items():
-            group.offsets = self._offsets.pop(group_id, group.offsets)
+            offsets = self._offsets.pop(group_id, None)
+            group.offsets = GroupOffsets(self._timeline) if offsets is None else offsets
             yield group
         for group_id, offsets in self._offsets.items():
             if offsets:
-                group = Group(group_id)
-                group.offsets = offsets
-                yield group
+                yield Group(group_id, offsets=offsets)

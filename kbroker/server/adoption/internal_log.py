@@ -14,7 +14,7 @@ from struct import Struct
 from struct import error as struct_error
 
 from kbroker.config.config_values import MAX_LONG
-from kbroker.coordinator.group_store import java_hash
+from kbroker.coordinator.java_hash import java_hash
 from kbroker.errors import KafkaError
 from kbroker.log.batch_audit import BatchAudit
 from kbroker.log.file_system import FileSystem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 
 import pytest
 
@@ -82,6 +83,17 @@ def test_share_groups_have_no_coordinator_and_other_key_types_no_meaning() -> No
 
     assert share.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", [1, 5])
+def test_share_partitions_are_not_asked_for_before_version_6(version: int) -> None:
+    key = f"g:{uuid.uuid4()}:0"
+    request = FindCoordinatorRequest(key=key, key_type=2, coordinator_keys=[key])
+
+    response = GroupCaller()(request, version)
+
+    found = response.coordinators[0] if version == 5 else response
+    assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
 def test_a_partition_whose_leader_is_away_is_told_at_once() -> None:

@@ -130,8 +130,14 @@ def test_wrong_coordinator_is_said_where_the_version_has_room_for_it() -> None:
 
 def test_stable_reads_are_told_to_wait_for_a_commit_on_its_way() -> None:
     call = caller()
-    offsets = call.broker.groups._store.find("g").group.offsets
-    offsets.prepare(T0, CommittedOffset(offset=43, commit_timestamp_ms=0))
+    call.broker.replicas.holds = True
+    commit = call.broker.groups.offsets.commit
+    value = CommittedOffset(offset=43, commit_timestamp_ms=0)
+
+    async def commit_on_its_way() -> None:
+        commit(Committer("g"), [(T0, value)])
+
+    asyncio.run(commit_on_its_way())
     asked = of_one("g", 0)
     asked.require_stable = True
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pytest
 
+from kbroker.coordinator.coordinator_finder import CoordinatorType
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group.records import GroupMetadataKey, OffsetCommitKey, read_key
 from kbroker.coordinator.offset_commits import Committer
@@ -17,6 +18,7 @@ from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.leave_group import LeaveGroupRequest
 from tests.fakes.group_broker import GroupBroker, OffsetsLog
+from tests.fakes.replication import Replication
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -102,7 +104,7 @@ def test_join_is_refused_by_group_id_session_timeout_or_unknown_member() -> None
 
 def test_second_member_waits_until_the_first_rejoins() -> None:
     async def scenario() -> None:
-        broker = GroupBroker()
+        broker = GroupBroker(mode=Replication.IMMEDIATE)
         first = broker.stable_member().member_id
 
         second = broker.join(version=3)
@@ -355,7 +357,7 @@ def test_one_request_is_one_batch() -> None:
 
 def test_commit_is_answered_when_the_replicas_have_it_and_unstable_until_then() -> None:
     async def scenario() -> None:
-        broker = GroupBroker()
+        broker = GroupBroker(mode=Replication.IMMEDIATE)
         commit(broker, 1)
         broker.replicas.holds = True
         waiting = asyncio.ensure_future(
@@ -540,7 +542,7 @@ def test_coordinator_that_stops_refuses_instead_of_telling_that_nothing_is_commi
 
 def test_partitions_are_loaded_one_after_the_other() -> None:
     async def scenario() -> None:
-        writer = GroupBroker(partitions=2)
+        writer = GroupBroker(partitions=2, mode=Replication.IMMEDIATE)
         for value in range(50):
             commit(writer, value, "a")
             commit(writer, value, "b")
@@ -561,7 +563,7 @@ def test_partitions_are_loaded_one_after_the_other() -> None:
 
 def test_loading_ends_when_the_partition_is_given_up() -> None:
     async def scenario() -> None:
-        writer = GroupBroker()
+        writer = GroupBroker(mode=Replication.IMMEDIATE)
         for value in range(50):
             commit(writer, value)
         log = OffsetsLog(bytes(writer.log().data))
@@ -602,7 +604,7 @@ def closed_file(*_args: object) -> None:
 
 def test_large_log_is_loaded_in_slices_and_refuses_meanwhile() -> None:
     async def scenario() -> None:
-        writer = GroupBroker()
+        writer = GroupBroker(mode=Replication.IMMEDIATE)
         for value in range(200):
             commit(writer, value)
         broker = GroupBroker(lead=False)
@@ -639,11 +641,13 @@ def test_finding_a_coordinator_makes_the_topic_once_and_waits_for_it() -> None:
     async def scenario() -> None:
         broker = GroupBroker(lead=False, partitions=5)
 
-        found = await asyncio.gather(*(broker.groups.find_coordinator(f"g{i}") for i in range(3)))
+        found = await asyncio.gather(
+            *(broker.groups.find_coordinator(CoordinatorType.GROUP, f"g{i}") for i in range(3))
+        )
 
         assert found == [0, 0, 0]
         assert broker.created == [GROUP_METADATA_TOPIC]
-        assert at_once(broker.groups.find_coordinator("g")) == 0
+        assert at_once(broker.groups.find_coordinator(CoordinatorType.GROUP, "g")) == 0
 
     asyncio.run(scenario())
 
@@ -652,7 +656,7 @@ def test_topic_that_cannot_be_made_is_tried_for_five_seconds_and_then_named() ->
     async def scenario() -> None:
         broker = GroupBroker(lead=False)
         broker.creation_error = ErrorCode.INVALID_REPLICATION_FACTOR
-        finding = asyncio.ensure_future(broker.groups.find_coordinator("g"))
+        finding = asyncio.ensure_future(broker.groups.find_coordinator(CoordinatorType.GROUP, "g"))
 
         while not finding.done():
             await asyncio.sleep(0)

@@ -19,6 +19,7 @@ from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResp
 from tests.fakes.disk_offsets_log import DiskOffsetsLog
 from tests.fakes.group_broker import SUBSCRIPTION, GroupBroker
 from tests.fakes.log_maker import NOW_MS, open_log
+from tests.fakes.replication import Replication
 
 CALLER = Caller(client_id="c", client_host="/127.0.0.1", api_version=3)
 MAX_BYTES = 2000
@@ -222,6 +223,7 @@ def test_whoever_waits_for_an_assignment_is_told_and_can_go_on(
     async def scenario() -> None:
         joined = join(broker)
         replicas = broker.replicas
+        replicas.mode = Replication.IMMEDIATE  # apart from what is held
         replicas.holds = is_held
         replicas.error = ErrorCode.NONE if is_held else refusal
         answer = broker.sync(joined.member_id, 1, assignments={joined.member_id: b"all"})
@@ -266,3 +268,87 @@ def test_a_name_that_no_record_can_hold_lets_nobody_in(
 def test_a_commit_of_a_group_that_no_record_can_hold_is_refused(broker: GroupBroker) -> None:
     assert commit(broker, 2, "m", "�" * 20_000) == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
     assert broker.groups.list_groups([], [])[1] == []
+
+
+# ---- answers that wait for the replicas
+
+
+def test_a_static_member_is_taken_in_when_its_record_is_stored(broker: GroupBroker) -> None:
+    async def scenario() -> None:
+        broker.replicas.mode = Replication.IMMEDIATE
+        first = join(broker, group_instance_id="i")
+        assigned = {first.member_id: b"all"}
+        broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
+        broker.replicas.holds = True
+        answer = broker.join(version=9, group_instance_id="i")
+
+        assert heartbeat(broker, first, group_instance_id="i") is ErrorCode.NONE
+        broker.replicas.release()
+        second = await answer  # type: ignore[misc]
+
+        assert (second.error_code, second.generation_id, second.skip_assignment) == (0, 1, True)
+        fenced = heartbeat(broker, first, group_instance_id="i")
+        assert fenced is ErrorCode.FENCED_INSTANCE_ID
+
+    asyncio.run(scenario())
+
+
+def test_a_static_member_stored_after_the_group_went_on_joins_as_the_group_is_then(
+    broker: GroupBroker,
+) -> None:
+    async def scenario() -> None:
+        broker.replicas.mode = Replication.IMMEDIATE
+        first = join(broker, group_instance_id="i")
+        assigned = {first.member_id: b"all"}
+        broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
+        broker.replicas.holds = True
+        static = asyncio.ensure_future(broker.join(version=9, group_instance_id="i"))
+        other = broker.join(version=3)
+
+        broker.replicas.release()
+        replaced, joined = await static, await other  # type: ignore[misc]
+
+        assert (replaced.generation_id, joined.generation_id) == (2, 2)
+        assert replaced.member_id not in (first.member_id, joined.member_id)
+        fenced = heartbeat(broker, first, group_instance_id="i")
+        assert fenced is ErrorCode.FENCED_INSTANCE_ID
+
+    asyncio.run(scenario())
+
+
+def test_who_waits_for_the_replicas_is_sent_to_the_next_coordinator(broker: GroupBroker) -> None:
+    async def scenario() -> None:
+        broker.replicas.mode = Replication.IMMEDIATE
+        first = join(broker, group_instance_id="i")
+        assigned = {first.member_id: b"all"}
+        broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
+        broker.replicas.holds = True
+        static = broker.join(version=9, group_instance_id="i")
+        committing = commit(broker, 2, "m", "other")
+
+        broker.resign()
+
+        assert (await static).error_code == ErrorCode.NOT_COORDINATOR  # type: ignore[misc]
+        assert await committing == [ErrorCode.NOT_COORDINATOR] * 2
+        broker.replicas.release()  # too late for anybody
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_confirmed_after_its_time_is_seen_then(broker: GroupBroker) -> None:
+    async def scenario() -> None:
+        broker.replicas.mode = Replication.IMMEDIATE
+        assert commit(broker, 1, "m") == [ErrorCode.NONE]
+        broker.replicas.holds = True
+        late = broker.groups.offsets.commit(
+            Committer("g"),
+            [(TopicPartition("t", 0), CommittedOffset(offset=8, commit_timestamp_ms=NOW_MS))],
+        )
+        broker.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+        assert await late == [ErrorCode.REQUEST_TIMED_OUT]
+
+        assert committed(broker, 1) == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)]
+        broker.log().confirm()
+        assert committed(broker, 1) == [(8, ErrorCode.NONE)]
+
+    asyncio.run(scenario())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.coordinator.batch_append import METADATA_BATCH, OFFSET_BATCH
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.offsets import NO_LEADER_EPOCH
 from kbroker.coordinator.group.records import (
@@ -23,7 +24,6 @@ from kbroker.coordinator.group.records import (
 )
 from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.partition_replay import PartitionReplay
-from kbroker.coordinator.runtime import METADATA_BATCH, OFFSET_BATCH
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.record.record_batch import BatchOptions, Record, build, read_header, records
 from tests.fakes.group_broker import OffsetsLog

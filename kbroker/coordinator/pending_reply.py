@@ -1,0 +1,37 @@
+"""PendingReply: an answer that may be there at once, or may have to be waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Generic, TypeVar
+
+ResultT = TypeVar("ResultT")
+
+
+class PendingReply(Generic[ResultT]):
+    """Owned by the event loop. No future is made where the answer is there."""
+
+    __slots__ = ("_future", "_is_answered", "_result")
+
+    def __init__(self) -> None:
+        self._future: asyncio.Future[ResultT] | None = None
+        self._is_answered = False
+        self._result: ResultT | None = None
+
+    def answer(self, result: ResultT) -> None:
+        """Give the answer; the first one counts."""
+        if self._is_answered:
+            return
+        self._is_answered = True
+        self._result = result
+        if self._future is not None and not self._future.done():
+            self._future.set_result(result)
+
+    def outcome(self) -> ResultT | Awaitable[ResultT]:
+        """The answer, or something to await it with."""
+        if self._is_answered:
+            return self._result  # type: ignore[return-value]  # set together with the flag
+        if self._future is None:
+            self._future = asyncio.get_running_loop().create_future()
+        return self._future

@@ -1,0 +1,310 @@
+"""Shard: one partition of an internal topic that this broker leads, and the line of its writes.
+
+Law: the state is what the log says, and nothing else.
+
+* A write enters the state (`replay`) when the log has taken it, at the latest, and the next
+  decision rests on it at once. It is settled, and what rests on it is answered, when enough
+  replicas have it.
+* What the log refuses never was. Mostly that is known before the replay; where the write entered
+  the state before (a large batch is checked on a thread), its changes are rolled back, and so is
+  every change that was decided on top of them.
+* A write that is in the log but not confirmed in time stays, and only its answer is an error: as
+  long as this broker leads, its log is what will be confirmed. To roll it back would make the state
+  differ from what the next load finds.
+* A partition that is given up is dropped whole, and read again by whoever leads it.
+
+Writes reach the log in the order they were decided. Those that come while one is on its way to the
+log stand in line, and go together in as few batches as they fit in.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from kbroker.coordinator.batch_append import (
+    METADATA_BATCH,
+    BatchAppend,
+    Results,
+    result_of,
+)
+from kbroker.coordinator.timeline import Timeline
+from kbroker.effects import KeyValue
+from kbroker.errors import ErrorCode
+from kbroker.log.log_replay import ReplayedLog
+from kbroker.model import TopicPartition
+from kbroker.record.record_batch import BatchOptions
+from kbroker.replication.produce_result import PartitionProduceResult
+
+_NONE = ErrorCode.NONE
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+_MAX_BATCHED_RECORDS = 500  # of writes that stood in line
+
+MachineT = TypeVar("MachineT")
+Replayed = Callable[[int], None]  # takes a write into the state; offset of its batch
+Settled = Callable[[ErrorCode], None]  # NONE when it is stored, else why it is not
+
+
+class ShardLog(ReplayedLog, Protocol):
+    """The log of a partition, to be replayed and followed."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Exclusive end of what enough replicas have."""
+        ...
+
+
+class LedPartition(Protocol):
+    """The part of a partition that a shard uses."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Its name."""
+        ...
+
+    @property
+    def leader_epoch(self) -> int:
+        """Of its present leader."""
+        ...
+
+    @property
+    def log(self) -> ShardLog:
+        """Its log."""
+        ...
+
+
+class _Write(NamedTuple):
+    """One decision that is not settled yet."""
+
+    number: int
+    records: Sequence[KeyValue]
+    settled: Settled
+    options: BatchOptions
+    required_acks: int
+    may_share: bool = True  # a batch with others
+
+    def goes_with(self, other: _Write) -> bool:
+        """Whether both may be in one batch."""
+        return (
+            self.may_share
+            and other.may_share
+            and self.required_acks == other.required_acks
+            and self.options == other.options
+        )
+
+
+class Shard(Generic[MachineT]):
+    """`machine` keeps the state; its entries are those of `timeline`."""
+
+    def __init__(self, partition: LedPartition, append: BatchAppend) -> None:
+        self.topic_partition = partition.topic_partition
+        self.epoch = partition.leader_epoch  # the coordinator's epoch
+        self.log = partition.log
+        self.is_loaded = False
+        self.machine: MachineT | None = None
+        self.timeline = Timeline()
+        self._append = append
+        self._is_open = True  # nothing is on its way to the log, and nobody in line
+        self._is_resigned = False
+        self._last_number = 0
+        self._ends: deque[tuple[int, int]] = deque()  # writes that are not stored; end offsets
+        self._unconfirmed: dict[int, list[_Write]] = {}  # by their last number
+        self._sending: list[_Write] | None = None  # on their way to the log
+        self._line: deque[_Write] = deque()
+
+    # ---- writes
+
+    def write(
+        self,
+        records: Sequence[KeyValue],
+        replay: Replayed,
+        settled: Settled,
+        options: BatchOptions = METADATA_BATCH,
+        required_acks: int | None = None,
+    ) -> None:
+        """Append the records of one decision, as one batch.
+
+        `settled` is called once, before this returns when nothing has to be waited for.
+        """
+        acks = self._append.required_acks if required_acks is None else required_acks
+        if not self._is_open:
+            self._stand_in_line(records, replay, settled, options, acks)
+            return
+        begin_offset = self.log.log_end_offset
+        outcome = self._append.append(self.topic_partition, records, options, acks)
+        if isinstance(outcome, PartitionProduceResult):
+            error = outcome.error_code
+            if error is _NONE:
+                self._replay_at_once(replay, outcome.base_offset, acks)
+            settled(error)
+            return
+        number = self._note(replay, begin_offset)
+        self._wait([_Write(number, records, settled, options, acks)], outcome, begin_offset)
+
+    def write_in_parts(
+        self, records: Sequence[KeyValue], replay: Replayed, settled: Settled
+    ) -> None:
+        """Append records that would be written again if they got lost (tombstones of a clean-up):
+        nobody waits for replicas, and what is too large for one batch goes in several. `settled` is
+        called for each.
+        """
+
+        def attempted(error: ErrorCode) -> None:
+            if error not in _TOO_LARGE or len(records) < 2:
+                settled(error)
+                return
+            half = len(records) // 2
+            self.write_in_parts(records[:half], nothing, settled)
+            self.write_in_parts(records[half:], replay, settled)
+
+        self.write(records, replay, attempted, METADATA_BATCH, 0)
+
+    def catch_up(self) -> None:
+        """Take notice of what has been stored though nobody waited for it any more."""
+        if self._ends:
+            high_watermark = self.log.high_watermark
+            while self._ends and self._ends[0][1] <= high_watermark:
+                self._store(self._ends[0][0])
+
+    def resign(self) -> None:
+        """The broker leads no more: no write can be confirmed here."""
+        self._is_resigned = True
+        self._is_open = False
+        abandoned = [*chain.from_iterable(self._unconfirmed.values()), *self._line]
+        self._unconfirmed.clear()
+        self._line.clear()
+        _settle(abandoned, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    # ---- into the state
+
+    def _replay_at_once(self, replay: Replayed, base_offset: int, acks: int) -> None:
+        """The log has it. Where earlier writes wait, an acknowledged one is stored after them."""
+        if not self.timeline:
+            replay(base_offset)
+            return
+        number = self._note(replay, base_offset)
+        self._ends.append((number, self.log.log_end_offset))
+        if acks:
+            self._store(number)
+
+    def _note(self, replay: Replayed, base_offset: int) -> int:
+        self._last_number += 1
+        self.timeline.begin(self._last_number)
+        try:
+            replay(base_offset)
+        finally:
+            self.timeline.end()
+        return self._last_number
+
+    def _store(self, number: int) -> None:
+        self.timeline.store(number)
+        while self._ends and self._ends[0][0] <= number:
+            self._ends.popleft()
+
+    # ---- on their way
+
+    def _wait(
+        self, batch: list[_Write], future: asyncio.Future[Results], begin_offset: int
+    ) -> None:
+        """The batch is in the log and not confirmed yet, or still on its way there."""
+        last_number = batch[-1].number
+        self._unconfirmed[last_number] = batch
+        end_offset = self.log.log_end_offset
+        if end_offset > begin_offset:
+            self._ends.append((last_number, end_offset))
+        else:
+            self._sending = batch
+            self._is_open = False
+        future.add_done_callback(partial(self._done, last_number))
+
+    def _done(self, last_number: int, future: asyncio.Future[Results]) -> None:
+        result = result_of(future, self.topic_partition)
+        error = result.error_code
+        batch = self._unconfirmed.pop(last_number, None)
+        if batch is None:
+            return  # resigned, and settled then
+        if batch is self._sending:
+            self._sending = None
+            if result.base_offset < 0:
+                self._refused(batch, error)
+                self._send_line()
+                return
+            self._ends.append((last_number, self.log.log_end_offset))
+        if error is _NONE:
+            self._store(last_number)
+        self.catch_up()
+        _settle(batch, error)
+        self._send_line()
+
+    def _refused(self, batch: list[_Write], error: ErrorCode) -> None:
+        """The log did not take it: it never was, nor what was decided on top of it."""
+        if len(batch) > 1 and error in _TOO_LARGE:
+            self._line.extendleft(write._replace(may_share=False) for write in reversed(batch))
+            return
+        undone = self.timeline.roll_back(batch[0].number)
+        on_top = [write for write in self._line if write.number in undone]
+        self._line = deque(write for write in self._line if write.number not in undone)
+        _settle(batch, error)
+        _settle(on_top, ErrorCode.NOT_ENOUGH_REPLICAS)  # their clients try again
+
+    # ---- in line
+
+    def _stand_in_line(
+        self,
+        records: Sequence[KeyValue],
+        replay: Replayed,
+        settled: Settled,
+        options: BatchOptions,
+        acks: int,
+    ) -> None:
+        if self._is_resigned:
+            settled(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            return
+        number = self._note(replay, self.log.log_end_offset)
+        self._line.append(_Write(number, records, settled, options, acks))
+
+    def _send_line(self) -> None:
+        while self._line and self._sending is None:
+            self._send(self._next_batch())
+        self._is_open = not (self._line or self._sending or self._is_resigned)
+
+    def _next_batch(self) -> list[_Write]:
+        """Writes from the head of the line that share a batch."""
+        first = self._line.popleft()
+        batch, count = [first], len(first.records)
+        while self._line and first.goes_with(self._line[0]):
+            count += len(self._line[0].records)
+            if count > _MAX_BATCHED_RECORDS:
+                break
+            batch.append(self._line.popleft())
+        return batch
+
+    def _send(self, batch: list[_Write]) -> None:
+        last = batch[-1]
+        begin_offset = self.log.log_end_offset
+        rows = [row for write in batch for row in write.records]
+        outcome = self._append.append(self.topic_partition, rows, last.options, last.required_acks)
+        if not isinstance(outcome, PartitionProduceResult):
+            self._wait(batch, outcome, begin_offset)
+        elif outcome.error_code is not _NONE:
+            self._refused(batch, outcome.error_code)
+        else:
+            self._ends.append((last.number, self.log.log_end_offset))
+            if last.required_acks:
+                self._store(last.number)
+            _settle(batch, _NONE)
+
+
+def _settle(writes: Iterable[_Write], error: ErrorCode) -> None:
+    for write in writes:
+        write.settled(error)
+
+
+def nothing(_base_offset: int) -> None:
+    """The replay of records that change nothing by themselves."""

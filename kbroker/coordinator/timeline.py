@@ -1,0 +1,141 @@
+"""Entries of a coordinator's state together with what is stored of them.
+
+Law: the newest value is what the next decision rests on, the stored one is what the outside may be
+told. A write that is not stored yet notes what was there before each entry that it changes: undone,
+the newest first, the entries are as they were; stored, the oldest first, they are final. With
+nothing on its way an entry is a plain entry of a dict.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator, MutableMapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class _Change(NamedTuple):
+    write: int
+    entries: TimelineDict[Any, Any]
+    key: Hashable
+
+
+class Timeline:
+    """The changes that are not stored yet, of all entries of one partition."""
+
+    __slots__ = ("_changes", "_write", "is_noting")
+
+    def __init__(self) -> None:
+        self._changes: deque[_Change] = deque()
+        self._write = 0
+        self.is_noting = False  # between `begin` and `end`
+
+    def __bool__(self) -> bool:
+        """True when something is not stored yet."""
+        return bool(self._changes)
+
+    def begin(self, write: int) -> None:
+        """Changes from now on belong to this write; numbers rise."""
+        self._write = write
+        self.is_noting = True
+
+    def end(self) -> None:
+        """Changes from now on are final."""
+        self.is_noting = False
+
+    def note(self, entries: TimelineDict[Any, Any], key: Hashable) -> None:
+        """An entry is about to change."""
+        self._changes.append(_Change(self._write, entries, key))
+
+    def store(self, write: int) -> None:
+        """A write is stored, and every earlier one with it: they are before it in the log."""
+        changes = self._changes
+        while changes and changes[0].write <= write:
+            change = changes.popleft()
+            change.entries.forget_oldest(change.key)
+
+    def roll_back(self, write: int) -> set[int]:
+        """Undo a write, and all later ones, which rest on it; those that had changed something."""
+        undone = set()
+        changes = self._changes
+        while changes and changes[-1].write >= write:
+            change = changes.pop()
+            change.entries.undo_newest(change.key)
+            undone.add(change.write)
+        return undone
+
+
+class TimelineDict(MutableMapping[K, V], Generic[K, V]):
+    """A dict of the newest values, which knows the stored ones too."""
+
+    __slots__ = ("_before", "_newest", "_timeline")
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._newest: dict[K, V] = {}
+        self._before: dict[K, deque[V | None]] = {}  # of entries that are not stored, oldest first
+
+    # ---- the newest values
+
+    def __getitem__(self, key: K) -> V:
+        return self._newest[key]
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if self._timeline.is_noting:
+            self._note(key)
+        self._newest[key] = value
+
+    def __delitem__(self, key: K) -> None:
+        if self._timeline.is_noting:
+            self._note(key)
+        del self._newest[key]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._newest)
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    # ---- the stored ones
+
+    def stored(self, key: K) -> V | None:
+        """The value that is stored; None where there is none."""
+        before = self._before.get(key) if self._before else None
+        return self._newest.get(key) if before is None else before[0]
+
+    def stored_keys(self) -> list[K]:
+        """The keys that have a stored value."""
+        if not self._before:
+            return list(self._newest)
+        keys = dict.fromkeys((*self._newest, *self._before))
+        return [key for key in keys if self.stored(key) is not None]
+
+    def is_stored(self, key: K) -> bool:
+        """False while a change of this entry is on its way."""
+        return key not in self._before
+
+    # ---- for the timeline
+
+    def _note(self, key: K) -> None:
+        self._before.setdefault(key, deque()).append(self._newest.get(key))
+        self._timeline.note(self, key)
+
+    def forget_oldest(self, key: K) -> None:
+        """The oldest change of this entry is stored."""
+        before = self._before[key]
+        before.popleft()
+        if not before:
+            del self._before[key]
+
+    def undo_newest(self, key: K) -> None:
+        """The newest change of this entry never was."""
+        before = self._before[key]
+        value = before.pop()
+        if value is None:
+            self._newest.pop(key, None)
+        else:
+            self._newest[key] = value
+        if not before:
+            del self._before[key]
