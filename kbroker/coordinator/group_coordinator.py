@@ -75,7 +75,7 @@ class Caller:
 class GroupCoordinator:
     """Owned by the event loop.
 
-    `offsets` serves commits and fetches, `legacy_offsets` their version 0.
+    `store` has the groups, `offsets` serves commits and fetches, `legacy_offsets` their version 0.
     """
 
     def __init__(self, config: GroupConfig, services: CoordinatorServices) -> None:
@@ -97,10 +97,10 @@ class GroupCoordinator:
                 or config.offsets_topic_num_partitions
             ),
         )
-        self._store = GroupStore(config, self._runtime)
+        self.store = GroupStore(config, self._runtime)
         self._monotonic_ms = services.clock.monotonic_ms
         self._is_active = True
-        self.offsets = OffsetCommits(self._store)
+        self.offsets = OffsetCommits(self.store)
         self.legacy_offsets = services.legacy_offsets
         self.find_coordinator = CoordinatorFinder(
             {CoordinatorType.GROUP: self._runtime}, metadata, services.topics
@@ -129,7 +129,7 @@ class GroupCoordinator:
         self, became_leader: Iterable[Partition], became_follower: Iterable[Partition]
     ) -> None:
         """The replica manager's news: partitions of `__consumer_offsets` are read, or given up."""
-        self._runtime.on_leadership_change(became_leader, became_follower, self._store.new_machine)
+        self._runtime.on_leadership_change(became_leader, became_follower, self.store.new_machine)
 
     def on_partitions_deleted(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are gone from the cluster, and so are the offsets committed for them."""
@@ -144,7 +144,7 @@ class GroupCoordinator:
         error = self._refusal(request.group_id)
         if error is _NONE and not self._allows_session_timeout(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
-        coordinated = self._store.find(request.group_id)
+        coordinated = self.store.find(request.group_id)
         if error is _NONE and coordinated is None and request.member_id:
             error = ErrorCode.UNKNOWN_MEMBER_ID
         named_after = request.group_instance_id or caller.client_id
@@ -153,7 +153,7 @@ class GroupCoordinator:
         if error is not _NONE:
             return refused_join(request.member_id, error)
         if coordinated is None:
-            coordinated = self._store.create(request.group_id)
+            coordinated = self.store.create(request.group_id)
         reply: PendingReply[JoinGroupResponse] = PendingReply()
         attempt = JoinAttempt(
             correlation=reply,
@@ -163,10 +163,10 @@ class GroupCoordinator:
             client_host=caller.client_host,
             new_member_id=f"{named_after}-{self._new_uuid()}",
         )
-        step = self._store.step(coordinated)
+        step = self.store.step(coordinated)
         join(step, attempt)
-        self._store.run(coordinated, step.effects)
-        self._store.drop_if_untouched(coordinated)
+        self.store.run(coordinated, step.effects)
+        self.store.drop_if_untouched(coordinated)
         return reply.outcome()
 
     def _allows_session_timeout(self, session_timeout_ms: int) -> bool:
@@ -181,7 +181,7 @@ class GroupCoordinator:
         self, request: SyncGroupRequest
     ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
         """SyncGroup; waits for the leader's assignments."""
-        coordinated = self._store.find(request.group_id)
+        coordinated = self.store.find(request.group_id)
         if coordinated is None:
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -190,14 +190,14 @@ class GroupCoordinator:
                 error = ErrorCode.REBALANCE_IN_PROGRESS
             return SyncGroupResponse(error_code=int(error or ErrorCode.UNKNOWN_MEMBER_ID))
         reply: PendingReply[SyncGroupResponse] = PendingReply()
-        step = self._store.step(coordinated)
+        step = self.store.step(coordinated)
         sync(step, reply, request)
-        self._store.run(coordinated, step.effects)
+        self.store.run(coordinated, step.effects)
         return reply.outcome()
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
         """Heartbeat; never waits."""
-        coordinated = self._store.find(request.group_id)
+        coordinated = self.store.find(request.group_id)
         if coordinated is None:
             error = self._refusal(request.group_id)
             if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
@@ -217,15 +217,15 @@ class GroupCoordinator:
         """LeaveGroup: the code for the request, and one for each member unless the request is
         refused.
         """
-        coordinated = self._store.find(group_id)
+        coordinated = self.store.find(group_id)
         if coordinated is None:
             error = self._refusal(group_id)
             if error is not _NONE:
                 return error, []
             return _NONE, [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
-        step = self._store.step(coordinated)
+        step = self.store.step(coordinated)
         codes = sessions.leave(step, leaving)
-        self._store.run(coordinated, step.effects)
+        self.store.run(coordinated, step.effects)
         return _NONE, codes
 
     def _refusal(self, group_id: str) -> ErrorCode:
@@ -248,7 +248,7 @@ class GroupCoordinator:
 
         GROUP_ID_NOT_FOUND tells the two apart.
         """
-        coordinated = self._store.find(group_id)
+        coordinated = self.store.find(group_id)
         if coordinated is not None:
             return _NONE, _described(coordinated.group)
         error = self._status(group_id)
@@ -274,7 +274,7 @@ class GroupCoordinator:
         wanted_states = {name.lower() for name in states}
         return error, [
             _listed(each)
-            for each in self._store
+            for each in self.store
             if not wanted_states or each.group.state.value.lower() in wanted_states
         ]
 

@@ -28,7 +28,7 @@ def writer_on(directory: Path, **settings: Any) -> GroupBroker:
 def restarted(broker: GroupBroker, directory: Path, **settings: Any) -> GroupBroker:
     """The next broker on a cleanly stopped log."""
     other = GroupBroker(lead=False, time=broker.time, offsets_retention_minutes=7 * 24 * 60)
-    other._ids = broker._ids  # real ids never come twice
+    other.ids = broker.ids  # real ids never come twice
     log = open_log(directory, recovery_point=broker.log().log_end_offset, **{**SMALL, **settings})
     other.lead(DiskOffsetsLog(log))
     return other

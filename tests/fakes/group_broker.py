@@ -274,7 +274,7 @@ class GroupBroker:
         self.created: list[str] = []
         self.creation_error = ErrorCode.NONE
         self._partitions = partitions
-        self._ids = 0
+        self.ids = 0
         coordinator = GroupCoordinator(
             self.config,
             CoordinatorServices(
@@ -292,8 +292,8 @@ class GroupBroker:
             self.lead()
 
     def _new_uuid(self) -> uuid.UUID:
-        self._ids += 1
-        return uuid.UUID(int=self._ids)
+        self.ids += 1
+        return uuid.UUID(int=self.ids)
 
     async def auto_create(self, topics: Iterable[str]) -> dict[str, ErrorCode]:
         codes = dict.fromkeys(topics, self.creation_error)
@@ -325,7 +325,7 @@ class GroupBroker:
         other = GroupBroker(
             partitions=self._partitions, lead=False, mode=self.replicas.mode, **settings
         )
-        other._ids = self._ids  # real ids never come twice
+        other.ids = self.ids  # real ids never come twice
         other.lead(*(OffsetsLog(bytes(log.data)) for log in self.replicas.logs.values()))
         return other
 

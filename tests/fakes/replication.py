@@ -46,7 +46,7 @@ class Calls:
 
 def _call(method: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
     loop = Calls.loop
-    if loop is None or asyncio._get_running_loop() is not None:
+    if loop is None or _is_on_a_loop():
         return method(*arguments, **fields)
 
     async def run() -> Any:
@@ -59,3 +59,11 @@ def _call(method: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
         return outcome.result() if is_there else outcome
 
     return loop.run_until_complete(run())
+
+
+def _is_on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

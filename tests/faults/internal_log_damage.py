@@ -229,7 +229,7 @@ class Case:
 def state_of(broker: GroupBroker) -> dict[Key, int]:
     """Committed offsets and generations of all groups."""
     found: dict[Key, int] = {}
-    for coordinated in broker.groups._store:
+    for coordinated in broker.groups.store:
         group = coordinated.group
         for partition, value in group.offsets.committed.items():
             found[group.group_id, partition.partition] = value.offset

@@ -267,12 +267,12 @@ class GroupMachine(RuleBasedStateMachine):
     # ---- what always holds
 
     def group(self) -> Any:
-        found = self.broker.groups._store.find("g")
+        found = self.broker.groups.store.find("g")
         assert found is not None
         return found.group
 
     def group_state(self) -> GroupState | None:
-        found = self.broker.groups._store.find("g")
+        found = self.broker.groups.store.find("g")
         return None if found is None else found.group.state
 
     @invariant()

@@ -62,7 +62,7 @@ def test_version_0_has_one_timeout_for_both() -> None:
 
     call(join_request(), 0)
 
-    [member] = call.broker.groups._store.find("g").group.members.values()
+    [member] = call.broker.groups.store.find("g").group.members.values()
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 10_000)
     assert (member.client_id, member.client_host) == ("raw", "/127.0.0.1")
 

@@ -44,7 +44,7 @@ def codes(response: object) -> list[int]:
 
 
 def stored(call: GroupCaller) -> object:
-    return call.broker.groups._store.find("g").group.offsets.committed[T0]
+    return call.broker.groups.store.find("g").group.offsets.committed[T0]
 
 
 @pytest.mark.parametrize("version", range(1, 11))

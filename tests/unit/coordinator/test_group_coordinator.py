@@ -157,7 +157,7 @@ def test_member_joins_after_the_first_one_left_during_the_initial_delay() -> Non
     async def scenario() -> None:
         broker = GroupBroker(group_initial_rebalance_delay_ms=3000)
         first = broker.join(version=3)
-        [member_id] = broker.groups._store.find("g").group.members
+        [member_id] = broker.groups.store.find("g").group.members
         broker.groups.leave_group("g", [LeaveGroupRequest.MemberIdentity(member_id=member_id)])
 
         second = broker.join(version=3, protocols=("sticky",))

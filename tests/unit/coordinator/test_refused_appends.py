@@ -352,3 +352,22 @@ def test_a_commit_confirmed_after_its_time_is_seen_then(broker: GroupBroker) -> 
         assert committed(broker, 1) == [(8, ErrorCode.NONE)]
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("replication", [Replication.FAILING], indirect=True)
+def test_what_is_sent_again_until_it_is_stored_is_there_after_a_restart() -> None:
+    broker = GroupBroker()
+    member = broker.stable_member()
+    while heartbeat(broker, member) is not ErrorCode.NONE or described(broker)[0] != "Stable":
+        member = broker.join(member_id=member.member_id)
+        broker.sync(member.member_id, member.generation_id, assignments={member.member_id: b"all"})
+    refused = 0
+    for offset in range(20):
+        value = CommittedOffset(offset=offset, commit_timestamp_ms=NOW_MS)
+        committer = Committer("g", member.member_id, None, member.generation_id)
+        while broker.groups.offsets.commit(committer, [(TopicPartition("t", 0), value)]) != [0]:
+            refused += 1
+
+    assert refused > 5
+    assert committed(broker, 1) == [(19, ErrorCode.NONE)]
+    assert committed(broker.restarted(), 1) == [(19, ErrorCode.NONE)]
