@@ -80,10 +80,12 @@ class BatchAppend:
             return PartitionProduceResult(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
         if isinstance(results, list):
             return results[0]
-        future = asyncio.ensure_future(results)
-        self._waiting.add(future)
-        future.add_done_callback(self._waiting.discard)
-        return future
+        if isinstance(results, asyncio.Future):
+            return results  # of the purgatory, which ends it
+        task: asyncio.Future[Results] = asyncio.ensure_future(results)
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+        return task
 
     def close(self) -> None:
         """Wait for nothing any more."""

@@ -238,9 +238,11 @@ class Shard(Generic[MachineT]):
             self._ends.append((last_number, self.log.log_end_offset))
         if error is _NONE:
             self._store(last_number)
-        self.catch_up()
+        else:
+            self.catch_up()
         _settle(batch, error)
-        self._send_line()
+        if not self._is_open:
+            self._send_line()
 
     def _refused(self, batch: list[_Write], error: ErrorCode) -> None:
         """The log did not take it: it never was, nor what was decided on top of it."""

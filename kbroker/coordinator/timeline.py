@@ -75,7 +75,7 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._newest: dict[K, V] = {}
-        self._before: dict[K, deque[V | None]] = {}  # of entries that are not stored, oldest first
+        self._before: dict[K, list[V | None]] = {}  # of entries that are not stored, oldest first
 
     # ---- the newest values
 
@@ -119,13 +119,17 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
     # ---- for the timeline
 
     def _note(self, key: K) -> None:
-        self._before.setdefault(key, deque()).append(self._newest.get(key))
+        value, before = self._newest.get(key), self._before.get(key)
+        if before is None:
+            self._before[key] = [value]
+        else:
+            before.append(value)
         self._timeline.note(self, key)
 
     def forget_oldest(self, key: K) -> None:
         """The oldest change of this entry is stored."""
         before = self._before[key]
-        before.popleft()
+        del before[0]
         if not before:
             del self._before[key]
 
