@@ -36,8 +36,6 @@ PURE_FILES = (
     "replication/orders/request_shapes.py",
     "replication/topic_name.py",
     "coordinator/timeline.py",
-    "zk/tree.py",
-    "zk/zk_paths.py",
     "model.py",
     "errors.py",
     "clock.py",

@@ -14,7 +14,7 @@ WHAT_A_BROKER_IMPORTS = """
 import sys
 from kbroker.apis import registry
 from kbroker.server import kafka_server
-registry.load()
+dict(registry.registered())
 names = (name.rpartition(".")[2] for name in sys.modules if ".protocol.messages." in name)
 print(*sorted(names))
 """
@@ -39,7 +39,7 @@ def test_request_and_response_describe_the_same_versions() -> None:
 def test_a_message_is_not_served_for_being_declared() -> None:
     all_messages()
 
-    assert list(registry.load()) == SERVED_KEYS
+    assert list(registry.registered()) == SERVED_KEYS
 
 
 def test_a_broker_imports_the_messages_that_it_speaks_and_no_others() -> None:
@@ -48,6 +48,8 @@ def test_a_broker_imports_the_messages_that_it_speaks_and_no_others() -> None:
     )
     imported = set(run.stdout.split())
     spoken_to_controllers = {"alter_partition"}
-    served = {api.request_class.__module__.rpartition(".")[2] for api in registry.load().values()}
+    served = {
+        api.request_class.__module__.rpartition(".")[2] for api in registry.registered().values()
+    }
 
     assert imported - spoken_to_controllers <= served
