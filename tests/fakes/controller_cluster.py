@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.topic_admin import TopicAdmin
@@ -28,6 +30,8 @@ from kbroker.replication.orders.request_shapes import ControlRequest, ControlRes
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
+
+Cluster = TypeVar("Cluster", bound="ControllerCluster")
 
 
 class FakeBroker:
@@ -248,20 +252,12 @@ def _stop_replica(name: str, state: object) -> str:
     return f"StopReplica {name} epoch={state.leader_epoch}{delete}"
 
 
-def with_brokers(
-    scenario: Callable[[ControllerCluster], Awaitable[None]],
-    brokers: int,
-    config: KafkaConfig | None = None,
-) -> None:
-    """Run a scenario in a new cluster whose brokers 0, 1, ... have started; 0 is controller."""
-
-    async def main() -> None:
-        cluster = ControllerCluster(config)
-        try:
-            for broker_id in range(brokers):
-                await cluster.start(broker_id)
-            await scenario(cluster)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def running(cluster: Cluster, *, brokers: int) -> AsyncIterator[Cluster]:
+    """The cluster with brokers 0, 1, ... started; 0 is controller. All brokers are stopped after."""
+    try:
+        for broker_id in range(brokers):
+            await cluster.start(broker_id)
+        yield cluster
+    finally:
+        await cluster.stop()

@@ -50,39 +50,31 @@ class Watched:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_reports_its_groups_and_one_end(kind: str, tmp_path: Path) -> None:
+async def test_a_job_reports_its_groups_and_one_end(kind: str, tmp_path: Path) -> None:
     new_worker: Callable[[], CleanerWorker] = KINDS[kind]
-
-    async def run() -> None:
-        threads = CleanerThreads(new_worker)
-        watched = Watched(threads, job_for(tmp_path / "a"))
-        end = await watched.end
-        assert isinstance(end, CleaningDone)
-        assert end.end_offset == 100
-        assert watched.groups[0].base_offset == 0
-        assert (tmp_path / "a" / f"{0:020d}.log.cleaned").exists()
-        again = Watched(threads, job_for(tmp_path / "b"))
-        assert isinstance(await again.end, CleaningDone)
-        threads.rest()
-        await threads.stop()
-
-    asyncio.run(run())
+    threads = CleanerThreads(new_worker)
+    watched = Watched(threads, job_for(tmp_path / "a"))
+    end = await watched.end
+    assert isinstance(end, CleaningDone)
+    assert end.end_offset == 100
+    assert watched.groups[0].base_offset == 0
+    assert (tmp_path / "a" / f"{0:020d}.log.cleaned").exists()
+    again = Watched(threads, job_for(tmp_path / "b"))
+    assert isinstance(await again.end, CleaningDone)
+    threads.rest()
+    await threads.stop()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_log_comes_back_as_a_reason(kind: str, tmp_path: Path) -> None:
+async def test_a_damaged_log_comes_back_as_a_reason(kind: str, tmp_path: Path) -> None:
     job = job_for(tmp_path / "a")
     path = Path(job.segments[0].path)
     path.write_bytes(path.read_bytes()[:-3] + b"xyz")
-
-    async def run() -> None:
-        threads = CleanerThreads(KINDS[kind])
-        end = await Watched(threads, job).end
-        assert isinstance(end, CleaningFailed)
-        assert "wrong checksum" in end.reason
-        await threads.stop()
-
-    asyncio.run(run())
+    threads = CleanerThreads(KINDS[kind])
+    end = await Watched(threads, job).end
+    assert isinstance(end, CleaningFailed)
+    assert "wrong checksum" in end.reason
+    await threads.stop()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -108,7 +100,7 @@ def wait_for_child(worker: ProcessWorker) -> subprocess.Popen[bytes]:
     return worker._child
 
 
-def test_a_killed_process_is_no_end_of_the_broker(
+async def test_a_killed_process_is_no_end_of_the_broker(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     workers: list[ProcessWorker] = []
@@ -117,15 +109,13 @@ def test_a_killed_process_is_no_end_of_the_broker(
         workers.append(ProcessWorker())
         return workers[-1]
 
-    async def run() -> None:
-        threads = CleanerThreads(new_worker)
-        slow = CleanerLimits(bytes_per_s=10, read_bytes=100)
-        watched = Watched(threads, job_for(tmp_path / "a", limits=slow))
-        child = await asyncio.to_thread(wait_for_child, workers[0])
-        child.kill()
-        assert await watched.end is None
-        assert isinstance(await Watched(threads, job_for(tmp_path / "b")).end, CleaningDone)
-        await threads.stop()
+    threads = CleanerThreads(new_worker)
+    slow = CleanerLimits(bytes_per_s=10, read_bytes=100)
+    watched = Watched(threads, job_for(tmp_path / "a", limits=slow))
+    child = await asyncio.to_thread(wait_for_child, workers[0])
+    child.kill()
+    assert await watched.end is None
+    assert isinstance(await Watched(threads, job_for(tmp_path / "b")).end, CleaningDone)
+    await threads.stop()
 
-    asyncio.run(run())
     assert "process ended with code -9" in caplog.text

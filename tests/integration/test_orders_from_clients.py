@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from socket import create_connection
 from typing import Any
@@ -207,21 +207,17 @@ class Members:
         assert [server.is_controller for server in map(self.server, (0, 1))] == [True, False]
 
 
-def run(
-    directory: Path, scenario: Callable[[Members], Awaitable[None]], settings: dict[str, str]
-) -> None:
-    async def main() -> None:
-        config = KafkaConfig.for_profile("dev", {"log.dirs": str(directory), **settings})
-        local = LocalCluster(configs_of_brokers(config, 2), str(directory))
-        await local.startup()
-        try:
-            members = Members(local)
-            await asyncio.to_thread(make_topic, members.port(0, "OUTSIDE"))
-            await scenario(members)
-        finally:
-            await local.shutdown()
-
-    asyncio.run(main())
+@pytest.fixture
+async def members(tmp_path: Path, settings: dict[str, str]) -> AsyncIterator[Members]:
+    config = KafkaConfig.for_profile("dev", {"log.dirs": str(tmp_path), **settings})
+    local = LocalCluster(configs_of_brokers(config, 2), str(tmp_path))
+    await local.startup()
+    try:
+        members = Members(local)
+        await asyncio.to_thread(make_topic, members.port(0, "OUTSIDE"))
+        yield members
+    finally:
+        await local.shutdown()
 
 
 ONE_LISTENER = {"listeners": "PLAINTEXT://127.0.0.1:0"}
@@ -239,128 +235,120 @@ def true_orders(members: Members, number: int) -> list[tuple[Message, int]]:
 
 
 @pytest.mark.parametrize("settings", [LISTENERS, ONE_LISTENER], ids=["two", "one"])
-def test_members_are_heard_where_brokers_speak(tmp_path: Path, settings: dict[str, str]) -> None:
-    async def scenario(members: Members) -> None:
-        answers = [await members.say(0, *order) for order in true_orders(members, 0)]
+async def test_members_are_heard_where_brokers_speak(
+    settings: dict[str, str], members: Members
+) -> None:
+    answers = [await members.say(0, *order) for order in true_orders(members, 0)]
 
-        assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 4
-        assert (await asyncio.to_thread(listed_keys, members.port(0))) >= BROKERS_ONLY
-
-    run(tmp_path, scenario, settings)
+    assert [answer.error_code for answer in answers] == [ErrorCode.NONE] * 4
+    assert (await asyncio.to_thread(listed_keys, members.port(0))) >= BROKERS_ONLY
 
 
-def test_nobody_is_heard_as_a_broker_where_clients_speak(tmp_path: Path) -> None:
-    async def scenario(members: Members) -> None:
-        for number in (0, 1):
-            for order in true_orders(members, number):
-                answer = await members.say(number, *order, "OUTSIDE")
-                assert answer.error_code == REFUSED
-            port = members.port(number, "OUTSIDE")
-            assert not await asyncio.to_thread(listed_keys, port) & BROKERS_ONLY
-            answer = await members.say(number, follower_fetch(1), 11, "OUTSIDE")
-            (partition,) = answer.responses[0].partitions
-            assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        envelope = EnvelopeRequest(request_data=b"", client_host_address=bytes(4))
-        assert await members.say(0, envelope, 0, "OUTSIDE") is None
-        await members.assert_unharmed("later")
-
-    run(tmp_path, scenario, LISTENERS)
+@pytest.mark.parametrize("settings", [LISTENERS])
+async def test_nobody_is_heard_as_a_broker_where_clients_speak(members: Members) -> None:
+    for number in (0, 1):
+        for order in true_orders(members, number):
+            answer = await members.say(number, *order, "OUTSIDE")
+            assert answer.error_code == REFUSED
+        port = members.port(number, "OUTSIDE")
+        assert not await asyncio.to_thread(listed_keys, port) & BROKERS_ONLY
+        answer = await members.say(number, follower_fetch(1), 11, "OUTSIDE")
+        (partition,) = answer.responses[0].partitions
+        assert partition.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    envelope = EnvelopeRequest(request_data=b"", client_host_address=bytes(4))
+    assert await members.say(0, envelope, 0, "OUTSIDE") is None
+    await members.assert_unharmed("later")
 
 
 @pytest.mark.parametrize("settings", [LISTENERS, ONE_LISTENER], ids=["two", "one"])
-def test_orders_of_a_controller_that_the_tree_does_not_know_are_refused(
-    tmp_path: Path, settings: dict[str, str]
+async def test_orders_of_a_controller_that_the_tree_does_not_know_are_refused(
+    settings: dict[str, str], members: Members
 ) -> None:
-    async def scenario(members: Members) -> None:
-        for number in (0, 1):
-            own = members.server(number).broker_epoch
-            wrong = [(0, 0), (0, 2), (0, LATEST_EPOCH), (1, 1), (1, 2), (7, LATEST_EPOCH), (-1, 1)]
-            codes = [
-                (await members.say(number, order, version)).error_code
-                for controller, epoch in wrong
-                for order, version in (
-                    (leader_and_isr(controller, epoch, 7, own), 7),
-                    (stop_replica(controller, epoch, own), 4),
-                    (update_metadata(controller, epoch, own), 8),
-                )
-            ]
-            stale = [ErrorCode.STALE_CONTROLLER_EPOCH] * 3
-            assert codes == [*stale, *stale, *stale, *[REFUSED] * 12]
-            early = (await members.say(number, update_metadata(0, 1, own - 1), 8)).error_code
-            assert early == ErrorCode.STALE_BROKER_EPOCH
-        await members.assert_unharmed("later")
-
-    run(tmp_path, scenario, settings)
-
-
-def test_a_broker_of_another_epoch_is_not_the_one_in_the_tree(tmp_path: Path) -> None:
-    async def scenario(members: Members) -> None:
-        epoch = members.server(1).broker_epoch
-        codes = {
-            number: (await members.say(0, request, version)).error_code
-            for number, (request, version) in enumerate(
-                [
-                    (ControlledShutdownRequest(broker_id=1, broker_epoch=epoch - 1), 3),
-                    (ControlledShutdownRequest(broker_id=1, broker_epoch=epoch + 1), 3),
-                    (ControlledShutdownRequest(broker_id=77, broker_epoch=epoch), 3),
-                    (AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1), 0),
-                    (AllocateProducerIdsRequest(broker_id=77, broker_epoch=epoch), 0),
-                ]
-            )
-        }
-
-        assert list(codes.values()) == [
-            ErrorCode.STALE_BROKER_EPOCH,
-            ErrorCode.STALE_BROKER_EPOCH,
-            ErrorCode.BROKER_NOT_AVAILABLE,
-            ErrorCode.STALE_BROKER_EPOCH,
-            ErrorCode.BROKER_ID_NOT_REGISTERED,
-        ]
-
-    run(tmp_path, scenario, ONE_LISTENER)
-
-
-def test_the_next_controller_is_heard_and_the_one_before_not_any_more(tmp_path: Path) -> None:
-    async def scenario(members: Members) -> None:
-        await members.local.stop_broker(0)
-        successor = members.server(1)
-
-        async def seat() -> bool | None:
-            return successor.is_controller or None
-
-        assert await until(seat)
-        await members.local.start_broker(0)
-        own = members.server(0).broker_epoch
-
+    for number in (0, 1):
+        own = members.server(number).broker_epoch
+        wrong = [(0, 0), (0, 2), (0, LATEST_EPOCH), (1, 1), (1, 2), (7, LATEST_EPOCH), (-1, 1)]
         codes = [
-            (await members.say(0, update_metadata(controller, epoch, own), 8)).error_code
-            for controller, epoch in [(1, 2), (0, 1), (0, 2), (1, 1), (1, 3)]
+            (await members.say(number, order, version)).error_code
+            for controller, epoch in wrong
+            for order, version in (
+                (leader_and_isr(controller, epoch, 7, own), 7),
+                (stop_replica(controller, epoch, own), 4),
+                (update_metadata(controller, epoch, own), 8),
+            )
         ]
-
-        assert codes == [
-            ErrorCode.NONE,
-            ErrorCode.STALE_CONTROLLER_EPOCH,
-            REFUSED,
-            ErrorCode.STALE_CONTROLLER_EPOCH,
-            ErrorCode.STALE_CONTROLLER_EPOCH,
-        ]
-
-    run(tmp_path, scenario, ONE_LISTENER)
+        stale = [ErrorCode.STALE_CONTROLLER_EPOCH] * 3
+        assert codes == [*stale, *stale, *stale, *[REFUSED] * 12]
+        early = (await members.say(number, update_metadata(0, 1, own - 1), 8)).error_code
+        assert early == ErrorCode.STALE_BROKER_EPOCH
+    await members.assert_unharmed("later")
 
 
-def test_the_control_plane_has_a_listener_of_its_own(tmp_path: Path) -> None:
-    async def scenario(members: Members) -> None:
-        for listener, code in (("INSIDE", 0), ("ORDERS", 0), ("OUTSIDE", REFUSED)):
-            epoch = members.server(1).broker_epoch
-            answer = await members.say(1, update_metadata(0, 1, epoch), 8, listener)
-            assert answer.error_code == code
-        await members.assert_unharmed("later")
-
-    plane = {
-        "listeners": f"{LISTENERS['listeners']},ORDERS://127.0.0.1:0",
-        "listener.security.protocol.map": (
-            f"{LISTENERS['listener.security.protocol.map']},ORDERS:PLAINTEXT"
-        ),
-        "control.plane.listener.name": "orders",
+@pytest.mark.parametrize("settings", [ONE_LISTENER])
+async def test_a_broker_of_another_epoch_is_not_the_one_in_the_tree(members: Members) -> None:
+    epoch = members.server(1).broker_epoch
+    codes = {
+        number: (await members.say(0, request, version)).error_code
+        for number, (request, version) in enumerate(
+            [
+                (ControlledShutdownRequest(broker_id=1, broker_epoch=epoch - 1), 3),
+                (ControlledShutdownRequest(broker_id=1, broker_epoch=epoch + 1), 3),
+                (ControlledShutdownRequest(broker_id=77, broker_epoch=epoch), 3),
+                (AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1), 0),
+                (AllocateProducerIdsRequest(broker_id=77, broker_epoch=epoch), 0),
+            ]
+        )
     }
-    run(tmp_path, scenario, LISTENERS | plane)
+
+    assert list(codes.values()) == [
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ]
+
+
+@pytest.mark.parametrize("settings", [ONE_LISTENER])
+async def test_the_next_controller_is_heard_and_the_one_before_not_any_more(
+    members: Members,
+) -> None:
+    await members.local.stop_broker(0)
+    successor = members.server(1)
+
+    async def seat() -> bool | None:
+        return successor.is_controller or None
+
+    assert await until(seat)
+    await members.local.start_broker(0)
+    own = members.server(0).broker_epoch
+
+    codes = [
+        (await members.say(0, update_metadata(controller, epoch, own), 8)).error_code
+        for controller, epoch in [(1, 2), (0, 1), (0, 2), (1, 1), (1, 3)]
+    ]
+
+    assert codes == [
+        ErrorCode.NONE,
+        ErrorCode.STALE_CONTROLLER_EPOCH,
+        REFUSED,
+        ErrorCode.STALE_CONTROLLER_EPOCH,
+        ErrorCode.STALE_CONTROLLER_EPOCH,
+    ]
+
+
+CONTROL_PLANE = {
+    "listeners": f"{LISTENERS['listeners']},ORDERS://127.0.0.1:0",
+    "listener.security.protocol.map": (
+        f"{LISTENERS['listener.security.protocol.map']},ORDERS:PLAINTEXT"
+    ),
+    "control.plane.listener.name": "orders",
+}
+
+
+@pytest.mark.parametrize("settings", [LISTENERS | CONTROL_PLANE])
+async def test_the_control_plane_has_a_listener_of_its_own(members: Members) -> None:
+    for listener, code in (("INSIDE", 0), ("ORDERS", 0), ("OUTSIDE", REFUSED)):
+        epoch = members.server(1).broker_epoch
+        answer = await members.say(1, update_metadata(0, 1, epoch), 8, listener)
+        assert answer.error_code == code
+    await members.assert_unharmed("later")

@@ -54,43 +54,39 @@ def names(path: Path, pattern: str) -> list[str]:
     return [found.name for found in path.glob(pattern)]
 
 
-def test_the_loop_removes_nothing_itself(tmp_path: Path) -> None:
+async def test_the_loop_removes_nothing_itself(tmp_path: Path) -> None:
     disk = WatchedFileSystem()
+    values = {
+        "log.dirs": str(tmp_path),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "broker.id": "0",
+        "log.initial.task.delay.ms": str(HOUR_MS),
+    }
+    server = KafkaServer(KafkaConfig.for_profile("dev", values), file_system=disk)
+    await server.startup()
+    client = BrokerClient(server.end_points[0], "test", 30_000)
+    try:
+        await create(client, "old", 1)
+        await create(client, "wide", PARTITIONS)
+        fill(server)
+        disk.counts.clear()
 
-    async def scenario() -> None:
-        values = {
-            "log.dirs": str(tmp_path),
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "broker.id": "0",
-            "log.initial.task.delay.ms": str(HOUR_MS),
-        }
-        server = KafkaServer(KafkaConfig.for_profile("dev", values), file_system=disk)
-        await server.startup()
-        client = BrokerClient(server.end_points[0], "test", 30_000)
-        try:
-            await create(client, "old", 1)
-            await create(client, "wide", PARTITIONS)
-            fill(server)
-            disk.counts.clear()
+        await expire(server, tmp_path)
+        retention = disk.counts.copy()
+        disk.counts.clear()
+        await delete(client, server, tmp_path)
+        deletion = disk.counts.copy()
+    finally:
+        client.close()
+        await server.shutdown()
 
-            await expire(server, tmp_path)
-            retention = disk.counts.copy()
-            disk.counts.clear()
-            await delete(client, server, tmp_path)
-            deletion = disk.counts.copy()
-        finally:
-            client.close()
-            await server.shutdown()
-
-        assert retention["rename", False] >= 3 * SEGMENTS
-        assert retention["remove", False] >= 4 * SEGMENTS
-        assert {operation for operation, is_main in retention if is_main} == set()
-        assert deletion["remove", False] == PARTITIONS
-        assert deletion["fsync", False] < PARTITIONS
-        assert {operation for operation, is_main in deletion if is_main} == {"rename"}
-        assert deletion["rename", True] == PARTITIONS
-
-    asyncio.run(scenario())
+    assert retention["rename", False] >= 3 * SEGMENTS
+    assert retention["remove", False] >= 4 * SEGMENTS
+    assert {operation for operation, is_main in retention if is_main} == set()
+    assert deletion["remove", False] == PARTITIONS
+    assert deletion["fsync", False] < PARTITIONS
+    assert {operation for operation, is_main in deletion if is_main} == {"rename"}
+    assert deletion["rename", True] == PARTITIONS
 
 
 async def create(client: BrokerClient, name: str, partitions: int) -> None:

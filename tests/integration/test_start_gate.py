@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
 
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.model import EndPoint
@@ -48,79 +50,74 @@ async def received(server: SocketServer, count: int) -> None:
         await asyncio.sleep(0.001)
 
 
-def with_server(
-    scenario: Callable[[SocketServer, Callable[[], Awaitable[Client]]], Awaitable[None]],
+@pytest.fixture
+async def server() -> AsyncIterator[SocketServer]:
+    listener = EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=0)
+    config = SocketServerConfig(queued_max_requests=QUEUED)
+    server = SocketServer(config, [listener], echo, SystemClock())
+    yield server
+    await server.shutdown()
+
+
+@pytest.fixture
+async def connect(server: SocketServer) -> AsyncIterator[Callable[[], Awaitable[Client]]]:
+    """To the server, which listens and answers nobody yet."""
+    (bound,) = await server.start()
+    clients: list[Client] = []
+
+    async def connect() -> Client:
+        clients.append(Client(*await asyncio.open_connection("127.0.0.1", bound.port)))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.writer.close()
+
+
+async def test_the_controller_is_answered_while_any_number_of_clients_wait(
+    server: SocketServer, connect: Callable[[], Awaitable[Client]]
 ) -> None:
-    """Run a scenario with a server that listens and answers nobody yet."""
+    server.enable_controller_requests()
+    waiting = [await connect() for _ in range(5 * QUEUED)]
+    for number, client in enumerate(waiting):
+        client.send(METADATA, b"%d" % number)
+    await received(server, len(waiting))
+    controller = await connect()
 
-    async def main() -> None:
-        listener = EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=0)
-        config = SocketServerConfig(queued_max_requests=QUEUED)
-        server = SocketServer(config, [listener], echo, SystemClock())
-        (bound,) = await server.start()
-        clients: list[Client] = []
+    assert await controller.ask(API_VERSIONS, b"") == b""
+    assert await controller.ask(UPDATE_METADATA, b"news") == b"news"
 
-        async def connect() -> Client:
-            clients.append(Client(*await asyncio.open_connection("127.0.0.1", bound.port)))
-            return clients[-1]
-
-        try:
-            await asyncio.wait_for(scenario(server, connect), 20)
-        finally:
-            for client in clients:
-                client.writer.close()
-            await server.shutdown()
-
-    asyncio.run(main())
+    server.enable_request_processing()
+    answers = [await client.answer() for client in waiting]
+    assert answers == [b"%d" % number for number in range(len(waiting))]
 
 
-def test_the_controller_is_answered_while_any_number_of_clients_wait() -> None:
-    async def scenario(server: SocketServer, connect: Callable[[], Awaitable[Client]]) -> None:
-        server.enable_controller_requests()
-        waiting = [await connect() for _ in range(5 * QUEUED)]
-        for number, client in enumerate(waiting):
-            client.send(METADATA, b"%d" % number)
-        await received(server, len(waiting))
-        controller = await connect()
+async def test_a_large_request_that_waited_is_the_one_that_was_sent(
+    server: SocketServer, connect: Callable[[], Awaitable[Client]]
+) -> None:
+    server.enable_controller_requests()
+    body = bytes(range(256)) * 2_000
+    client, controller = await connect(), await connect()
+    client.send(METADATA, body)
+    client.send(METADATA, b"next")
+    for _ in range(50):
+        await controller.ask(UPDATE_METADATA, bytes(10_000))
 
-        assert await controller.ask(API_VERSIONS, b"") == b""
-        assert await controller.ask(UPDATE_METADATA, b"news") == b"news"
+    server.enable_request_processing()
 
-        server.enable_request_processing()
-        answers = [await client.answer() for client in waiting]
-        assert answers == [b"%d" % number for number in range(len(waiting))]
-
-    with_server(scenario)
+    assert await client.answer() == body
+    assert await client.answer() == b"next"
 
 
-def test_a_large_request_that_waited_is_the_one_that_was_sent() -> None:
-    async def scenario(server: SocketServer, connect: Callable[[], Awaitable[Client]]) -> None:
-        server.enable_controller_requests()
-        body = bytes(range(256)) * 2_000
-        client, controller = await connect(), await connect()
-        client.send(METADATA, body)
-        client.send(METADATA, b"next")
-        for _ in range(50):
-            await controller.ask(UPDATE_METADATA, bytes(10_000))
+async def test_what_came_before_anything_was_answered_is_answered_in_its_turn(
+    server: SocketServer, connect: Callable[[], Awaitable[Client]]
+) -> None:
+    client, controller = await connect(), await connect()
+    client.send(METADATA, b"client")
+    controller.send(UPDATE_METADATA, b"controller")
+    await received(server, 2)
 
-        server.enable_request_processing()
-
-        assert await client.answer() == body
-        assert await client.answer() == b"next"
-
-    with_server(scenario)
-
-
-def test_what_came_before_anything_was_answered_is_answered_in_its_turn() -> None:
-    async def scenario(server: SocketServer, connect: Callable[[], Awaitable[Client]]) -> None:
-        client, controller = await connect(), await connect()
-        client.send(METADATA, b"client")
-        controller.send(UPDATE_METADATA, b"controller")
-        await received(server, 2)
-
-        server.enable_controller_requests()
-        assert await controller.answer() == b"controller"
-        server.enable_request_processing()
-        assert await client.answer() == b"client"
-
-    with_server(scenario)
+    server.enable_controller_requests()
+    assert await controller.answer() == b"controller"
+    server.enable_request_processing()
+    assert await client.answer() == b"client"

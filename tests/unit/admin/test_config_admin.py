@@ -4,8 +4,7 @@ and changes that reach their handlers.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -22,20 +21,13 @@ SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 TOPIC, BROKER, LOGGER = 2, 4, 8
 
 
-def run(scenario: Callable[[FakeBroker], Awaitable[None]]) -> None:
-    async def main() -> None:
-        cluster = ControllerCluster()
-        broker = await cluster.start(0)
-        wanted = CreateTopicsRequest.CreatableTopic(
-            name="T", num_partitions=1, replication_factor=1
-        )
-        await broker.topics.create_topics([wanted], 1000, False)
-        try:
-            await scenario(broker)
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())
+@pytest.fixture
+async def broker(cluster: ControllerCluster) -> FakeBroker:
+    """Broker 0, in a cluster with topic T."""
+    wanted = CreateTopicsRequest.CreatableTopic(name="T", num_partitions=1, replication_factor=1)
+    broker = cluster.brokers[0]
+    await broker.topics.create_topics([wanted], 1000, False)
+    return broker
 
 
 def change(kind: int, name: str, *changes: tuple[str, int, str | None]) -> Resource:
@@ -145,116 +137,97 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("resource", "code", "message"), REFUSALS)
-def test_a_change_that_cannot_be_is_refused_as_kafka_does(
-    resource: Resource, code: int, message: str | None
+async def test_a_change_that_cannot_be_is_refused_as_kafka_does(
+    resource: Resource, code: int, message: str | None, broker: FakeBroker
 ) -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        before = broker.cluster.tree.zxid
-        refusal = await alter(broker, resource)
-        assert refusal is not None
-        assert (refusal.code, refusal.message) == (code, message)
-        assert broker.cluster.tree.zxid == before
-
-    run(scenario)
+    before = broker.cluster.tree.zxid
+    refusal = await alter(broker, resource)
+    assert refusal is not None
+    assert (refusal.code, refusal.message) == (code, message)
+    assert broker.cluster.tree.zxid == before
 
 
-def test_lists_are_appended_to_and_subtracted_from() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await alter(broker, change(TOPIC, "T", ("cleanup.policy", APPEND, "compact")))
-        appended = await broker.configs.topic_overrides("T")
-        await alter(broker, change(TOPIC, "T", ("cleanup.policy", SUBTRACT, "delete")))
-        subtracted = await broker.configs.topic_overrides("T")
-        assert appended == {"cleanup.policy": "delete,compact"}
-        assert subtracted == {"cleanup.policy": "compact"}
-
-    run(scenario)
+async def test_lists_are_appended_to_and_subtracted_from(broker: FakeBroker) -> None:
+    await alter(broker, change(TOPIC, "T", ("cleanup.policy", APPEND, "compact")))
+    appended = await broker.configs.topic_overrides("T")
+    await alter(broker, change(TOPIC, "T", ("cleanup.policy", SUBTRACT, "delete")))
+    subtracted = await broker.configs.topic_overrides("T")
+    assert appended == {"cleanup.policy": "delete,compact"}
+    assert subtracted == {"cleanup.policy": "compact"}
 
 
-def test_deleting_what_is_not_set_and_setting_what_is_unknown_on_a_broker_are_fine() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        assert await alter(broker, change(TOPIC, "T", ("retention.ms", DELETE, None))) is None
-        assert await alter(broker, change(BROKER, "0", ("no.such", SET, "1"))) is None
-        assert await broker.configs.broker_overrides(0) == {"no.such": "1"}
-
-    run(scenario)
-
-
-def test_validate_only_and_a_resource_named_twice_change_nothing() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        resource = change(TOPIC, "T", ("retention.ms", SET, "1"))
-        before = broker.cluster.tree.zxid
-        assert await broker.configs.incremental_alter([resource], True) == [None]
-        refusals = await broker.configs.incremental_alter([resource, resource], False)
-        assert [refusal.code for refusal in refusals if refusal] == [42, 42]
-        assert broker.cluster.tree.zxid == before
-
-    run(scenario)
+async def test_deleting_what_is_not_set_and_setting_what_is_unknown_on_a_broker_are_fine(
+    broker: FakeBroker,
+) -> None:
+    assert await alter(broker, change(TOPIC, "T", ("retention.ms", DELETE, None))) is None
+    assert await alter(broker, change(BROKER, "0", ("no.such", SET, "1"))) is None
+    assert await broker.configs.broker_overrides(0) == {"no.such": "1"}
 
 
-def test_a_change_writes_the_entity_and_a_notification_as_kafka_does() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await alter(broker, change(BROKER, "", ("message.max.bytes", SET, "2000000")))
-        nodes = {path: data for path, data, _ in broker.cluster.tree.dump()}
-        assert nodes["/config/brokers/<default>"] == (
-            b'{"version":1,"config":{"message.max.bytes":"2000000"}}'
-        )
-        assert nodes["/config/changes/config_change_0000000000"] == (
-            b'{"version":2,"entity_path":"brokers/<default>"}'
-        )
-
-    run(scenario)
+async def test_validate_only_and_a_resource_named_twice_change_nothing(broker: FakeBroker) -> None:
+    resource = change(TOPIC, "T", ("retention.ms", SET, "1"))
+    before = broker.cluster.tree.zxid
+    assert await broker.configs.incremental_alter([resource], True) == [None]
+    refusals = await broker.configs.incremental_alter([resource, resource], False)
+    assert [refusal.code for refusal in refusals if refusal] == [42, 42]
+    assert broker.cluster.tree.zxid == before
 
 
-def test_handlers_hear_of_changes_with_all_overrides_and_of_brokers_at_start() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await alter(broker, change(BROKER, "0", ("log.cleaner.threads", SET, "2")))
-        heard: list[tuple[str, Mapping[str, str]]] = []
-        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
-        manager.add_handler("topics", lambda name, overrides: heard.append((name, overrides)))
-        manager.add_handler("brokers", lambda name, overrides: heard.append((name, overrides)))
-        await manager.start()
-        await alter(broker, change(TOPIC, "T", ("retention.ms", SET, "1")))
-        await alter(broker, change(TOPIC, "T", ("segment.ms", SET, "2")))
-        await broker.cluster.settle()
-        await manager.stop()
-        assert heard[0] == ("0", {"log.cleaner.threads": "2"})
-        assert heard[-1] == ("T", {"retention.ms": "1", "segment.ms": "2"})
-        assert manager.topic_overrides("T") == {"retention.ms": "1", "segment.ms": "2"}
-
-    run(scenario)
+async def test_a_change_writes_the_entity_and_a_notification_as_kafka_does(
+    broker: FakeBroker,
+) -> None:
+    await alter(broker, change(BROKER, "", ("message.max.bytes", SET, "2000000")))
+    nodes = {path: data for path, data, _ in broker.cluster.tree.dump()}
+    assert nodes["/config/brokers/<default>"] == (
+        b'{"version":1,"config":{"message.max.bytes":"2000000"}}'
+    )
+    assert nodes["/config/changes/config_change_0000000000"] == (
+        b'{"version":2,"entity_path":"brokers/<default>"}'
+    )
 
 
-def test_settings_that_cannot_be_taken_over_keep_no_broker_from_starting(
-    caplog: pytest.LogCaptureFixture,
+async def test_handlers_hear_of_changes_with_all_overrides_and_of_brokers_at_start(
+    broker: FakeBroker,
+) -> None:
+    await alter(broker, change(BROKER, "0", ("log.cleaner.threads", SET, "2")))
+    heard: list[tuple[str, Mapping[str, str]]] = []
+    manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+    manager.add_handler("topics", lambda name, overrides: heard.append((name, overrides)))
+    manager.add_handler("brokers", lambda name, overrides: heard.append((name, overrides)))
+    await manager.start()
+    await alter(broker, change(TOPIC, "T", ("retention.ms", SET, "1")))
+    await alter(broker, change(TOPIC, "T", ("segment.ms", SET, "2")))
+    await broker.cluster.settle()
+    await manager.stop()
+    assert heard[0] == ("0", {"log.cleaner.threads": "2"})
+    assert heard[-1] == ("T", {"retention.ms": "1", "segment.ms": "2"})
+    assert manager.topic_overrides("T") == {"retention.ms": "1", "segment.ms": "2"}
+
+
+async def test_settings_that_cannot_be_taken_over_keep_no_broker_from_starting(
+    caplog: pytest.LogCaptureFixture, broker: FakeBroker
 ) -> None:
     def refuse(_entity: str, _overrides: Mapping[str, str]) -> None:
         raise ConfigError("Invalid value x for configuration log.cleaner.threads")
 
-    async def scenario(broker: FakeBroker) -> None:
-        await ZkEntityConfigs(broker.zk).update(
-            "brokers", "0", lambda _: {"log.cleaner.threads": "x"}
-        )
-        heard: list[str] = []
-        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
-        manager.add_handler("brokers", refuse)
-        manager.add_handler("brokers", lambda name, _overrides: heard.append(name))
-        await manager.start()
-        await manager.stop()
-        assert heard == ["0"]
+    await ZkEntityConfigs(broker.zk).update("brokers", "0", lambda _: {"log.cleaner.threads": "x"})
+    heard: list[str] = []
+    manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+    manager.add_handler("brokers", refuse)
+    manager.add_handler("brokers", lambda name, _overrides: heard.append(name))
+    await manager.start()
+    await manager.stop()
+    assert heard == ["0"]
 
-    run(scenario)
     assert "log.cleaner.threads" in caplog.text
 
 
-def test_overrides_of_deleted_topics_are_forgotten() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await alter(broker, change(TOPIC, "T", ("retention.ms", SET, "1")))
-        manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
-        await manager.start()
-        before = dict(manager.topic_overrides("T"))
-        manager.forget_topics([TopicPartition("T", 0)])
-        await manager.stop()
-        assert before == {"retention.ms": "1"}
-        assert manager.topic_overrides("T") == {}
-
-    run(scenario)
+async def test_overrides_of_deleted_topics_are_forgotten(broker: FakeBroker) -> None:
+    await alter(broker, change(TOPIC, "T", ("retention.ms", SET, "1")))
+    manager = DynamicConfigManager(broker.zk, broker.cluster.clock)
+    await manager.start()
+    before = dict(manager.topic_overrides("T"))
+    manager.forget_topics([TopicPartition("T", 0)])
+    await manager.stop()
+    assert before == {"retention.ms": "1"}
+    assert manager.topic_overrides("T") == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
@@ -17,7 +17,6 @@ from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
 
 Heard = list[tuple[str, Mapping[str, str]]]
-Scenario = Callable[[DynamicConfigManager, TreeSession, "Writer", Heard], Awaitable[None]]
 
 
 class Writer:
@@ -38,23 +37,38 @@ def no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "RETRY_BACKOFF_S", 0.0)
 
 
-def run(scenario: Scenario) -> None:
-    async def main() -> None:
-        tree = EmbeddedTree(FixedClock())
-        zk = ZkUtils(tree.session(), FixedClock())
-        await zk.create_persistent_paths()
-        await zk.tree.create("/brokers/topics/t")
-        heard: Heard = []
-        manager = DynamicConfigManager(zk, FixedClock())
-        for entity_type in ("topics", "brokers"):
-            manager.add_handler(entity_type, lambda *change: heard.append(change))
-        await manager.start()
-        session = zk.tree
-        assert isinstance(session, TreeSession)
-        await scenario(manager, session, Writer(tree), heard)
-        await manager.stop()
+@pytest.fixture
+def tree() -> EmbeddedTree:
+    return EmbeddedTree(FixedClock())
 
-    asyncio.run(main())
+
+@pytest.fixture
+def session(tree: EmbeddedTree) -> TreeSession:
+    """Of the manager."""
+    return tree.session()
+
+
+@pytest.fixture
+def writer(tree: EmbeddedTree) -> Writer:
+    return Writer(tree)
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return []
+
+
+@pytest.fixture(autouse=True)
+async def manager(session: TreeSession, heard: Heard) -> AsyncIterator[DynamicConfigManager]:
+    zk = ZkUtils(session, FixedClock())
+    await zk.create_persistent_paths()
+    await session.create("/brokers/topics/t")
+    manager = DynamicConfigManager(zk, FixedClock())
+    for entity_type in ("topics", "brokers"):
+        manager.add_handler(entity_type, lambda *change: heard.append(change))
+    await manager.start()
+    yield manager
+    await manager.stop()
 
 
 async def turns() -> None:
@@ -62,144 +76,120 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_change_is_heard_with_all_overrides_of_the_entity() -> None:
-    async def scenario(
-        manager: DynamicConfigManager, _session: TreeSession, writer: Writer, heard: Heard
-    ) -> None:
-        await writer.set("topics", "t", a="1")
-        await writer.set("brokers", "0", b="2")
-        await turns()
-        assert heard == [("t", {"a": "1"}), ("0", {"b": "2"})]
-        assert manager.topic_overrides("t") == {"a": "1"}
-
-    run(scenario)
+async def test_a_change_is_heard_with_all_overrides_of_the_entity(
+    manager: DynamicConfigManager, writer: Writer, heard: Heard
+) -> None:
+    await writer.set("topics", "t", a="1")
+    await writer.set("brokers", "0", b="2")
+    await turns()
+    assert heard == [("t", {"a": "1"}), ("0", {"b": "2"})]
+    assert manager.topic_overrides("t") == {"a": "1"}
 
 
-def test_a_long_reading_does_not_undo_a_change_that_came_meanwhile() -> None:
-    async def scenario(
-        manager: DynamicConfigManager, _session: TreeSession, writer: Writer, _heard: Heard
-    ) -> None:
-        await writer.set("topics", "t", a="1")
-        await turns()
-        reading = asyncio.create_task(manager.load_topics(["t", *map(str, range(1_000))]))
-        await asyncio.sleep(0)  # the first ones are read
-        await writer.set("topics", "t", a="2")
-        await turns()
-        await reading
-        await turns()
-        assert manager.topic_overrides("t") == {"a": "2"}
-
-    run(scenario)
+async def test_a_long_reading_does_not_undo_a_change_that_came_meanwhile(
+    manager: DynamicConfigManager, writer: Writer
+) -> None:
+    await writer.set("topics", "t", a="1")
+    await turns()
+    reading = asyncio.create_task(manager.load_topics(["t", *map(str, range(1_000))]))
+    await asyncio.sleep(0)  # the first ones are read
+    await writer.set("topics", "t", a="2")
+    await turns()
+    await reading
+    await turns()
+    assert manager.topic_overrides("t") == {"a": "2"}
 
 
-def test_a_change_while_the_tree_is_away_is_heard_when_it_is_back(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_change_while_the_tree_is_away_is_heard_when_it_is_back(
+    caplog: pytest.LogCaptureFixture, session: TreeSession, writer: Writer, heard: Heard
 ) -> None:
     caplog.set_level(logging.CRITICAL)
+    session.suspend()
+    await writer.set("topics", "t", a="1")
+    await turns()
+    assert heard == []
+    session.resume()
+    await turns()
+    assert heard == [("t", {"a": "1"})]
 
-    async def scenario(
-        manager: DynamicConfigManager, session: TreeSession, writer: Writer, heard: Heard
-    ) -> None:
+
+async def test_a_tree_that_goes_between_notification_and_settings_delays_the_change(
+    caplog: pytest.LogCaptureFixture,
+    manager: DynamicConfigManager,
+    session: TreeSession,
+    writer: Writer,
+    heard: Heard,
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    await writer.set("topics", "t", a="1")
+    note = manager._on_notification
+
+    def note_and_go(data: bytes | None) -> None:
+        note(data)
         session.suspend()
-        await writer.set("topics", "t", a="1")
-        await turns()
-        assert heard == []
-        session.resume()
-        await turns()
-        assert heard == [("t", {"a": "1"})]
 
-    run(scenario)
+    manager._watcher._on_change = note_and_go
+    await turns()
+    assert heard == []
+    session.resume()
+    await turns()
+    assert heard == [("t", {"a": "1"})]
 
 
-def test_a_tree_that_goes_between_notification_and_settings_delays_the_change(
+async def test_after_a_lost_session_everything_is_read_again(
     caplog: pytest.LogCaptureFixture,
+    manager: DynamicConfigManager,
+    session: TreeSession,
+    writer: Writer,
+    heard: Heard,
 ) -> None:
     caplog.set_level(logging.CRITICAL)
-
-    async def scenario(
-        manager: DynamicConfigManager, session: TreeSession, writer: Writer, heard: Heard
-    ) -> None:
-        await writer.set("topics", "t", a="1")
-        note = manager._on_notification
-
-        def note_and_go(data: bytes | None) -> None:
-            note(data)
-            session.suspend()
-
-        manager._watcher._on_change = note_and_go
-        await turns()
-        assert heard == []
-        session.resume()
-        await turns()
-        assert heard == [("t", {"a": "1"})]
-
-    run(scenario)
+    await writer.session.create("/brokers/topics/u")
+    await writer.set("topics", "u", same="1")
+    await turns()
+    heard.clear()
+    session.expire()
+    await writer.set("topics", "t", a="1")
+    await writer.set("brokers", "0", b="2")
+    for name in await writer.session.children("/config/changes"):  # purged as too old
+        await writer.session.delete(f"/config/changes/{name}")
+    session.renew()
+    await turns()
+    assert sorted(heard, key=str) == [("0", {"b": "2"}), ("t", {"a": "1"})]
+    assert manager.topic_overrides("t") == {"a": "1"}
 
 
-def test_after_a_lost_session_everything_is_read_again(
-    caplog: pytest.LogCaptureFixture,
+async def test_settings_that_nobody_can_read_leave_in_force_what_was(
+    caplog: pytest.LogCaptureFixture, manager: DynamicConfigManager, writer: Writer, heard: Heard
 ) -> None:
-    caplog.set_level(logging.CRITICAL)
-
-    async def scenario(
-        manager: DynamicConfigManager, session: TreeSession, writer: Writer, heard: Heard
-    ) -> None:
-        await writer.session.create("/brokers/topics/u")
-        await writer.set("topics", "u", same="1")
-        await turns()
-        heard.clear()
-        session.expire()
-        await writer.set("topics", "t", a="1")
-        await writer.set("brokers", "0", b="2")
-        for name in await writer.session.children("/config/changes"):  # purged as too old
-            await writer.session.delete(f"/config/changes/{name}")
-        session.renew()
-        await turns()
-        assert sorted(heard, key=str) == [("0", {"b": "2"}), ("t", {"a": "1"})]
-        assert manager.topic_overrides("t") == {"a": "1"}
-
-    run(scenario)
+    await writer.set("topics", "t", a="1")
+    await turns()
+    await writer.session.set("/config/topics/t", b'{"version":1,"config":{"a":1}}')
+    for _ in range(2):
+        await writer.session.create(
+            "/config/changes/config_change_",
+            b'{"version":2,"entity_path":"topics/t"}',
+            sequential=True,
+        )
+    await turns()
+    assert heard == [("t", {"a": "1"})]
+    assert manager.topic_overrides("t") == {"a": "1"}
+    assert len([text for text in caplog.messages if "/config/topics/t" in text]) == 1
+    await writer.set("topics", "t", a="2")
+    await turns()
+    assert heard[1:] == [("t", {"a": "2"})]
 
 
-def test_settings_that_nobody_can_read_leave_in_force_what_was(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_handler_that_fails_stops_no_other_change(
+    caplog: pytest.LogCaptureFixture, manager: DynamicConfigManager, writer: Writer, heard: Heard
 ) -> None:
-    async def scenario(
-        manager: DynamicConfigManager, _session: TreeSession, writer: Writer, heard: Heard
-    ) -> None:
-        await writer.set("topics", "t", a="1")
-        await turns()
-        await writer.session.set("/config/topics/t", b'{"version":1,"config":{"a":1}}')
-        for _ in range(2):
-            await writer.session.create(
-                "/config/changes/config_change_",
-                b'{"version":2,"entity_path":"topics/t"}',
-                sequential=True,
-            )
-        await turns()
-        assert heard == [("t", {"a": "1"})]
-        assert manager.topic_overrides("t") == {"a": "1"}
-        assert len([text for text in caplog.messages if "/config/topics/t" in text]) == 1
-        await writer.set("topics", "t", a="2")
-        await turns()
-        assert heard[1:] == [("t", {"a": "2"})]
-
-    run(scenario)
-
-
-def test_a_handler_that_fails_stops_no_other_change(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
     def fail(*_change: object) -> None:
         raise RuntimeError("a bug")
 
-    async def scenario(
-        manager: DynamicConfigManager, _session: TreeSession, writer: Writer, heard: Heard
-    ) -> None:
-        manager.add_handler("topics", fail)
-        await writer.set("topics", "t", a="1")
-        await writer.set("brokers", "0", b="2")
-        await turns()
-        assert heard == [("t", {"a": "1"}), ("0", {"b": "2"})]
-
-    run(scenario)
+    manager.add_handler("topics", fail)
+    await writer.set("topics", "t", a="1")
+    await writer.set("brokers", "0", b="2")
+    await turns()
+    assert heard == [("t", {"a": "1"}), ("0", {"b": "2"})]

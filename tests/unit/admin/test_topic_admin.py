@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -23,18 +22,14 @@ CreatableTopic = CreateTopicsRequest.CreatableTopic
 NAME_RULE = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
 
 
-def run(scenario: Callable[[FakeBroker], Awaitable[None]], brokers: int = 1) -> None:
-    async def main() -> None:
-        config = KafkaConfig.for_profile("dev", {"num.partitions": "1"})
-        cluster = ControllerCluster(config)
-        for broker_id in range(brokers):
-            await cluster.start(broker_id)
-        try:
-            await scenario(cluster.brokers[0])
-        finally:
-            await cluster.stop()
+@pytest.fixture
+def config() -> KafkaConfig:
+    return KafkaConfig.for_profile("dev", {"num.partitions": "1"})
 
-    asyncio.run(main())
+
+@pytest.fixture
+def broker(cluster: ControllerCluster) -> FakeBroker:
+    return cluster.brokers[0]
 
 
 def topic(
@@ -149,17 +144,14 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("wanted", "code", "message"), REFUSALS)
-def test_a_topic_that_cannot_be_is_refused_as_kafka_does(
-    wanted: CreatableTopic, code: int, message: str
+async def test_a_topic_that_cannot_be_is_refused_as_kafka_does(
+    wanted: CreatableTopic, code: int, message: str, broker: FakeBroker
 ) -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await create(broker, topic("T"), topic("a.b"))
-        before = broker.cluster.tree.zxid
-        (result,) = await create(broker, wanted)
-        assert (result.error, result.message) == (code, message)
-        assert broker.cluster.tree.zxid == before
-
-    run(scenario)
+    await create(broker, topic("T"), topic("a.b"))
+    before = broker.cluster.tree.zxid
+    (result,) = await create(broker, wanted)
+    assert (result.error, result.message) == (code, message)
+    assert broker.cluster.tree.zxid == before
 
 
 ACCEPTED = [
@@ -172,173 +164,142 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize("wanted", ACCEPTED)
-def test_a_topic_that_kafka_takes_is_created(wanted: CreatableTopic) -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        (result,) = await create(broker, wanted)
-        state = broker.metadata.partition_state(TopicPartition(wanted.name, 0))
-        assert (result.error, result.num_partitions, result.replication_factor) == (0, 1, 1)
-        assert state is not None
-        assert state.leader == 0
-
-    run(scenario)
-
-
-def test_the_answer_holds_36_settings_with_their_sources_and_the_topics_id() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        (result,) = await create(broker, topic("T", 2, 1, [("retention.ms", "1000")]))
-        by_name = {entry.name: entry for entry in result.configs}
-        assert len(result.configs) == 36
-        assert (by_name["retention.ms"].value, by_name["retention.ms"].source) == ("1000", 1)
-        assert by_name["cleanup.policy"].source == 5
-        assert result.topic_id == broker.metadata.topic_id("T")
-
-    run(scenario)
+async def test_a_topic_that_kafka_takes_is_created(
+    wanted: CreatableTopic, broker: FakeBroker
+) -> None:
+    (result,) = await create(broker, wanted)
+    state = broker.metadata.partition_state(TopicPartition(wanted.name, 0))
+    assert (result.error, result.num_partitions, result.replication_factor) == (0, 1, 1)
+    assert state is not None
+    assert state.leader == 0
 
 
-def test_one_bad_topic_does_not_spoil_the_others_and_a_name_given_twice_is_refused() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        results = await create(broker, topic("good"), topic("a b"), topic("D"), topic("D"))
-        assert [r.error for r in results] == [0, 17, 42, 42]
-        assert results[3].message == "Found multiple entries for this topic."
-        assert broker.metadata.topics() == ["good"]
-
-    run(scenario)
-
-
-def test_a_colliding_name_is_not_created_on_first_use_either() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await broker.topics.create_topics([topic("a.b")], 1000, False)
-
-        for _ in range(2):
-            assert await broker.topics.auto_create(["a_b"]) == {
-                "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION
-            }
-
-        assert not broker.metadata.contains_topic("a_b")
-
-    run(scenario)
+async def test_the_answer_holds_36_settings_with_their_sources_and_the_topics_id(
+    broker: FakeBroker,
+) -> None:
+    (result,) = await create(broker, topic("T", 2, 1, [("retention.ms", "1000")]))
+    by_name = {entry.name: entry for entry in result.configs}
+    assert len(result.configs) == 36
+    assert (by_name["retention.ms"].value, by_name["retention.ms"].source) == ("1000", 1)
+    assert by_name["cleanup.policy"].source == 5
+    assert result.topic_id == broker.metadata.topic_id("T")
 
 
-def test_names_of_one_request_collide_too() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        results = await create(broker, topic("a.b"), topic("a_b"), topic("a-b"))
-        assert [r.error for r in results] == [0, 17, 0]
-
-    run(scenario)
-
-
-def test_others_get_their_turn_while_many_topics_are_checked() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        creating = asyncio.create_task(
-            broker.topics.create_topics([topic(f"t{n}") for n in range(200)], 1000, True)
-        )
-        turns = 0
-        while not creating.done():
-            turns += 1
-            await asyncio.sleep(0)
-
-        assert turns > 8
-
-    run(scenario)
+async def test_one_bad_topic_does_not_spoil_the_others_and_a_name_given_twice_is_refused(
+    broker: FakeBroker,
+) -> None:
+    results = await create(broker, topic("good"), topic("a b"), topic("D"), topic("D"))
+    assert [r.error for r in results] == [0, 17, 42, 42]
+    assert results[3].message == "Found multiple entries for this topic."
+    assert broker.metadata.topics() == ["good"]
 
 
-def test_validate_only_answers_the_layout_and_creates_nothing() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        before = broker.cluster.tree.zxid
-        (result,) = await broker.topics.create_topics([topic("T", 3, 1)], 1000, True)
-        assert (result.error, result.num_partitions, len(result.configs)) == (0, 3, 36)
-        assert broker.cluster.tree.zxid == before
+async def test_a_colliding_name_is_not_created_on_first_use_either(broker: FakeBroker) -> None:
+    await broker.topics.create_topics([topic("a.b")], 1000, False)
 
-    run(scenario)
-
-
-def test_no_time_to_wait_answers_timed_out_and_still_creates() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        (result,) = await broker.topics.create_topics([topic("T")], 0, False)
-        await broker.cluster.settle()
-        assert (result.error, result.message) == (ErrorCode.REQUEST_TIMED_OUT, None)
-        assert broker.metadata.contains_topic("T")
-
-    run(scenario)
-
-
-def test_automatic_creation_is_shared_and_returns_when_usable() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        before = broker.cluster.tree.zxid
-        outcomes = await asyncio.gather(*(broker.topics.auto_create(["T"]) for _ in range(5)))
-        created = broker.cluster.tree.zxid - before
-        assert outcomes == [{"T": ErrorCode.NONE}] * 5
-        assert created == 4  # overrides and assignment, partitions, partition, state
-        assert await broker.topics.auto_create(["T", "a b"]) == {
-            "T": ErrorCode.NONE,
-            "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    for _ in range(2):
+        assert await broker.topics.auto_create(["a_b"]) == {
+            "a_b": ErrorCode.INVALID_TOPIC_EXCEPTION
         }
 
-    run(scenario)
+    assert not broker.metadata.contains_topic("a_b")
 
 
-def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_names_of_one_request_collide_too(broker: FakeBroker) -> None:
+    results = await create(broker, topic("a.b"), topic("a_b"), topic("a-b"))
+    assert [r.error for r in results] == [0, 17, 0]
+
+
+async def test_others_get_their_turn_while_many_topics_are_checked(broker: FakeBroker) -> None:
+    creating = asyncio.create_task(
+        broker.topics.create_topics([topic(f"t{n}") for n in range(200)], 1000, True)
+    )
+    turns = 0
+    while not creating.done():
+        turns += 1
+        await asyncio.sleep(0)
+
+    assert turns > 8
+
+
+async def test_validate_only_answers_the_layout_and_creates_nothing(broker: FakeBroker) -> None:
+    before = broker.cluster.tree.zxid
+    (result,) = await broker.topics.create_topics([topic("T", 3, 1)], 1000, True)
+    assert (result.error, result.num_partitions, len(result.configs)) == (0, 3, 36)
+    assert broker.cluster.tree.zxid == before
+
+
+async def test_no_time_to_wait_answers_timed_out_and_still_creates(broker: FakeBroker) -> None:
+    (result,) = await broker.topics.create_topics([topic("T")], 0, False)
+    await broker.cluster.settle()
+    assert (result.error, result.message) == (ErrorCode.REQUEST_TIMED_OUT, None)
+    assert broker.metadata.contains_topic("T")
+
+
+async def test_automatic_creation_is_shared_and_returns_when_usable(broker: FakeBroker) -> None:
+    before = broker.cluster.tree.zxid
+    outcomes = await asyncio.gather(*(broker.topics.auto_create(["T"]) for _ in range(5)))
+    created = broker.cluster.tree.zxid - before
+    assert outcomes == [{"T": ErrorCode.NONE}] * 5
+    assert created == 4  # overrides and assignment, partitions, partition, state
+    assert await broker.topics.auto_create(["T", "a b"]) == {
+        "T": ErrorCode.NONE,
+        "a b": ErrorCode.INVALID_TOPIC_EXCEPTION,
+    }
+
+
+async def test_automatic_creation_is_put_off_while_the_tree_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, broker: FakeBroker
 ) -> None:
     async def fail(_ops: object) -> list[OpResult]:
         raise TreeUnavailableError("/brokers/topics/T")
 
-    async def scenario(broker: FakeBroker) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(broker.session, "multi_all", fail)
-            outcome = await broker.topics.auto_create(["T"])
-        assert outcome == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
-        assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}
-
     caplog.set_level(logging.CRITICAL)
-    run(scenario)
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.session, "multi_all", fail)
+        outcome = await broker.topics.auto_create(["T"])
+    assert outcome == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
+    assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}
 
 
-def test_the_groups_topic_gets_its_own_layout_and_overrides() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await broker.topics.auto_create(["__consumer_offsets"])
-        overrides = await broker.configs.topic_overrides("__consumer_offsets")
-        group = broker.cluster.config.group
-        assert broker.metadata.partition_count("__consumer_offsets") == (
-            group.offsets_topic_num_partitions
-        )
-        assert overrides == {
-            "compression.type": "producer",
-            "cleanup.policy": "compact",
-            "segment.bytes": str(group.offsets_topic_segment_bytes),
-        }
-
-    run(scenario)
+async def test_the_groups_topic_gets_its_own_layout_and_overrides(broker: FakeBroker) -> None:
+    await broker.topics.auto_create(["__consumer_offsets"])
+    overrides = await broker.configs.topic_overrides("__consumer_offsets")
+    group = broker.cluster.config.group
+    assert broker.metadata.partition_count("__consumer_offsets") == (
+        group.offsets_topic_num_partitions
+    )
+    assert overrides == {
+        "compression.type": "producer",
+        "cleanup.policy": "compact",
+        "segment.bytes": str(group.offsets_topic_segment_bytes),
+    }
 
 
-def test_the_operator_hears_once_that_the_groups_topic_has_fewer_replicas_than_its_setting(
-    caplog: pytest.LogCaptureFixture,
+async def test_the_operator_hears_once_that_the_groups_topic_has_fewer_replicas_than_its_setting(
+    caplog: pytest.LogCaptureFixture, broker: FakeBroker
 ) -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        broker.cluster.config = KafkaConfig.for_profile(
-            "dev", {"offsets.topic.replication.factor": "3"}
-        )
-        for _ in range(2):
-            assert await broker.topics.auto_create(["__consumer_offsets"]) == {
-                "__consumer_offsets": ErrorCode.NONE
-            }
-
-    run(scenario)
+    broker.cluster.config = KafkaConfig.for_profile(
+        "dev", {"offsets.topic.replication.factor": "3"}
+    )
+    for _ in range(2):
+        assert await broker.topics.auto_create(["__consumer_offsets"]) == {
+            "__consumer_offsets": ErrorCode.NONE
+        }
 
     assert caplog.text.count("not 3 (offsets.topic.replication.factor)") == 1
 
 
-def test_deleting_returns_when_the_topic_is_gone_and_twice_is_fine() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await create(broker, topic("T"))
-        results = await broker.topics.delete_topics(["T", "T", "no-such"], 1000)
-        await broker.cluster.settle()
-        assert [r.error for r in results] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        assert not broker.metadata.contains_topic("T")
-        assert not [p for p, _, _ in broker.cluster.tree.dump() if p.endswith("/T")]
-        assert [r.error for r in await create(broker, topic("T"))] == [0]
-
-    run(scenario)
+async def test_deleting_returns_when_the_topic_is_gone_and_twice_is_fine(
+    broker: FakeBroker,
+) -> None:
+    await create(broker, topic("T"))
+    results = await broker.topics.delete_topics(["T", "T", "no-such"], 1000)
+    await broker.cluster.settle()
+    assert [r.error for r in results] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert not broker.metadata.contains_topic("T")
+    assert not [p for p, _, _ in broker.cluster.tree.dump() if p.endswith("/T")]
+    assert [r.error for r in await create(broker, topic("T"))] == [0]
 
 
 def partitions(
@@ -375,34 +336,29 @@ GROWTH_REFUSALS = [
 
 
 @pytest.mark.parametrize(("wanted", "code", "message"), GROWTH_REFUSALS)
-def test_partitions_that_cannot_be_added_are_refused_as_kafka_does(
-    wanted: CreatePartitionsRequest.CreatePartitionsTopic, code: int, message: str
+async def test_partitions_that_cannot_be_added_are_refused_as_kafka_does(
+    wanted: CreatePartitionsRequest.CreatePartitionsTopic,
+    code: int,
+    message: str,
+    broker: FakeBroker,
 ) -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await create(broker, topic("T", 3))
-        (result,) = await broker.topics.create_partitions([wanted], 1000, False)
-        assert (result.error, result.message) == (code, message)
-
-    run(scenario)
+    await create(broker, topic("T", 3))
+    (result,) = await broker.topics.create_partitions([wanted], 1000, False)
+    assert (result.error, result.message) == (code, message)
 
 
-def test_added_partitions_are_led_when_the_call_returns() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await create(broker, topic("T", 1))
-        (checked,) = await broker.topics.create_partitions([partitions("T", 4)], 1000, True)
-        assert (checked.error, broker.metadata.partition_count("T")) == (0, 1)
-        (result,) = await broker.topics.create_partitions([partitions("T", 4)], 1000, False)
-        states = broker.metadata.partition_states("T").values()
-        assert result.error == ErrorCode.NONE
-        assert [s.leader for s in states] == [0, 0, 0, 0]
-
-    run(scenario)
+async def test_added_partitions_are_led_when_the_call_returns(broker: FakeBroker) -> None:
+    await create(broker, topic("T", 1))
+    (checked,) = await broker.topics.create_partitions([partitions("T", 4)], 1000, True)
+    assert (checked.error, broker.metadata.partition_count("T")) == (0, 1)
+    (result,) = await broker.topics.create_partitions([partitions("T", 4)], 1000, False)
+    states = broker.metadata.partition_states("T").values()
+    assert result.error == ErrorCode.NONE
+    assert [s.leader for s in states] == [0, 0, 0, 0]
 
 
-def test_replicas_are_spread_over_the_brokers() -> None:
-    async def scenario(broker: FakeBroker) -> None:
-        await create(broker, topic("T", 6, 1))
-        leaders = [s.leader for s in broker.metadata.partition_states("T").values()]
-        assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
-
-    run(scenario, brokers=3)
+@pytest.mark.parametrize("brokers", [3])
+async def test_replicas_are_spread_over_the_brokers(broker: FakeBroker) -> None:
+    await create(broker, topic("T", 6, 1))
+    leaders = [s.leader for s in broker.metadata.partition_states("T").values()]
+    assert sorted(leaders) == [0, 0, 1, 1, 2, 2]

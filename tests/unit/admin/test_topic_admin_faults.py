@@ -5,7 +5,7 @@ nothing is half there, and clients hear what they try again on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -24,19 +24,20 @@ from kbroker.zk.tree import (
     TreeStorageError,
     TreeUnavailableError,
 )
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker, with_brokers
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 CreatableTopic = CreateTopicsRequest.CreatableTopic
 GrowingTopic = CreatePartitionsRequest.CreatePartitionsTopic
 
 
-def run(
-    scenario: Callable[[ControllerCluster], Awaitable[None]],
-    brokers: int = 1,
-    settings: dict[str, str] | None = None,
-) -> None:
-    config = KafkaConfig.for_profile("dev", {"num.partitions": "1", **(settings or {})})
-    with_brokers(scenario, brokers, config)
+@pytest.fixture
+def settings() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture
+def config(settings: dict[str, str]) -> KafkaConfig:
+    return KafkaConfig.for_profile("dev", {"num.partitions": "1", **settings})
 
 
 async def create(broker: FakeBroker, name: str, *, factor: int = 1, **configs: str) -> TopicResult:
@@ -69,47 +70,41 @@ def nodes_of(cluster: ControllerCluster, name: str) -> list[str]:
         (TreeStorageError("disk full"), ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-def test_a_tree_that_goes_away_in_the_middle_leaves_nothing_and_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch, error: TreeUnavailableError, code: ErrorCode
+async def test_a_tree_that_goes_away_in_the_middle_leaves_nothing_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+    error: TreeUnavailableError,
+    code: ErrorCode,
+    cluster: ControllerCluster,
 ) -> None:
     async def fail(*_args: object, **_options: object) -> object:
         raise error
 
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await create(broker, "old")
-        with monkeypatch.context() as patch:
-            patch.setattr(broker.session, "multi_all", fail)
-            patch.setattr(broker.session, "set", fail)
-            patch.setattr(broker.session, "create", fail)
-            created = await create(broker, "new", retention_ms="5")
-            grown = await grow(broker, "old", 3)
-            (deleted,) = await broker.topics.delete_topics(["old"], 1000)
-        assert [created.error, grown.error, deleted.error] == [code] * 3
-        assert nodes_of(cluster, "new") == []
-        assert (await create(broker, "new")).error is ErrorCode.NONE
-        assert await broker.configs.topic_overrides("new") == {}
-
-    run(scenario)
+    broker = cluster.brokers[0]
+    await create(broker, "old")
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.session, "multi_all", fail)
+        patch.setattr(broker.session, "set", fail)
+        patch.setattr(broker.session, "create", fail)
+        created = await create(broker, "new", retention_ms="5")
+        grown = await grow(broker, "old", 3)
+        (deleted,) = await broker.topics.delete_topics(["old"], 1000)
+    assert [created.error, grown.error, deleted.error] == [code] * 3
+    assert nodes_of(cluster, "new") == []
+    assert (await create(broker, "new")).error is ErrorCode.NONE
+    assert await broker.configs.topic_overrides("new") == {}
 
 
-def test_overrides_left_behind_by_others_are_replaced() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await broker.session.create("/config/topics/T", b"{half made")
-        assert (await create(broker, "T", retention_ms="5")).error is ErrorCode.NONE
-        assert await broker.configs.topic_overrides("T") == {"retention.ms": "5"}
-
-    run(scenario)
+async def test_overrides_left_behind_by_others_are_replaced(cluster: ControllerCluster) -> None:
+    broker = cluster.brokers[0]
+    await broker.session.create("/config/topics/T", b"{half made")
+    assert (await create(broker, "T", retention_ms="5")).error is ErrorCode.NONE
+    assert await broker.configs.topic_overrides("T") == {"retention.ms": "5"}
 
 
-def test_parents_removed_by_hand_are_made_anew() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await broker.session.delete("/config/topics")
-        assert (await create(broker, "T")).error is ErrorCode.NONE
-
-    run(scenario)
+async def test_parents_removed_by_hand_are_made_anew(cluster: ControllerCluster) -> None:
+    broker = cluster.brokers[0]
+    await broker.session.delete("/config/topics")
+    assert (await create(broker, "T")).error is ErrorCode.NONE
 
 
 def hold_back(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
@@ -125,208 +120,190 @@ def hold_back(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> asyncio.Ev
     return go_on
 
 
-def test_of_two_brokers_that_create_a_topic_one_wins_and_keeps_its_settings(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("brokers", [2])
+async def test_of_two_brokers_that_create_a_topic_one_wins_and_keeps_its_settings(
+    monkeypatch: pytest.MonkeyPatch, cluster: ControllerCluster
 ) -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        first, second = cluster.brokers[0], cluster.brokers[1]
-        go_on = hold_back(second, monkeypatch)
-        late = asyncio.create_task(create(second, "T"))
-        await asyncio.sleep(0)
-        winner = await create(first, "T", cleanup_policy="compact")
-        go_on.set()
-        loser = await late
-        assert [winner.error, loser.error] == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
-        assert loser.message == "Topic 'T' already exists."
-        assert await first.configs.topic_overrides("T") == {"cleanup.policy": "compact"}
-
-    run(scenario, brokers=2)
+    first, second = cluster.brokers[0], cluster.brokers[1]
+    go_on = hold_back(second, monkeypatch)
+    late = asyncio.create_task(create(second, "T"))
+    await asyncio.sleep(0)
+    winner = await create(first, "T", cleanup_policy="compact")
+    go_on.set()
+    loser = await late
+    assert [winner.error, loser.error] == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
+    assert loser.message == "Topic 'T' already exists."
+    assert await first.configs.topic_overrides("T") == {"cleanup.policy": "compact"}
 
 
-def test_a_topic_that_two_brokers_create_on_first_use_is_usable_for_both(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_topic_that_two_brokers_create_on_first_use_is_usable_for_both(
+    monkeypatch: pytest.MonkeyPatch, cluster: ControllerCluster
 ) -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        first, second = cluster.brokers[0], cluster.brokers[1]
-        go_on = hold_back(second, monkeypatch)
-        late = asyncio.create_task(second.topics.auto_create(["T"]))
-        await asyncio.sleep(0)
-        early = await first.topics.auto_create(["T"])
-        go_on.set()
-        assert [early, await late] == [{"T": ErrorCode.NONE}] * 2
-        assert len(cluster.brokers[1].metadata.partition_states("T")) == 1
-
-    run(scenario, brokers=2)
+    first, second = cluster.brokers[0], cluster.brokers[1]
+    go_on = hold_back(second, monkeypatch)
+    late = asyncio.create_task(second.topics.auto_create(["T"]))
+    await asyncio.sleep(0)
+    early = await first.topics.auto_create(["T"])
+    go_on.set()
+    assert [early, await late] == [{"T": ErrorCode.NONE}] * 2
+    assert len(cluster.brokers[1].metadata.partition_states("T")) == 1
 
 
-def test_a_topic_is_not_usable_on_first_use_while_it_is_deleted() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await create(broker, "T")
-        broker.refuse_deletion = True
-        await broker.topics.delete_topics(["T"], 1)
-        assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
-
-    run(scenario)
-
-
-def test_a_topic_that_changes_while_it_grows_keeps_that_change(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_topic_is_not_usable_on_first_use_while_it_is_deleted(
+    cluster: ControllerCluster,
 ) -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await create(broker, "T")
-        write = broker.zk.grow_topic
-        others = [grow(cluster.brokers[1], "T", 2)]
-
-        async def grow_second(*args: object) -> None:
-            for other in others:
-                others.clear()
-                await other
-            await write(*args)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(broker.zk, "grow_topic", grow_second)
-        assert (await grow(broker, "T", 4)).error is ErrorCode.NONE
-        assignment = await broker.zk.topic_assignment("T")
-        assert assignment is not None
-        assert sorted(assignment.partitions) == [0, 1, 2, 3]
-        assert (await grow(broker, "T", 3)).error is ErrorCode.INVALID_PARTITIONS
-
-    run(scenario, brokers=2)
+    broker = cluster.brokers[0]
+    await create(broker, "T")
+    broker.refuse_deletion = True
+    await broker.topics.delete_topics(["T"], 1)
+    assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.LEADER_NOT_AVAILABLE}
 
 
-def test_a_topic_whose_node_nobody_can_read_is_there_but_cannot_grow() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await broker.session.create("/brokers/topics/T", b'{"partitions":{"0":["0"]}}')
-        assert (await create(broker, "T")).error is ErrorCode.TOPIC_ALREADY_EXISTS
-        assert (await grow(broker, "T", 3)).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert (await create(broker, "U")).error is ErrorCode.NONE
-
-    run(scenario)
-
-
-def test_several_replicas_are_refused_after_kafkas_own_checks() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        results = [
-            await create(broker, "T", factor=3),
-            await create(broker, "T", factor=2),
-        ]
-        given = CreatableTopic(
-            name="T",
-            num_partitions=-1,
-            replication_factor=-1,
-            assignments=[
-                CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[0, 1])
-            ],
-        )
-        results += await broker.topics.create_topics([given], 1000, True)
-        assert [result.error for result in results] == [ErrorCode.INVALID_REPLICATION_FACTOR] * 3
-        assert [str(result.message)[:26] for result in results] == [
-            "Replication factor: 3 larg",
-            "Replication factor: 2 is n",
-            "Replication factor: 2 is n",
-        ]
-        assert nodes_of(cluster, "T") == []
-
-    run(scenario, brokers=2)
-
-
-def test_a_topic_with_several_replicas_that_is_there_does_not_grow() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await broker.session.create("/brokers/topics/T", b'{"partitions":{"0":[0,1]},"version":1}')
-        await cluster.settle()
-        assert (await grow(broker, "T", 2)).error is ErrorCode.INVALID_REPLICATION_FACTOR
-
-    run(scenario, brokers=2)
-
-
-def test_a_default_of_several_replicas_is_told_to_the_operator_once(
-    caplog: pytest.LogCaptureFixture,
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_topic_that_changes_while_it_grows_keeps_that_change(
+    monkeypatch: pytest.MonkeyPatch, cluster: ControllerCluster
 ) -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        for name in ("T", "U"):
-            assert await broker.topics.auto_create([name]) == {
-                name: ErrorCode.INVALID_REPLICATION_FACTOR
-            }
+    broker = cluster.brokers[0]
+    await create(broker, "T")
+    write = broker.zk.grow_topic
+    others = [grow(cluster.brokers[1], "T", 2)]
 
-    run(scenario, brokers=2, settings={"default.replication.factor": "2"})
+    async def grow_second(*args: object) -> None:
+        for other in others:
+            others.clear()
+            await other
+        await write(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(broker.zk, "grow_topic", grow_second)
+    assert (await grow(broker, "T", 4)).error is ErrorCode.NONE
+    assignment = await broker.zk.topic_assignment("T")
+    assert assignment is not None
+    assert sorted(assignment.partitions) == [0, 1, 2, 3]
+    assert (await grow(broker, "T", 3)).error is ErrorCode.INVALID_PARTITIONS
+
+
+async def test_a_topic_whose_node_nobody_can_read_is_there_but_cannot_grow(
+    cluster: ControllerCluster,
+) -> None:
+    broker = cluster.brokers[0]
+    await broker.session.create("/brokers/topics/T", b'{"partitions":{"0":["0"]}}')
+    assert (await create(broker, "T")).error is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert (await grow(broker, "T", 3)).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (await create(broker, "U")).error is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("brokers", [2])
+async def test_several_replicas_are_refused_after_kafkas_own_checks(
+    cluster: ControllerCluster,
+) -> None:
+    broker = cluster.brokers[0]
+    results = [
+        await create(broker, "T", factor=3),
+        await create(broker, "T", factor=2),
+    ]
+    given = CreatableTopic(
+        name="T",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[0, 1])
+        ],
+    )
+    results += await broker.topics.create_topics([given], 1000, True)
+    assert [result.error for result in results] == [ErrorCode.INVALID_REPLICATION_FACTOR] * 3
+    assert [str(result.message)[:26] for result in results] == [
+        "Replication factor: 3 larg",
+        "Replication factor: 2 is n",
+        "Replication factor: 2 is n",
+    ]
+    assert nodes_of(cluster, "T") == []
+
+
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_topic_with_several_replicas_that_is_there_does_not_grow(
+    cluster: ControllerCluster,
+) -> None:
+    broker = cluster.brokers[0]
+    await broker.session.create("/brokers/topics/T", b'{"partitions":{"0":[0,1]},"version":1}')
+    await cluster.settle()
+    assert (await grow(broker, "T", 2)).error is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+@pytest.mark.parametrize("brokers", [2])
+@pytest.mark.parametrize("settings", [{"default.replication.factor": "2"}])
+async def test_a_default_of_several_replicas_is_told_to_the_operator_once(
+    caplog: pytest.LogCaptureFixture, cluster: ControllerCluster
+) -> None:
+    broker = cluster.brokers[0]
+    for name in ("T", "U"):
+        assert await broker.topics.auto_create([name]) == {
+            name: ErrorCode.INVALID_REPLICATION_FACTOR
+        }
+
     told = [text for text in caplog.messages if "is not created" in text]
     assert [text.rpartition("See ")[2] for text in told] == ["default.replication.factor"]
 
 
-def test_a_topic_that_does_not_fit_into_a_node_is_refused_and_not_there(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_topic_that_does_not_fit_into_a_node_is_refused_and_not_there(
+    monkeypatch: pytest.MonkeyPatch, cluster: ControllerCluster
 ) -> None:
     monkeypatch.setattr("kbroker.zk.embedded.embedded_tree.MAX_NODE_BYTES", 4000)
-
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        many = CreatableTopic(name="T", num_partitions=500, replication_factor=1)
-        (created,) = await broker.topics.create_topics([many], 1000, False)
-        assert created.error is ErrorCode.INVALID_PARTITIONS
-        assert str(created.message).startswith("Topic 'T' with 500 partitions does not fit")
-        assert nodes_of(cluster, "T") == []
-        assert (await create(broker, "T")).error is ErrorCode.NONE
-        assert (await grow(broker, "T", 500)).error is ErrorCode.INVALID_PARTITIONS
-        assert (await grow(broker, "T", 2)).error is ErrorCode.NONE
-
-    run(scenario)
+    broker = cluster.brokers[0]
+    many = CreatableTopic(name="T", num_partitions=500, replication_factor=1)
+    (created,) = await broker.topics.create_topics([many], 1000, False)
+    assert created.error is ErrorCode.INVALID_PARTITIONS
+    assert str(created.message).startswith("Topic 'T' with 500 partitions does not fit")
+    assert nodes_of(cluster, "T") == []
+    assert (await create(broker, "T")).error is ErrorCode.NONE
+    assert (await grow(broker, "T", 500)).error is ErrorCode.INVALID_PARTITIONS
+    assert (await grow(broker, "T", 2)).error is ErrorCode.NONE
 
 
-def test_settings_that_do_not_fit_into_a_node_are_refused() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        text = ",".join(f"{number}:{number}" for number in range(MAX_NODE_BYTES // 8))
-        broker = cluster.brokers[0]
-        created = await create(broker, "T", follower_replication_throttled_replicas=text)
-        assert created.error is ErrorCode.INVALID_CONFIG
-        assert str(created.message).startswith("Topic 'T' with its settings does not fit")
-        assert nodes_of(cluster, "T") == []
-        assert zk_paths.topic_path("T") not in {path for path, _, _ in cluster.tree.dump()}
-
-    run(scenario)
+async def test_settings_that_do_not_fit_into_a_node_are_refused(cluster: ControllerCluster) -> None:
+    text = ",".join(f"{number}:{number}" for number in range(MAX_NODE_BYTES // 8))
+    broker = cluster.brokers[0]
+    created = await create(broker, "T", follower_replication_throttled_replicas=text)
+    assert created.error is ErrorCode.INVALID_CONFIG
+    assert str(created.message).startswith("Topic 'T' with its settings does not fit")
+    assert nodes_of(cluster, "T") == []
+    assert zk_paths.topic_path("T") not in {path for path, _, _ in cluster.tree.dump()}
 
 
 def wanted_topics(*names: str) -> list[CreatableTopic]:
     return [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
 
 
-def test_topics_of_one_request_are_written_at_once_and_refused_one_by_one(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_topics_of_one_request_are_written_at_once_and_refused_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, cluster: ControllerCluster
 ) -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await broker.session.create("/config/topics/left", b"behind")
-        await create(broker, "there")
-        multi_all = broker.session.multi_all
-        asked: list[int] = []
+    broker = cluster.brokers[0]
+    await broker.session.create("/config/topics/left", b"behind")
+    await create(broker, "there")
+    multi_all = broker.session.multi_all
+    asked: list[int] = []
 
-        async def count(
-            transactions: Sequence[Sequence[Op]],
-        ) -> list[list[OpResult] | TreeError]:
-            asked.append(len(transactions))
-            return await multi_all(transactions)
+    async def count(
+        transactions: Sequence[Sequence[Op]],
+    ) -> list[list[OpResult] | TreeError]:
+        asked.append(len(transactions))
+        return await multi_all(transactions)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(broker.session, "multi_all", count)
-            new = await broker.topics.create_topics(
-                wanted_topics("a.b", "a_b", "there", "left", "c", "c", "?"), 0, False
-            )
-        assert [result.error for result in new] == [
-            ErrorCode.REQUEST_TIMED_OUT,
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            ErrorCode.TOPIC_ALREADY_EXISTS,
-            ErrorCode.REQUEST_TIMED_OUT,
-            ErrorCode.INVALID_REQUEST,
-            ErrorCode.INVALID_REQUEST,
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-        ]
-        assert asked[:2] == [2, 1]  # both, then the one whose overrides were there
-        await cluster.settle()
-        assert sorted(broker.metadata.topic_ids()) == ["a.b", "left", "there"]
-        assert await broker.configs.topic_overrides("left") == {}
-
-    run(scenario)
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.session, "multi_all", count)
+        new = await broker.topics.create_topics(
+            wanted_topics("a.b", "a_b", "there", "left", "c", "c", "?"), 0, False
+        )
+    assert [result.error for result in new] == [
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+    ]
+    assert asked[:2] == [2, 1]  # both, then the one whose overrides were there
+    await cluster.settle()
+    assert sorted(broker.metadata.topic_ids()) == ["a.b", "left", "there"]
+    assert await broker.configs.topic_overrides("left") == {}

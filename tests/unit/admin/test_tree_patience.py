@@ -14,47 +14,36 @@ from kbroker.zk.tree import TreeStorageError
 from tests.fakes.memory_tree_files import FixedClock
 
 
-def test_a_request_goes_on_when_the_tree_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_goes_on_when_the_tree_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_patience, "_LOOK_INTERVAL_S", 0.0)
-
-    async def main() -> None:
-        session = EmbeddedTree(FixedClock()).session()
-        session.suspend()
-        asking = asyncio.create_task(patiently(session, lambda: session.children("/")))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        session.expire()
+    session = EmbeddedTree(FixedClock()).session()
+    session.suspend()
+    asking = asyncio.create_task(patiently(session, lambda: session.children("/")))
+    for _ in range(5):
         await asyncio.sleep(0)
-        assert not asking.done()
-        session.renew()
-        assert await asking == []
+    session.expire()
+    await asyncio.sleep(0)
+    assert not asking.done()
+    session.renew()
+    assert await asking == []
 
-    asyncio.run(main())
 
-
-def test_a_request_is_told_to_come_again_when_the_tree_stays_away(
+async def test_a_request_is_told_to_come_again_when_the_tree_stays_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tree_patience, "PATIENCE_S", 0.0)
-
-    async def main() -> None:
-        session = EmbeddedTree(FixedClock()).session()
-        session.suspend()
-        with pytest.raises(KafkaError) as refusal:
-            await patiently(session, lambda: session.children("/"))
-        assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
-
-    asyncio.run(main())
+    session = EmbeddedTree(FixedClock()).session()
+    session.suspend()
+    with pytest.raises(KafkaError) as refusal:
+        await patiently(session, lambda: session.children("/"))
+    assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_full_disk_is_not_waited_for() -> None:
+async def test_a_full_disk_is_not_waited_for() -> None:
     async def full() -> None:
         raise TreeStorageError("tree.journal: no space left")
 
-    async def main() -> None:
-        session = EmbeddedTree(FixedClock()).session()
-        with pytest.raises(KafkaError, match="no space left") as refusal:
-            await patiently(session, full)
-        assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-
-    asyncio.run(main())
+    session = EmbeddedTree(FixedClock()).session()
+    with pytest.raises(KafkaError, match="no space left") as refusal:
+        await patiently(session, full)
+    assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR

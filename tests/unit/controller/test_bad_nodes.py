@@ -5,7 +5,6 @@ controller lives, and everything else works.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -15,19 +14,22 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.nodes.broker_sequence import generate_broker_id
 from kbroker.zk.tree import NodeExistsError
-from tests.fakes.controller_cluster import ControllerCluster, with_brokers
+from tests.fakes.controller_cluster import ControllerCluster
 
 GOOD_STATE = b'{"controller_epoch":1,"leader":0,"version":1,"leader_epoch":3,"isr":[0]}'
 
 
-def run(scenario: Callable[[ControllerCluster, TreeSession], Awaitable[None]]) -> None:
-    """With two brokers, topic `old`, and a session of somebody with a shell."""
+@pytest.fixture
+async def cluster(cluster: ControllerCluster) -> ControllerCluster:
+    """Two brokers and topic `old`."""
+    await create(cluster, "old")
+    return cluster
 
-    async def main(cluster: ControllerCluster) -> None:
-        await create(cluster, "old")
-        await scenario(cluster, cluster.tree.session())
 
-    with_brokers(main, brokers=2)
+@pytest.fixture
+def session(cluster: ControllerCluster) -> TreeSession:
+    """Of somebody with a shell."""
+    return cluster.tree.session()
 
 
 async def create(cluster: ControllerCluster, name: str) -> None:
@@ -96,28 +98,29 @@ BAD = [
 
 
 @pytest.mark.parametrize(("path", "data"), BAD)
-def test_a_node_that_is_none_is_reported_once_and_hides_no_other(
-    caplog: pytest.LogCaptureFixture, path: str, data: bytes
+async def test_a_node_that_is_none_is_reported_once_and_hides_no_other(
+    caplog: pytest.LogCaptureFixture,
+    path: str,
+    data: bytes,
+    cluster: ControllerCluster,
+    session: TreeSession,
 ) -> None:
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
+    with caplog.at_level(logging.ERROR):
         await put(session, path, data)
         await cluster.settle()
         await works(cluster)
         await create(cluster, "second")
         assert [b.broker_id for b in await cluster.controller.zk.all_brokers()] == [0, 1]
 
-    with caplog.at_level(logging.ERROR):
-        run(scenario)
     assert [text for text in caplog.messages if "failed" in text] == []
 
 
 @pytest.mark.parametrize("data", [JUNK[1], TOPICS[1], STATES[0]])
-def test_a_new_controller_reports_each_bad_node_once_and_leads_the_rest(
-    caplog: pytest.LogCaptureFixture, data: bytes
+async def test_a_new_controller_reports_each_bad_node_once_and_leads_the_rest(
+    caplog: pytest.LogCaptureFixture, data: bytes, cluster: ControllerCluster, session: TreeSession
 ) -> None:
     paths = ["/brokers/topics/bad", "/brokers/topics/old/partitions/0/state", "/brokers/ids/7"]
-
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
+    with caplog.at_level(logging.ERROR):
         for path in paths:
             await put(session, path, data)
         await cluster.settle()
@@ -132,30 +135,26 @@ def test_a_new_controller_reports_each_bad_node_once_and_leads_the_rest(
             s.leader == 1 for s in cluster.brokers[1].metadata.partition_states("new").values()
         )
 
+
+async def test_a_topic_that_is_repaired_is_led(
+    cluster: ControllerCluster, session: TreeSession
+) -> None:
+    await put(session, "/brokers/topics/bad", b"{")
+    await cluster.settle()
+    await session.set("/brokers/topics/bad", b'{"version":1,"partitions":{"0":[1]}}')
+    await cluster.settle()
+    states = cluster.brokers[0].metadata.partition_states("bad")
+    assert [state.leader for state in states.values()] == [1]
+
+
+async def test_a_partition_without_replicas_hides_no_other(
+    caplog: pytest.LogCaptureFixture, cluster: ControllerCluster, session: TreeSession
+) -> None:
     with caplog.at_level(logging.ERROR):
-        run(scenario)
-
-
-def test_a_topic_that_is_repaired_is_led() -> None:
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
-        await put(session, "/brokers/topics/bad", b"{")
-        await cluster.settle()
-        await session.set("/brokers/topics/bad", b'{"version":1,"partitions":{"0":[1]}}')
-        await cluster.settle()
-        states = cluster.brokers[0].metadata.partition_states("bad")
-        assert [state.leader for state in states.values()] == [1]
-
-    run(scenario)
-
-
-def test_a_partition_without_replicas_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
         await put(session, "/brokers/topics/bad", b'{"version":1,"partitions":{"0":[],"1":[1]}}')
         await cluster.settle()
         await works(cluster)
 
-    with caplog.at_level(logging.ERROR):
-        run(scenario)
     assert [text for text in caplog.messages if "failed" in text] == []
 
 
@@ -174,46 +173,42 @@ def test_a_partition_without_replicas_hides_no_other(caplog: pytest.LogCaptureFi
         "/brokers/ids/1",
     ],
 )
-def test_a_node_that_somebody_removed_is_missed_by_nobody(path: str) -> None:
+async def test_a_node_that_somebody_removed_is_missed_by_nobody(
+    path: str, cluster: ControllerCluster, session: TreeSession
+) -> None:
     async def remove(session: TreeSession, node: str) -> None:
         for name in await session.children(node):
             await remove(session, f"{node}/{name}")
         await session.delete(node)
 
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
-        await remove(session, path)
-        await cluster.settle()
-        await create(cluster, "new")
-        assert all(
-            s.leader >= 0 for s in cluster.brokers[0].metadata.partition_states("new").values()
-        )
-        results = await cluster.controller.topics.delete_topics(["new"], 1000)
-        assert [result.error for result in results] == [ErrorCode.NONE]
-        assert await generate_broker_id(cluster.controller.zk, 1000) > 1000
-
-    run(scenario)
+    await remove(session, path)
+    await cluster.settle()
+    await create(cluster, "new")
+    assert all(s.leader >= 0 for s in cluster.brokers[0].metadata.partition_states("new").values())
+    results = await cluster.controller.topics.delete_topics(["new"], 1000)
+    assert [result.error for result in results] == [ErrorCode.NONE]
+    assert await generate_broker_id(cluster.controller.zk, 1000) > 1000
 
 
-def test_a_state_changed_by_hand_is_taken_over_at_the_next_election() -> None:
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
-        for partition in (0, 1):
-            path = f"/brokers/topics/old/partitions/{partition}/state"
-            await session.set(path, GOOD_STATE)
-        cluster.brokers[1].kill()
-        await cluster.settle()
-        old = [TopicPartition("old", partition) for partition in (0, 1)]
-        states = await cluster.controller.zk.partition_states(old)
-        assert min(s.leader_and_isr.leader_epoch for s in states.values()) >= 3
-        await create(cluster, "new")
-
-    run(scenario)
+async def test_a_state_changed_by_hand_is_taken_over_at_the_next_election(
+    cluster: ControllerCluster, session: TreeSession
+) -> None:
+    for partition in (0, 1):
+        path = f"/brokers/topics/old/partitions/{partition}/state"
+        await session.set(path, GOOD_STATE)
+    cluster.brokers[1].kill()
+    await cluster.settle()
+    old = [TopicPartition("old", partition) for partition in (0, 1)]
+    states = await cluster.controller.zk.partition_states(old)
+    assert min(s.leader_and_isr.leader_epoch for s in states.values()) >= 3
+    await create(cluster, "new")
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"-", b"99999999999"])
-def test_without_a_readable_epoch_nobody_is_controller_until_it_is_repaired(
-    caplog: pytest.LogCaptureFixture, data: bytes
+async def test_without_a_readable_epoch_nobody_is_controller_until_it_is_repaired(
+    caplog: pytest.LogCaptureFixture, data: bytes, cluster: ControllerCluster, session: TreeSession
 ) -> None:
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
+    with caplog.at_level(logging.ERROR):
         await put(session, "/controller_epoch", data)
         cluster.brokers[0].kill()
         await cluster.settle()
@@ -224,20 +219,14 @@ def test_without_a_readable_epoch_nobody_is_controller_until_it_is_repaired(
         assert cluster.controller.controller.epoch == 6
         await create(cluster, "new")
 
-    with caplog.at_level(logging.ERROR):
-        run(scenario)
 
-
-def test_a_controller_whose_epoch_was_changed_by_hand_is_one_again() -> None:
-    async def scenario(cluster: ControllerCluster, session: TreeSession) -> None:
-        await session.set("/controller_epoch", b"41")
-        topic = CreateTopicsRequest.CreatableTopic(
-            name="new", num_partitions=1, replication_factor=1
-        )
-        await cluster.controller.topics.create_topics([topic], 1, False)
-        await cluster.settle()
-        assert cluster.controller.controller.epoch == 42
-        states = cluster.brokers[0].metadata.partition_states("new").values()
-        assert [state.leader >= 0 for state in states] == [True]
-
-    run(scenario)
+async def test_a_controller_whose_epoch_was_changed_by_hand_is_one_again(
+    cluster: ControllerCluster, session: TreeSession
+) -> None:
+    await session.set("/controller_epoch", b"41")
+    topic = CreateTopicsRequest.CreatableTopic(name="new", num_partitions=1, replication_factor=1)
+    await cluster.controller.topics.create_topics([topic], 1, False)
+    await cluster.settle()
+    assert cluster.controller.controller.epoch == 42
+    states = cluster.brokers[0].metadata.partition_states("new").values()
+    assert [state.leader >= 0 for state in states] == [True]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -21,7 +20,7 @@ from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopRepli
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker, with_brokers
+from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +30,9 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.CRITICAL)
 
 
-run = partial(with_brokers, brokers=3)
+@pytest.fixture
+def brokers() -> int:
+    return 3
 
 
 async def create(broker: FakeBroker, name: str, *replicas: int) -> None:
@@ -49,172 +50,160 @@ async def pause(cluster: ControllerCluster, broker: FakeBroker) -> None:
     await cluster.settle()
 
 
-def test_a_controller_that_was_paused_writes_nothing_afterwards() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        zombie = cluster.brokers[0]
-        await pause(cluster, zombie)
-        assert zombie.controller.is_active  # or so it thinks
-        await create(cluster.brokers[1], "t", 1, 2)
-        await cluster.settle()
-        before = cluster.state()
-        # Its first event is one that makes it write: a broker has gone, as far as it can see.
-        zombie.controller._queue.drop(lambda _: True)
-        cluster.brokers[2].kill()
-        zombie.controller._queue.put(events.TopicChange())
-        zombie.controller._queue.put(events.BrokerChange())
-        zombie.controller._queue.wake()
-        await cluster.settle()
+async def test_a_controller_that_was_paused_writes_nothing_afterwards(
+    cluster: ControllerCluster,
+) -> None:
+    zombie = cluster.brokers[0]
+    await pause(cluster, zombie)
+    assert zombie.controller.is_active  # or so it thinks
+    await create(cluster.brokers[1], "t", 1, 2)
+    await cluster.settle()
+    before = cluster.state()
+    # Its first event is one that makes it write: a broker has gone, as far as it can see.
+    zombie.controller._queue.drop(lambda _: True)
+    cluster.brokers[2].kill()
+    zombie.controller._queue.put(events.TopicChange())
+    zombie.controller._queue.put(events.BrokerChange())
+    zombie.controller._queue.wake()
+    await cluster.settle()
 
-        assert len(before) == 1
-        reign = cluster.controller.controller.epoch
-        assert reign > 1
-        assert not zombie.controller.is_active
-        assert all(f'"controller_epoch":{reign}' in state for state in cluster.state())
-
-    run(scenario)
-
-
-def test_requests_a_paused_controller_had_queued_are_refused_and_end_its_reign() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        zombie = cluster.brokers[0]
-        await create(zombie, "t", 1)
-        await cluster.settle()
-        assert zombie.controller.context is not None
-        await pause(cluster, zombie)
-        new = cluster.controller.controller.epoch if cluster.brokers.pop(0) else 0
-        zombie.controller._queue.drop(lambda _: True)
-        zombie.controller._queue.wake()
-        reign = zombie.controller._reign
-        assert reign is not None
-        cluster.requests.clear()
-        reign.changes._states.send_metadata([1], [TopicPartition("t", 0)])
-        await cluster.settle()
-        cluster.brokers[0] = zombie
-
-        refused = [r for _, r in cluster.requests if r.controller_epoch < new]
-        assert len(refused) == 1
-        assert not zombie.controller.is_active
-        assert zombie.controller.controller_id == cluster.controller.broker_id
-
-    run(scenario)
+    assert len(before) == 1
+    reign = cluster.controller.controller.epoch
+    assert reign > 1
+    assert not zombie.controller.is_active
+    assert all(f'"controller_epoch":{reign}' in state for state in cluster.state())
 
 
-def test_a_broker_that_knows_a_higher_epoch_than_the_tree_is_outdone() -> None:
+async def test_requests_a_paused_controller_had_queued_are_refused_and_end_its_reign(
+    cluster: ControllerCluster,
+) -> None:
+    zombie = cluster.brokers[0]
+    await create(zombie, "t", 1)
+    await cluster.settle()
+    assert zombie.controller.context is not None
+    await pause(cluster, zombie)
+    new = cluster.controller.controller.epoch if cluster.brokers.pop(0) else 0
+    zombie.controller._queue.drop(lambda _: True)
+    zombie.controller._queue.wake()
+    reign = zombie.controller._reign
+    assert reign is not None
+    cluster.requests.clear()
+    reign.changes._states.send_metadata([1], [TopicPartition("t", 0)])
+    await cluster.settle()
+    cluster.brokers[0] = zombie
+
+    refused = [r for _, r in cluster.requests if r.controller_epoch < new]
+    assert len(refused) == 1
+    assert not zombie.controller.is_active
+    assert zombie.controller.controller_id == cluster.controller.broker_id
+
+
+async def test_a_broker_that_knows_a_higher_epoch_than_the_tree_is_outdone(
+    cluster: ControllerCluster,
+) -> None:
     """As after /controller_epoch was set back by hand."""
-
-    async def scenario(cluster: ControllerCluster) -> None:
-        cluster.brokers[1].controller_epoch = 4
-        await create(cluster.brokers[0], "t", 1)
-        for _ in range(10):
-            await asyncio.sleep(0.001)
-            await cluster.settle()
-        assert cluster.controller.controller.epoch >= 4
-        assert cluster.brokers[1].metadata.contains_topic("t")
-
-    run(scenario)
-
-
-def test_an_epoch_set_back_by_hand_is_seen_from_the_states_of_partitions() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = cluster.brokers[0]
-        await broker.session.set(zk_paths.CONTROLLER_EPOCH, b"70")
-        await create(broker, "t", 1)
+    cluster.brokers[1].controller_epoch = 4
+    await create(cluster.brokers[0], "t", 1)
+    for _ in range(10):
+        await asyncio.sleep(0.001)
         await cluster.settle()
-        assert cluster.controller.controller.epoch == 71
-        await broker.session.set(zk_paths.CONTROLLER_EPOCH, b"3")
-        cluster.controller.kill()
-        for _ in range(5):
-            await asyncio.sleep(0.001)
-            await cluster.settle()
-        epochs = {request.controller_epoch for _, request in cluster.requests}
-        assert cluster.controller.controller.epoch == 72
-        assert not any(epoch in epochs for epoch in range(4, 70))
-
-    run(scenario)
+    assert cluster.controller.controller.epoch >= 4
+    assert cluster.brokers[1].metadata.contains_topic("t")
 
 
-def test_every_request_carries_the_epoch_of_the_broker_it_is_for() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster.brokers[0], "t", 1, 2)
+async def test_an_epoch_set_back_by_hand_is_seen_from_the_states_of_partitions(
+    cluster: ControllerCluster,
+) -> None:
+    broker = cluster.brokers[0]
+    await broker.session.set(zk_paths.CONTROLLER_EPOCH, b"70")
+    await create(broker, "t", 1)
+    await cluster.settle()
+    assert cluster.controller.controller.epoch == 71
+    await broker.session.set(zk_paths.CONTROLLER_EPOCH, b"3")
+    cluster.controller.kill()
+    for _ in range(5):
+        await asyncio.sleep(0.001)
         await cluster.settle()
-        await cluster.brokers[0].zk.create_delete_topics(["t"])
+    epochs = {request.controller_epoch for _, request in cluster.requests}
+    assert cluster.controller.controller.epoch == 72
+    assert not any(epoch in epochs for epoch in range(4, 70))
+
+
+async def test_every_request_carries_the_epoch_of_the_broker_it_is_for(
+    cluster: ControllerCluster,
+) -> None:
+    await create(cluster.brokers[0], "t", 1, 2)
+    await cluster.settle()
+    await cluster.brokers[0].zk.create_delete_topics(["t"])
+    await cluster.settle()
+    kinds = {type(request) for _, request in cluster.requests}
+    assert kinds == {LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest}
+    for broker_id, request in cluster.requests:
+        assert request.broker_epoch == cluster.brokers[broker_id].broker_epoch > 0
+
+
+async def test_an_answer_to_an_earlier_reign_is_ignored(cluster: ControllerCluster) -> None:
+    await create(cluster.brokers[0], "t", 1)
+    await cluster.settle()
+    await cluster.brokers[0].session.delete(zk_paths.CONTROLLER)
+    await cluster.settle()
+    before = cluster.state()
+    old = leader_and_isr(T0)
+    old.controller_epoch, old.broker_epoch = 1, cluster.brokers[1].broker_epoch
+    refusals = LeaderAndIsrResponse.LeaderAndIsrTopicError(
+        topic_id=old.topic_states[0].topic_id,
+        partition_errors=[
+            LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                partition_index=0, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+            )
+        ],
+    )
+    for late in (LeaderAndIsrResponse(error_code=11), LeaderAndIsrResponse(topics=[refusals])):
+        for broker in cluster.brokers.values():
+            broker.controller._on_response(1, old, late)
         await cluster.settle()
-        kinds = {type(request) for _, request in cluster.requests}
-        assert kinds == {LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest}
-        for broker_id, request in cluster.requests:
-            assert request.broker_epoch == cluster.brokers[broker_id].broker_epoch > 0
-
-    run(scenario)
+    assert cluster.controller.controller.epoch == 2
+    assert cluster.state() == before
 
 
-def test_an_answer_to_an_earlier_reign_is_ignored() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster.brokers[0], "t", 1)
-        await cluster.settle()
-        await cluster.brokers[0].session.delete(zk_paths.CONTROLLER)
-        await cluster.settle()
-        before = cluster.state()
-        old = leader_and_isr(T0)
-        old.controller_epoch, old.broker_epoch = 1, cluster.brokers[1].broker_epoch
-        refusals = LeaderAndIsrResponse.LeaderAndIsrTopicError(
-            topic_id=old.topic_states[0].topic_id,
-            partition_errors=[
-                LeaderAndIsrResponse.LeaderAndIsrPartitionError(
-                    partition_index=0, error_code=ErrorCode.KAFKA_STORAGE_ERROR
-                )
-            ],
-        )
-        for late in (LeaderAndIsrResponse(error_code=11), LeaderAndIsrResponse(topics=[refusals])):
-            for broker in cluster.brokers.values():
-                broker.controller._on_response(1, old, late)
-            await cluster.settle()
-        assert cluster.controller.controller.epoch == 2
-        assert cluster.state() == before
-
-    run(scenario)
-
-
-def test_a_controlled_shutdown_for_an_earlier_life_is_refused() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        controller = cluster.brokers[0].controller
-        epoch = cluster.brokers[1].broker_epoch
-        for wrong, code in (
-            ((1, epoch - 1), ErrorCode.STALE_BROKER_EPOCH),
-            ((7, 1), ErrorCode.BROKER_NOT_AVAILABLE),
-        ):
-            with pytest.raises(KafkaError) as refused:
-                await controller.controlled_shutdown(*wrong)
-            assert refused.value.code is code
-        assert controller.context is not None
-        assert controller.context.shutting_down == set()
-        assert await controller.controlled_shutdown(1, epoch) == []
-        assert await controller.controlled_shutdown(2) == []  # no epoch given
-        assert controller.context.shutting_down == {1, 2}
-
-    run(scenario)
-
-
-def test_a_broker_that_is_not_controller_refuses_a_controlled_shutdown() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
+async def test_a_controlled_shutdown_for_an_earlier_life_is_refused(
+    cluster: ControllerCluster,
+) -> None:
+    controller = cluster.brokers[0].controller
+    epoch = cluster.brokers[1].broker_epoch
+    for wrong, code in (
+        ((1, epoch - 1), ErrorCode.STALE_BROKER_EPOCH),
+        ((7, 1), ErrorCode.BROKER_NOT_AVAILABLE),
+    ):
         with pytest.raises(KafkaError) as refused:
-            await cluster.brokers[1].controller.controlled_shutdown(1)
-        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+            await controller.controlled_shutdown(*wrong)
+        assert refused.value.code is code
+    assert controller.context is not None
+    assert controller.context.shutting_down == set()
+    assert await controller.controlled_shutdown(1, epoch) == []
+    assert await controller.controlled_shutdown(2) == []  # no epoch given
+    assert controller.context.shutting_down == {1, 2}
 
-    run(scenario)
+
+async def test_a_broker_that_is_not_controller_refuses_a_controlled_shutdown(
+    cluster: ControllerCluster,
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        await cluster.brokers[1].controller.controlled_shutdown(1)
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
-def test_partitions_nobody_else_can_lead_are_named_and_lone_ones_are_not() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        controller = cluster.brokers[0]
-        for name, *replicas in (("shared", 1, 2), ("lone", 1)):
-            await create(controller, name, *replicas)
-        await cluster.settle()
-        cluster.brokers[2].kill()  # leaves the ISR
-        await cluster.settle()
-        left = await controller.controller.controlled_shutdown(1)
-        assert left == [TopicPartition("shared", 0)]
-
-    run(scenario)
+async def test_partitions_nobody_else_can_lead_are_named_and_lone_ones_are_not(
+    cluster: ControllerCluster,
+) -> None:
+    controller = cluster.brokers[0]
+    for name, *replicas in (("shared", 1, 2), ("lone", 1)):
+        await create(controller, name, *replicas)
+    await cluster.settle()
+    cluster.brokers[2].kill()  # leaves the ISR
+    await cluster.settle()
+    left = await controller.controller.controlled_shutdown(1)
+    assert left == [TopicPartition("shared", 0)]
 
 
 def leader_and_isr(*partitions: TopicPartition) -> LeaderAndIsrRequest:
@@ -284,25 +273,22 @@ def test_all_replicas_of_a_refused_deletion_have_failed() -> None:
     )
 
 
-def test_a_replaced_controller_that_reads_the_cluster_anew_is_no_controller_any_more(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_replaced_controller_that_reads_the_cluster_anew_is_no_controller_any_more(
+    caplog: pytest.LogCaptureFixture, cluster: ControllerCluster
 ) -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster.brokers[0], "t", 1)
-        await cluster.settle()
-        old = cluster.brokers[0]
-        await pause(cluster, old)
-        assert cluster.brokers[1].controller.epoch or cluster.brokers[2].controller.epoch
-        await create(cluster.brokers[1], "u", 1)
-        await cluster.settle()  # its state has the new controller's epoch
-        caplog.set_level(logging.ERROR)
+    await create(cluster.brokers[0], "t", 1)
+    await cluster.settle()
+    old = cluster.brokers[0]
+    await pause(cluster, old)
+    assert cluster.brokers[1].controller.epoch or cluster.brokers[2].controller.epoch
+    await create(cluster.brokers[1], "u", 1)
+    await cluster.settle()  # its state has the new controller's epoch
+    caplog.set_level(logging.ERROR)
 
-        assert old.controller._reign is not None
-        old.controller._doubt(old.controller._reign)
-        old.controller._queue.wake()
-        await cluster.settle()
+    assert old.controller._reign is not None
+    old.controller._doubt(old.controller._reign)
+    old.controller._queue.wake()
+    await cluster.settle()
 
-        assert not old.controller.is_active
-        assert not caplog.records
-
-    run(scenario)
+    assert not old.controller.is_active
+    assert not caplog.records

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,17 +17,12 @@ from kbroker.errors import ErrorCode, KafkaError
 A, B, C = events.BrokerChange(), events.TopicChange(), events.TopicDeletion()
 
 
-def run(
-    process: Callable[[Event], Awaitable[object]],
-    scenario: Callable[[EventQueue], Awaitable[None]],
-) -> None:
-    async def main() -> None:
-        queue = EventQueue(process)
-        queue.start()
-        await scenario(queue)
-        await queue.stop()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def working(process: Callable[[Event], Awaitable[object]]) -> AsyncIterator[EventQueue]:
+    queue = EventQueue(process)
+    queue.start()
+    yield queue
+    await queue.stop()
 
 
 async def turns() -> None:
@@ -34,23 +30,22 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_an_event_put_first_overtakes_those_that_wait() -> None:
+async def test_an_event_put_first_overtakes_those_that_wait() -> None:
     worked: list[Event] = []
 
     async def process(event: Event) -> None:
         worked.append(event)
 
-    async def scenario(queue: EventQueue) -> None:
+    async with working(process) as queue:
         queue.put(A)
         queue.put(B)
         queue.put_first(C)
         await turns()
 
-    run(process, scenario)
     assert worked == [C, A, B]
 
 
-def test_no_event_begins_while_the_queue_rests_and_none_is_lost() -> None:
+async def test_no_event_begins_while_the_queue_rests_and_none_is_lost() -> None:
     worked: list[Event] = []
     gate = asyncio.Event()
 
@@ -58,7 +53,7 @@ def test_no_event_begins_while_the_queue_rests_and_none_is_lost() -> None:
         worked.append(event)
         await gate.wait()
 
-    async def scenario(queue: EventQueue) -> None:
+    async with working(process) as queue:
         queue.put(A)
         queue.put(B)
         await turns()
@@ -69,32 +64,29 @@ def test_no_event_begins_while_the_queue_rests_and_none_is_lost() -> None:
         queue.wake()
         await turns()
 
-    run(process, scenario)
     assert worked == [A, B]
 
 
-def test_who_asks_is_answered() -> None:
+async def test_who_asks_is_answered() -> None:
     async def process(event: Event) -> object:
         if event is B:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
         return "done"
 
-    async def scenario(queue: EventQueue) -> None:
+    async with working(process) as queue:
         assert await queue.ask(A) == "done"
         with pytest.raises(KafkaError) as refused:
             await queue.ask(B)
         assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
-    run(process, scenario)
 
-
-def test_an_event_that_is_dropped_refuses_who_asked_and_the_others_stay() -> None:
+async def test_an_event_that_is_dropped_refuses_who_asked_and_the_others_stay() -> None:
     worked: list[Event] = []
 
     async def process(event: Event) -> None:
         worked.append(event)
 
-    async def scenario(queue: EventQueue) -> None:
+    async with working(process) as queue:
         queue.rest()
         asked = [asyncio.create_task(queue.ask(event)) for event in (A, B)]
         await turns()
@@ -105,15 +97,14 @@ def test_an_event_that_is_dropped_refuses_who_asked_and_the_others_stay() -> Non
         await asked[1]
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
-    run(process, scenario)
     assert worked == [B]
 
 
-def test_a_stop_refuses_those_who_wait_also_for_the_event_in_work() -> None:
+async def test_a_stop_refuses_those_who_wait_also_for_the_event_in_work() -> None:
     async def process(_event: Event) -> None:
         await asyncio.Event().wait()
 
-    async def scenario(queue: EventQueue) -> None:
+    async with working(process) as queue:
         asked = [asyncio.create_task(queue.ask(event)) for event in (A, B)]
         await turns()
         await queue.stop()
@@ -121,37 +112,33 @@ def test_a_stop_refuses_those_who_wait_also_for_the_event_in_work() -> None:
         codes = [o.code for o in outcomes if isinstance(o, KafkaError)]
         assert codes == [ErrorCode.NOT_CONTROLLER] * 2
 
-    run(process, scenario)
 
-
-def test_who_no_longer_waits_stops_nothing() -> None:
+async def test_who_no_longer_waits_stops_nothing() -> None:
     worked: list[Event] = []
 
     async def process(event: Event) -> None:
         worked.append(event)
         await asyncio.sleep(0)
 
-    async def scenario(queue: EventQueue) -> None:
+    async with working(process) as queue:
         asked = asyncio.create_task(queue.ask(A))
         await asyncio.sleep(0)
         asked.cancel()
         await queue.ask(B)
 
-    run(process, scenario)
     assert worked == [A, B]
 
 
-def test_a_refusal_nobody_waits_for_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_nobody_waits_for_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     async def process(event: Event) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER) if event is A else ValueError("planted")
 
-    async def scenario(queue: EventQueue) -> None:
-        queue.put(A)
-        queue.put(B)
-        await turns()
-
     with caplog.at_level(logging.DEBUG):
-        run(process, scenario)
+        async with working(process) as queue:
+            queue.put(A)
+            queue.put(B)
+            await turns()
+
     assert [r.message for r in caplog.records if r.levelno >= logging.WARNING] == [
         f"event {B} failed"
     ]

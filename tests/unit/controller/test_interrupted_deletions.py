@@ -4,19 +4,22 @@ the cluster anew.
 
 from __future__ import annotations
 
-from functools import partial
 from uuid import UUID
+
+import pytest
 
 from kbroker.controller.machines import events
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster, with_brokers
+from tests.fakes.controller_cluster import ControllerCluster
 
 T0 = TopicPartition("t", 0)
 
 
-run = partial(with_brokers, brokers=3)
+@pytest.fixture
+def brokers() -> int:
+    return 3
 
 
 async def create(cluster: ControllerCluster, *replicas: int) -> None:
@@ -33,40 +36,38 @@ async def mark(cluster: ControllerCluster) -> None:
     await cluster.settle()
 
 
-def test_a_topic_half_removed_by_the_last_controller_is_not_led_once_more() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster, 1)
-        cluster.brokers[0].kill()  # nobody acts until its end is seen
-        session = cluster.brokers[1].session
-        await session.create(zk_paths.delete_topic_path("t"))
-        state = zk_paths.partition_state_path("t", 0)
-        for path in (state, state.removesuffix("/state"), zk_paths.partitions_path("t")):
-            await session.delete(path)
-        cluster.told.clear()
+async def test_a_topic_half_removed_by_the_last_controller_is_not_led_once_more(
+    cluster: ControllerCluster,
+) -> None:
+    await create(cluster, 1)
+    cluster.brokers[0].kill()  # nobody acts until its end is seen
+    session = cluster.brokers[1].session
+    await session.create(zk_paths.delete_topic_path("t"))
+    state = zk_paths.partition_state_path("t", 0)
+    for path in (state, state.removesuffix("/state"), zk_paths.partitions_path("t")):
+        await session.delete(path)
+    cluster.told.clear()
 
-        await cluster.settle()
+    await cluster.settle()
 
-        assert not [line for line in cluster.told if line.startswith("broker 1 <- LeaderAndIsr t")]
-        assert await session.exists(zk_paths.topic_path("t")) is None
-
-    run(scenario)
+    assert not [line for line in cluster.told if line.startswith("broker 1 <- LeaderAndIsr t")]
+    assert await session.exists(zk_paths.topic_path("t")) is None
 
 
-def test_an_answer_from_before_the_cluster_was_read_anew_ends_no_deletion() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster, 1)
-        cluster.brokers[1].is_reachable = False
-        await mark(cluster)
-        controller = cluster.brokers[0].controller
-        epoch = cluster.brokers[1].broker_epoch
-        assert controller._reign is not None
-        controller._doubt(controller._reign)
+async def test_an_answer_from_before_the_cluster_was_read_anew_ends_no_deletion(
+    cluster: ControllerCluster,
+) -> None:
+    await create(cluster, 1)
+    cluster.brokers[1].is_reachable = False
+    await mark(cluster)
+    controller = cluster.brokers[0].controller
+    epoch = cluster.brokers[1].broker_epoch
+    assert controller._reign is not None
+    controller._doubt(controller._reign)
 
-        controller._queue.put(
-            events.TopicDeletionStopReplicaResponseReceived(1, epoch, frozenset({T0}), frozenset())
-        )
-        await cluster.settle()
+    controller._queue.put(
+        events.TopicDeletionStopReplicaResponseReceived(1, epoch, frozenset({T0}), frozenset())
+    )
+    await cluster.settle()
 
-        assert await cluster.brokers[1].session.exists(zk_paths.topic_path("t")) is not None
-
-    run(scenario)
+    assert await cluster.brokers[1].session.exists(zk_paths.topic_path("t")) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from functools import partial
 
 import pytest
 
@@ -18,10 +17,13 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, TreeUnavailableError, Watch
 from kbroker.zk.zk_utils import ZkUtils
-from tests.fakes.controller_cluster import ControllerCluster, with_brokers
+from tests.fakes.controller_cluster import ControllerCluster
 from tests.fakes.virtual_loop import VirtualLoop
 
-run = partial(with_brokers, brokers=0)
+
+@pytest.fixture
+def brokers() -> int:
+    return 0
 
 
 async def create(cluster: ControllerCluster, name: str, partitions: int = 1) -> None:
@@ -32,16 +34,13 @@ async def create(cluster: ControllerCluster, name: str, partitions: int = 1) -> 
     assert result.error == ErrorCode.NONE
 
 
-def test_the_first_broker_is_controller_and_all_know_it() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await cluster.start(3)
-        await cluster.start(1)
-        assert [b.controller.is_active for b in cluster.brokers.values()] == [True, False]
-        assert [b.controller.controller_id for b in cluster.brokers.values()] == [3, 3]
-        assert [b.metadata.controller_id for b in cluster.brokers.values()] == [3, 3]
-        assert cluster.brokers[3].controller.epoch == 1
-
-    run(scenario)
+async def test_the_first_broker_is_controller_and_all_know_it(cluster: ControllerCluster) -> None:
+    await cluster.start(3)
+    await cluster.start(1)
+    assert [b.controller.is_active for b in cluster.brokers.values()] == [True, False]
+    assert [b.controller.controller_id for b in cluster.brokers.values()] == [3, 3]
+    assert [b.metadata.controller_id for b in cluster.brokers.values()] == [3, 3]
+    assert cluster.brokers[3].controller.epoch == 1
 
 
 def test_a_stop_waits_no_longer_for_a_tree_that_does_not_answer(
@@ -65,122 +64,108 @@ def test_a_stop_waits_no_longer_for_a_tree_that_does_not_answer(
         loop.close()
 
 
-def test_a_clean_stop_gives_the_seat_to_another_broker_with_a_higher_epoch() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await cluster.start(0)
-        await cluster.start(1)
-        await cluster.brokers[0].controller.shutdown()
-        await cluster.settle()
-        assert cluster.brokers[1].controller.is_active
-        assert cluster.brokers[1].controller.epoch == 2
-
-    run(scenario)
-
-
-def test_an_expired_session_ends_the_reign() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        old = await cluster.start(0)
-        await cluster.start(1)
-        old.kill()
-        await cluster.settle()
-        assert not old.controller.is_active
-        assert cluster.brokers[1].controller.is_active
-
-    run(scenario)
+async def test_a_clean_stop_gives_the_seat_to_another_broker_with_a_higher_epoch(
+    cluster: ControllerCluster,
+) -> None:
+    await cluster.start(0)
+    await cluster.start(1)
+    await cluster.brokers[0].controller.shutdown()
+    await cluster.settle()
+    assert cluster.brokers[1].controller.is_active
+    assert cluster.brokers[1].controller.epoch == 2
 
 
-def test_a_controller_whose_epoch_was_raised_writes_nothing_with_the_old_one() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = await cluster.start(0)
-        raised = zk_paths.encode_controller_epoch(9)
-        await broker.session.set(zk_paths.CONTROLLER_EPOCH, raised)
-        await create(cluster, "t")
-        await cluster.settle()
-        assert broker.controller.epoch == 10  # elected anew, as nobody else wanted to be
-        assert cluster.state() == [
-            't-0 {"controller_epoch":10,"leader":0,"version":1,"leader_epoch":0,"isr":[0]}'
-        ]
-
-    run(scenario)
+async def test_an_expired_session_ends_the_reign(cluster: ControllerCluster) -> None:
+    old = await cluster.start(0)
+    await cluster.start(1)
+    old.kill()
+    await cluster.settle()
+    assert not old.controller.is_active
+    assert cluster.brokers[1].controller.is_active
 
 
-def test_a_broker_that_cannot_delete_keeps_the_topic_queued() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = await cluster.start(0)
-        broker.refuse_deletion = True
-        await create(cluster, "t")
-        await broker.topics.delete_topics(["t"], 1000)
-        await cluster.settle()
-        assert await broker.zk.topic_deletions() == ["t"]
-        assert await broker.zk.existing_topics(["t"])
-
-    run(scenario)
-
-
-def test_a_wish_to_delete_an_unknown_topic_is_cleared_away() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = await cluster.start(0)
-        await broker.zk.create_delete_topics(["no-such"])
-        await cluster.settle()
-        assert await broker.zk.topic_deletions() == []
-
-    run(scenario)
+async def test_a_controller_whose_epoch_was_raised_writes_nothing_with_the_old_one(
+    cluster: ControllerCluster,
+) -> None:
+    broker = await cluster.start(0)
+    raised = zk_paths.encode_controller_epoch(9)
+    await broker.session.set(zk_paths.CONTROLLER_EPOCH, raised)
+    await create(cluster, "t")
+    await cluster.settle()
+    assert broker.controller.epoch == 10  # elected anew, as nobody else wanted to be
+    assert cluster.state() == [
+        't-0 {"controller_epoch":10,"leader":0,"version":1,"leader_epoch":0,"isr":[0]}'
+    ]
 
 
-def test_a_new_controller_finishes_what_the_old_one_began() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await cluster.start(0)
-        await cluster.start(1)
-        await create(cluster, "t", 2)
-        cluster.brokers[1].refuse_deletion = True
-        await cluster.brokers[0].topics.delete_topics(["t"], 1000)
-        await cluster.settle()
-        cluster.brokers[1].refuse_deletion = False
-        await cluster.brokers[0].controller.shutdown()
-        await cluster.settle()
-        assert await cluster.brokers[1].zk.topics() == []
-
-    run(scenario)
+async def test_a_broker_that_cannot_delete_keeps_the_topic_queued(
+    cluster: ControllerCluster,
+) -> None:
+    broker = await cluster.start(0)
+    broker.refuse_deletion = True
+    await create(cluster, "t")
+    await broker.topics.delete_topics(["t"], 1000)
+    await cluster.settle()
+    assert await broker.zk.topic_deletions() == ["t"]
+    assert await broker.zk.existing_topics(["t"])
 
 
-def test_a_topic_from_before_topic_ids_gets_one() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = await cluster.start(0)
-        old = b'{"version":1,"partitions":{"0":[0]}}'
-        await broker.session.create("/brokers/topics/old", old)
-        await cluster.settle()
-        assignment = await broker.zk.topic_assignment("old")
-        assert assignment is not None
-        assert assignment.topic_id == broker.metadata.topic_id("old")
-        assert assignment.topic_id != ZERO_UUID
-
-    run(scenario)
+async def test_a_wish_to_delete_an_unknown_topic_is_cleared_away(
+    cluster: ControllerCluster,
+) -> None:
+    broker = await cluster.start(0)
+    await broker.zk.create_delete_topics(["no-such"])
+    await cluster.settle()
+    assert await broker.zk.topic_deletions() == []
 
 
-def test_a_topic_that_cannot_be_read_does_not_keep_others_from_being_made() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        broker = await cluster.start(0)
-        await broker.session.multi(
-            (
-                CreateOp("/brokers/topics/a", b'{"version":1,"partitions":{"0":[0]}}'),
-                CreateOp("/brokers/topics/broken", b"no JSON"),
-                CreateOp("/brokers/topics/z", b'{"version":1,"partitions":{"0":[0]}}'),
-            )
+async def test_a_new_controller_finishes_what_the_old_one_began(cluster: ControllerCluster) -> None:
+    await cluster.start(0)
+    await cluster.start(1)
+    await create(cluster, "t", 2)
+    cluster.brokers[1].refuse_deletion = True
+    await cluster.brokers[0].topics.delete_topics(["t"], 1000)
+    await cluster.settle()
+    cluster.brokers[1].refuse_deletion = False
+    await cluster.brokers[0].controller.shutdown()
+    await cluster.settle()
+    assert await cluster.brokers[1].zk.topics() == []
+
+
+async def test_a_topic_from_before_topic_ids_gets_one(cluster: ControllerCluster) -> None:
+    broker = await cluster.start(0)
+    old = b'{"version":1,"partitions":{"0":[0]}}'
+    await broker.session.create("/brokers/topics/old", old)
+    await cluster.settle()
+    assignment = await broker.zk.topic_assignment("old")
+    assert assignment is not None
+    assert assignment.topic_id == broker.metadata.topic_id("old")
+    assert assignment.topic_id != ZERO_UUID
+
+
+async def test_a_topic_that_cannot_be_read_does_not_keep_others_from_being_made(
+    cluster: ControllerCluster,
+) -> None:
+    broker = await cluster.start(0)
+    await broker.session.multi(
+        (
+            CreateOp("/brokers/topics/a", b'{"version":1,"partitions":{"0":[0]}}'),
+            CreateOp("/brokers/topics/broken", b"no JSON"),
+            CreateOp("/brokers/topics/z", b'{"version":1,"partitions":{"0":[0]}}'),
         )
-        await cluster.settle()
-        found = [topic for topic in ("a", "broken", "z") if broker.metadata.contains_topic(topic)]
+    )
+    await cluster.settle()
+    found = [topic for topic in ("a", "broken", "z") if broker.metadata.contains_topic(topic)]
 
-        await broker.session.set("/brokers/topics/broken", b'{"version":1,"partitions":{"0":[0]}}')
-        await cluster.settle()
+    await broker.session.set("/brokers/topics/broken", b'{"version":1,"partitions":{"0":[0]}}')
+    await cluster.settle()
 
-        assert found == ["a", "z"]
-        assert broker.metadata.contains_topic("broken")
-
-    run(scenario)
+    assert found == ["a", "z"]
+    assert broker.metadata.contains_topic("broken")
 
 
-def test_a_controller_that_cannot_take_over_gives_the_seat_up_and_tries_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_controller_that_cannot_take_over_gives_the_seat_up_and_tries_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cluster: ControllerCluster
 ) -> None:
     monkeypatch.setattr(kafka_controller, "GIVE_UP_BACKOFF_S", 0.0)
     caplog.set_level(logging.CRITICAL)
@@ -194,21 +179,18 @@ def test_a_controller_that_cannot_take_over_gives_the_seat_up_and_tries_again(
             raise failures.pop()
         return await read(zk, watch, broker_watch)
 
-    async def scenario(cluster: ControllerCluster) -> None:
-        monkeypatch.setattr(ZkUtils, "all_brokers", all_brokers)
-        broker = await cluster.start(0)
-        assert broker.controller.is_active
-        assert broker.controller.epoch == 3
-        await create(cluster, "t")
-        assert broker.metadata.contains_topic("t")
-
-    run(scenario)
+    monkeypatch.setattr(ZkUtils, "all_brokers", all_brokers)
+    broker = await cluster.start(0)
+    assert broker.controller.is_active
+    assert broker.controller.epoch == 3
+    await create(cluster, "t")
+    assert broker.metadata.contains_topic("t")
 
 
-def test_events_are_worked_in_order_and_one_that_fails_stops_no_other(
+async def test_events_are_worked_in_order_and_one_that_fails_stops_no_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def main() -> None:
+    with caplog.at_level(logging.CRITICAL):
         worked: list[Event] = []
 
         async def process(event: Event) -> None:
@@ -222,6 +204,3 @@ def test_events_are_worked_in_order_and_one_that_fails_stops_no_other(
         await queue.ask(events.BrokerChange())
         await queue.stop()
         assert worked == [events.TopicChange(), events.BrokerChange()]
-
-    with caplog.at_level(logging.CRITICAL):
-        asyncio.run(main())

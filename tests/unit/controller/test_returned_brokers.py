@@ -4,8 +4,9 @@ others, whatever its earlier life has heard or said.
 
 from __future__ import annotations
 
-from functools import partial
 from uuid import UUID
+
+import pytest
 
 from kbroker.controller.machines import events
 from kbroker.model import ReplicaAssignment, TopicPartition
@@ -13,13 +14,15 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.controller_cluster import ControllerCluster, with_brokers
+from tests.fakes.controller_cluster import ControllerCluster
 from tests.fakes.replication_cluster import partition_metadata, update_metadata
 
 T0 = TopicPartition("t", 0)
 
 
-run = partial(with_brokers, brokers=3)
+@pytest.fixture
+def brokers() -> int:
+    return 3
 
 
 async def create(cluster: ControllerCluster, name: str, *replicas: int) -> None:
@@ -36,79 +39,71 @@ async def delete(cluster: ControllerCluster, name: str) -> None:
     await cluster.settle()
 
 
-def test_a_topic_deleted_while_a_broker_was_away_is_gone_for_it_as_well() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster, "t", 1)
-        away = cluster.brokers[2]
-        away.session.expire()
-        await cluster.settle()
-        await delete(cluster, "t")
-        assert away.metadata.contains_topic("t")
+async def test_a_topic_deleted_while_a_broker_was_away_is_gone_for_it_as_well(
+    cluster: ControllerCluster,
+) -> None:
+    await create(cluster, "t", 1)
+    away = cluster.brokers[2]
+    away.session.expire()
+    await cluster.settle()
+    await delete(cluster, "t")
+    assert away.metadata.contains_topic("t")
 
-        away.session.renew()
-        await cluster.settle()
+    away.session.renew()
+    await cluster.settle()
 
-        assert not away.metadata.contains_topic("t")
-
-    run(scenario)
-
-
-def test_a_new_controller_tells_all_brokers_everything() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster, "t", 1)
-        # As if the last controller had ended before it told them of the deletion.
-        gone = update_metadata(("gone", partition_metadata()), brokers=(0, 1, 2), epoch=1)
-        for broker_id in (1, 2):
-            cluster.brokers[broker_id].metadata.update(gone)
-
-        cluster.brokers[0].kill()
-        await cluster.settle()
-
-        for broker_id in (1, 2):
-            assert cluster.brokers[broker_id].metadata.topics() == ["t"]
-        kinds = [r.type for _, r in cluster.requests if isinstance(r, UpdateMetadataRequest)]
-        assert FULL_UPDATE in kinds
-
-    run(scenario)
+    assert not away.metadata.contains_topic("t")
 
 
-def test_an_answer_of_an_earlier_life_ends_no_deletion() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster, "t", 1)
-        cluster.brokers[1].is_reachable = False
-        await delete(cluster, "t")
-        controller = cluster.brokers[0].controller
-        before = cluster.brokers[1].broker_epoch - 1
+async def test_a_new_controller_tells_all_brokers_everything(cluster: ControllerCluster) -> None:
+    await create(cluster, "t", 1)
+    # As if the last controller had ended before it told them of the deletion.
+    gone = update_metadata(("gone", partition_metadata()), brokers=(0, 1, 2), epoch=1)
+    for broker_id in (1, 2):
+        cluster.brokers[broker_id].metadata.update(gone)
 
-        controller._queue.put(
-            events.TopicDeletionStopReplicaResponseReceived(1, before, frozenset(), frozenset({T0}))
-        )
-        controller._queue.put(
-            events.TopicDeletionStopReplicaResponseReceived(1, before, frozenset({T0}), frozenset())
-        )
-        await cluster.settle()
+    cluster.brokers[0].kill()
+    await cluster.settle()
 
-        context = controller.context
-        assert context is not None
-        assert context.topics_to_delete == {"t"}
-        assert not context.topics_ineligible_for_deletion
-
-    run(scenario)
+    for broker_id in (1, 2):
+        assert cluster.brokers[broker_id].metadata.topics() == ["t"]
+    kinds = [r.type for _, r in cluster.requests if isinstance(r, UpdateMetadataRequest)]
+    assert FULL_UPDATE in kinds
 
 
-def test_an_answer_of_an_earlier_life_says_nothing_of_a_disk() -> None:
-    async def scenario(cluster: ControllerCluster) -> None:
-        await create(cluster, "t", 1)
-        controller = cluster.brokers[0].controller
-        before = cluster.brokers[1].broker_epoch - 1
+async def test_an_answer_of_an_earlier_life_ends_no_deletion(cluster: ControllerCluster) -> None:
+    await create(cluster, "t", 1)
+    cluster.brokers[1].is_reachable = False
+    await delete(cluster, "t")
+    controller = cluster.brokers[0].controller
+    before = cluster.brokers[1].broker_epoch - 1
 
-        controller._queue.put(
-            events.LeaderAndIsrResponseReceived(1, before, frozenset({T0}), frozenset())
-        )
-        await cluster.settle()
+    controller._queue.put(
+        events.TopicDeletionStopReplicaResponseReceived(1, before, frozenset(), frozenset({T0}))
+    )
+    controller._queue.put(
+        events.TopicDeletionStopReplicaResponseReceived(1, before, frozenset({T0}), frozenset())
+    )
+    await cluster.settle()
 
-        context = controller.context
-        assert context is not None
-        assert context.replicas_on_failed_dirs == set()
+    context = controller.context
+    assert context is not None
+    assert context.topics_to_delete == {"t"}
+    assert not context.topics_ineligible_for_deletion
 
-    run(scenario)
+
+async def test_an_answer_of_an_earlier_life_says_nothing_of_a_disk(
+    cluster: ControllerCluster,
+) -> None:
+    await create(cluster, "t", 1)
+    controller = cluster.brokers[0].controller
+    before = cluster.brokers[1].broker_epoch - 1
+
+    controller._queue.put(
+        events.LeaderAndIsrResponseReceived(1, before, frozenset({T0}), frozenset())
+    )
+    await cluster.settle()
+
+    context = controller.context
+    assert context is not None
+    assert context.replicas_on_failed_dirs == set()

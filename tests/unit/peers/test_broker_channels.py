@@ -24,33 +24,27 @@ def end_point(name: str, port: int, host: str = "h") -> EndPoint:
     return EndPoint(listener_name=name, host=host, port=port)
 
 
-def test_a_broker_calls_itself_and_connects_to_the_others() -> None:
-    async def main() -> None:
-        local = Local()
-        channels = BrokerChannels(1, local, ("INTERNAL", None), 1_000)
-        points = (end_point("CLIENTS", 1), end_point("INTERNAL", 2))
+async def test_a_broker_calls_itself_and_connects_to_the_others() -> None:
+    local = Local()
+    channels = BrokerChannels(1, local, ("INTERNAL", None), 1_000)
+    points = (end_point("CLIENTS", 1), end_point("INTERNAL", 2))
 
-        other = channels.connect(Broker(broker_id=2, end_points=points))
+    other = channels.connect(Broker(broker_id=2, end_points=points))
 
-        assert channels.connect(Broker(broker_id=1, end_points=points)) is local
-        assert isinstance(other, BrokerClient)
-        assert other.end_point == end_point("INTERNAL", 2)
-
-    asyncio.run(main())
+    assert channels.connect(Broker(broker_id=1, end_points=points)) is local
+    assert isinstance(other, BrokerClient)
+    assert other.end_point == end_point("INTERNAL", 2)
 
 
-def test_the_controllers_orders_have_a_way_of_their_own_where_it_is_named() -> None:
-    async def main() -> None:
-        channels = BrokerChannels(1, Local(), ("INTERNAL", "ORDERS"), 1_000)
-        points = (end_point("ORDERS", 1), end_point("INTERNAL", 2))
-        other = Broker(broker_id=2, end_points=points)
+async def test_the_controllers_orders_have_a_way_of_their_own_where_it_is_named() -> None:
+    channels = BrokerChannels(1, Local(), ("INTERNAL", "ORDERS"), 1_000)
+    points = (end_point("ORDERS", 1), end_point("INTERNAL", 2))
+    other = Broker(broker_id=2, end_points=points)
 
-        orders, requests = channels.connect(other), channels.client(other)
+    orders, requests = channels.connect(other), channels.client(other)
 
-        assert isinstance(orders, BrokerClient)
-        assert (orders.end_point.port, requests.end_point.port) == (1, 2)
-
-    asyncio.run(main())
+    assert isinstance(orders, BrokerClient)
+    assert (orders.end_point.port, requests.end_point.port) == (1, 2)
 
 
 def test_a_broker_without_that_listener_is_reached_on_its_first() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,14 +19,16 @@ from tests.fakes.topic_nodes import create_topic
 T0 = TopicPartition("t", 0)
 
 
-def run(scenario: Callable[[ZkUtils, EmbeddedTree], Awaitable[None]]) -> None:
-    async def main() -> None:
-        tree = EmbeddedTree(FixedClock())
-        zk = ZkUtils(tree.session(), FixedClock())
-        await zk.create_persistent_paths()
-        await scenario(zk, tree)
+@pytest.fixture
+def tree() -> EmbeddedTree:
+    return EmbeddedTree(FixedClock())
 
-    asyncio.run(main())
+
+@pytest.fixture(autouse=True)
+async def zk(tree: EmbeddedTree) -> ZkUtils:
+    zk = ZkUtils(tree.session(), FixedClock())
+    await zk.create_persistent_paths()
+    return zk
 
 
 def broker(broker_id: int) -> Broker:
@@ -41,120 +43,103 @@ def state_write(leader: int, expected_version: int | None) -> PartitionStateWrit
     )
 
 
-def test_the_cluster_id_is_made_once() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        assert await zk.get_or_create_cluster_id("first") == "first"
-        assert await zk.get_or_create_cluster_id("second") == "first"
-
-    run(scenario)
+async def test_the_cluster_id_is_made_once(zk: ZkUtils) -> None:
+    assert await zk.get_or_create_cluster_id("first") == "first"
+    assert await zk.get_or_create_cluster_id("second") == "first"
 
 
-def test_a_brokers_epoch_is_the_transaction_of_its_registration_and_rises() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        first = await zk.register_broker(broker(1))
-        assert [b.epoch for b in await zk.all_brokers()] == [first]
-        with pytest.raises(NodeExistsError):
-            await ZkUtils(tree.session(), FixedClock()).register_broker(broker(1))
-        await zk.tree.close()
-        again = await ZkUtils(tree.session(), FixedClock()).register_broker(broker(1))
-        assert again > first
-
-    run(scenario)
-
-
-def test_one_of_two_becomes_controller_and_the_epoch_rises_by_one() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        other = ZkUtils(tree.session(), FixedClock())
-        assert await zk.register_controller_and_raise_epoch(1) == (1, 1)
-        with pytest.raises(ControllerMovedError):
-            await other.register_controller_and_raise_epoch(2)
-        assert await other.controller_id() == 1
-        await zk.tree.close()
-        assert await other.controller_id() is None
-        assert await other.register_controller_and_raise_epoch(2) == (2, 2)
-
-    run(scenario)
-
-
-def test_a_controller_that_was_replaced_writes_nothing() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        _, old_version = await zk.register_controller_and_raise_epoch(1)
-        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
-        await zk.create_partition_paths([T0], old_version)
-        await zk.delete_controller(old_version)
-        await zk.register_controller_and_raise_epoch(2)
-        with pytest.raises(ControllerMovedError):
-            await zk.write_partition_states([state_write(1, None)], 1, old_version)
-        with pytest.raises(ControllerMovedError):
-            await zk.delete_topic("t", old_version)
-        assert await zk.partition_states([T0]) == {}
-        assert await zk.existing_topics(["t"])
-
-    run(scenario)
-
-
-def test_states_are_written_only_over_the_expected_version() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        epoch, version = await zk.register_controller_and_raise_epoch(1)
-        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
-        await zk.create_partition_paths([T0], version)
-        outcomes = [
-            (await zk.write_partition_states([write], epoch, version))[T0]
-            for write in (
-                state_write(1, None),
-                state_write(2, None),
-                state_write(2, 0),
-                state_write(3, 0),
-            )
-        ]
-        assert outcomes == [0, None, 1, None]
-        found = (await zk.partition_states([T0]))[T0].leader_and_isr
-        assert (found.leader, found.partition_epoch) == (2, 1)
-
-    run(scenario)
-
-
-def test_deleting_a_topic_leaves_no_node_of_it() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        epoch, version = await zk.register_controller_and_raise_epoch(1)
-        before = [path for path, _, _ in tree.dump()]
-        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
-        await zk.create_partition_paths([T0], version)
-        await zk.write_partition_states([state_write(1, None)], epoch, version)
-        await zk.create_delete_topics(["t"])
-        await zk.delete_topic("t", version)
-        assert [path for path, _, _ in tree.dump()] == before
-
-    run(scenario)
-
-
-def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_a_brokers_epoch_is_the_transaction_of_its_registration_and_rises(
+    zk: ZkUtils, tree: EmbeddedTree
 ) -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        _, version = await zk.register_controller_and_raise_epoch(1)
-        await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
-        await zk.create_partition_paths([T0], version)
-        await zk.create_delete_topics(["t"])
-        asked: list[Sequence[Op]] = []
-        write = zk.fenced_all
+    first = await zk.register_broker(broker(1))
+    assert [b.epoch for b in await zk.all_brokers()] == [first]
+    with pytest.raises(NodeExistsError):
+        await ZkUtils(tree.session(), FixedClock()).register_broker(broker(1))
+    await zk.tree.close()
+    again = await ZkUtils(tree.session(), FixedClock()).register_broker(broker(1))
+    assert again > first
 
-        async def look(transactions: Sequence[Sequence[Op]], epoch_version: int) -> Any:
-            asked.extend(transactions)
-            return await write(transactions, epoch_version)
 
-        monkeypatch.setattr(zk, "fenced_all", look)
-        await zk.delete_topic("t", version)
-        assert [[op.path for op in ops] for ops in asked] == [
-            ["/brokers/topics/t/partitions/0/state"],
-            ["/brokers/topics/t/partitions/0"],
-            ["/brokers/topics/t/partitions"],
-            ["/config/topics/t"],
-            ["/brokers/topics/t", "/admin/delete_topics/t"],
-        ]
-        assert [path for path, _, _ in tree.dump() if path.endswith("/t")] == []
+async def test_one_of_two_becomes_controller_and_the_epoch_rises_by_one(
+    zk: ZkUtils, tree: EmbeddedTree
+) -> None:
+    other = ZkUtils(tree.session(), FixedClock())
+    assert await zk.register_controller_and_raise_epoch(1) == (1, 1)
+    with pytest.raises(ControllerMovedError):
+        await other.register_controller_and_raise_epoch(2)
+    assert await other.controller_id() == 1
+    await zk.tree.close()
+    assert await other.controller_id() is None
+    assert await other.register_controller_and_raise_epoch(2) == (2, 2)
 
-    run(scenario)
+
+async def test_a_controller_that_was_replaced_writes_nothing(zk: ZkUtils) -> None:
+    _, old_version = await zk.register_controller_and_raise_epoch(1)
+    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await zk.create_partition_paths([T0], old_version)
+    await zk.delete_controller(old_version)
+    await zk.register_controller_and_raise_epoch(2)
+    with pytest.raises(ControllerMovedError):
+        await zk.write_partition_states([state_write(1, None)], 1, old_version)
+    with pytest.raises(ControllerMovedError):
+        await zk.delete_topic("t", old_version)
+    assert await zk.partition_states([T0]) == {}
+    assert await zk.existing_topics(["t"])
+
+
+async def test_states_are_written_only_over_the_expected_version(zk: ZkUtils) -> None:
+    epoch, version = await zk.register_controller_and_raise_epoch(1)
+    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await zk.create_partition_paths([T0], version)
+    outcomes = [
+        (await zk.write_partition_states([write], epoch, version))[T0]
+        for write in (
+            state_write(1, None),
+            state_write(2, None),
+            state_write(2, 0),
+            state_write(3, 0),
+        )
+    ]
+    assert outcomes == [0, None, 1, None]
+    found = (await zk.partition_states([T0]))[T0].leader_and_isr
+    assert (found.leader, found.partition_epoch) == (2, 1)
+
+
+async def test_deleting_a_topic_leaves_no_node_of_it(zk: ZkUtils, tree: EmbeddedTree) -> None:
+    epoch, version = await zk.register_controller_and_raise_epoch(1)
+    before = [path for path, _, _ in tree.dump()]
+    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await zk.create_partition_paths([T0], version)
+    await zk.write_partition_states([state_write(1, None)], epoch, version)
+    await zk.create_delete_topics(["t"])
+    await zk.delete_topic("t", version)
+    assert [path for path, _, _ in tree.dump()] == before
+
+
+async def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is_free(
+    monkeypatch: pytest.MonkeyPatch, zk: ZkUtils, tree: EmbeddedTree
+) -> None:
+    _, version = await zk.register_controller_and_raise_epoch(1)
+    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await zk.create_partition_paths([T0], version)
+    await zk.create_delete_topics(["t"])
+    asked: list[Sequence[Op]] = []
+    write = zk.fenced_all
+
+    async def look(transactions: Sequence[Sequence[Op]], epoch_version: int) -> Any:
+        asked.extend(transactions)
+        return await write(transactions, epoch_version)
+
+    monkeypatch.setattr(zk, "fenced_all", look)
+    await zk.delete_topic("t", version)
+    assert [[op.path for op in ops] for ops in asked] == [
+        ["/brokers/topics/t/partitions/0/state"],
+        ["/brokers/topics/t/partitions/0"],
+        ["/brokers/topics/t/partitions"],
+        ["/config/topics/t"],
+        ["/brokers/topics/t", "/admin/delete_topics/t"],
+    ]
+    assert [path for path, _, _ in tree.dump() if path.endswith("/t")] == []
 
 
 def assignment() -> TopicAssignment:
@@ -164,25 +149,19 @@ def assignment() -> TopicAssignment:
     )
 
 
-def test_a_topic_is_gone_when_its_node_is_and_not_before() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        await zk.tree.create("/brokers/topics/t", b"1")
-        waiting = asyncio.create_task(zk.topic_gone("t"))
-        await zk.tree.set("/brokers/topics/t", b"2")
-        await asyncio.sleep(0)
-        still_there = not waiting.done()
-        await zk.tree.delete("/brokers/topics/t")
-        await asyncio.wait_for(waiting, 5)
-        assert still_there
-        await asyncio.wait_for(zk.topic_gone("never-there"), 5)
-
-    run(scenario)
+async def test_a_topic_is_gone_when_its_node_is_and_not_before(zk: ZkUtils) -> None:
+    await zk.tree.create("/brokers/topics/t", b"1")
+    waiting = asyncio.create_task(zk.topic_gone("t"))
+    await zk.tree.set("/brokers/topics/t", b"2")
+    await asyncio.sleep(0)
+    still_there = not waiting.done()
+    await zk.tree.delete("/brokers/topics/t")
+    await asyncio.wait_for(waiting, 5)
+    assert still_there
+    await asyncio.wait_for(zk.topic_gone("never-there"), 5)
 
 
-def test_a_node_among_the_brokers_that_is_no_id_is_passed_over() -> None:
-    async def scenario(zk: ZkUtils, tree: EmbeddedTree) -> None:
-        await zk.tree.create("/brokers/ids/by-hand")
-        await zk.register_broker(broker(3))
-        assert [each.broker_id for each in await zk.all_brokers()] == [3]
-
-    run(scenario)
+async def test_a_node_among_the_brokers_that_is_no_id_is_passed_over(zk: ZkUtils) -> None:
+    await zk.tree.create("/brokers/ids/by-hand")
+    await zk.register_broker(broker(3))
+    assert [each.broker_id for each in await zk.all_brokers()] == [3]

@@ -44,7 +44,7 @@ def context_of(partitions: int) -> ControllerContext:
     return context
 
 
-def test_a_new_controller_queues_one_request_per_turn() -> None:
+async def test_a_new_controller_queues_one_request_per_turn() -> None:
     context, channels = context_of(60), RecordingChannels()
     nobody: Any = None
     states = StateChanges(
@@ -56,14 +56,10 @@ def test_a_new_controller_queues_one_request_per_turn() -> None:
     )
     replicas = context.replicas_of(context.all_partitions())
     states.replicas.initialize()
-
-    async def main() -> None:
-        working = asyncio.create_task(states.all_replicas_online(replicas))
-        while not working.done():
-            channels.turn += 1
-            await asyncio.sleep(0)
-
-    asyncio.run(main())
+    working = asyncio.create_task(states.all_replicas_online(replicas))
+    while not working.done():
+        channels.turn += 1
+        await asyncio.sleep(0)
 
     turns = [turn for turn, _ in channels.queued]
     assert len(set(turns)) == len(turns)

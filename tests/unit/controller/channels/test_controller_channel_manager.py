@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -75,15 +75,16 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def run(scenario: Callable[[ControllerChannelManager, Network], Awaitable[None]]) -> Network:
-    async def main() -> Network:
-        network = Network()
-        manager = ControllerChannelManager(network.connect, network.on_response)
-        await scenario(manager, network)
-        await manager.stop()
-        return network
+@pytest.fixture
+def network() -> Network:
+    return Network()
 
-    return asyncio.run(main())
+
+@pytest.fixture
+async def manager(network: Network) -> AsyncIterator[ControllerChannelManager]:
+    manager = ControllerChannelManager(network.connect, network.on_response)
+    yield manager
+    await manager.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -92,157 +93,156 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixtur
     caplog.set_level(logging.CRITICAL)
 
 
-def test_the_next_request_waits_for_the_answer_to_the_one_before() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.gate = asyncio.Event()
-        manager.add_broker(broker())
-        manager.send([request(1), request(2)])
-        await turns()
-        assert network.arrived == [("a", 1)]
-        network.gate.set()
-        await turns()
-
-    network = run(scenario)
+async def test_the_next_request_waits_for_the_answer_to_the_one_before(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    network.gate = asyncio.Event()
+    manager.add_broker(broker())
+    manager.send([request(1), request(2)])
+    await turns()
+    assert network.arrived == [("a", 1)]
+    network.gate.set()
+    await turns()
+    await manager.stop()
     assert network.arrived == [("a", 1), ("a", 2)]
     assert network.answered == [1, 2]
 
 
-def test_a_request_that_did_not_get_through_is_sent_again_before_any_later_one() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.errors = [ConnectionResetError(), TimeoutError()]
-        manager.add_broker(broker())
-        manager.send([request(1)])
+async def test_a_request_that_did_not_get_through_is_sent_again_before_any_later_one(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    network.errors = [ConnectionResetError(), TimeoutError()]
+    manager.add_broker(broker())
+    manager.send([request(1)])
+    await turns()
+    manager.send([request(2)])
+    await turns()
+    await manager.stop()
+    assert network.arrived == [("a", 1), ("a", 2)]
+
+
+async def test_what_waits_for_a_broker_out_of_reach_is_merged(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    network.errors = [ConnectionRefusedError()]
+    manager.add_broker(broker())
+    manager.send(request(number) for number in range(10))
+    await turns()
+    await manager.stop()
+    assert network.arrived == [("a", 9)]
+
+
+async def test_a_broker_that_does_not_answer_gets_no_endless_queue(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    network.gate = asyncio.Event()
+    manager.add_broker(broker())
+    for number in range(10 * MERGE_ABOVE):
+        manager.send([request(number)])
+        await asyncio.sleep(0)
+    assert manager.waiting(1) <= MERGE_ABOVE + 1
+    network.gate.set()
+    for _ in range(5):
         await turns()
-        manager.send([request(2)])
-        await turns()
-
-    assert run(scenario).arrived == [("a", 1), ("a", 2)]
-
-
-def test_what_waits_for_a_broker_out_of_reach_is_merged() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.errors = [ConnectionRefusedError()]
-        manager.add_broker(broker())
-        manager.send(request(number) for number in range(10))
-        await turns()
-
-    assert run(scenario).arrived == [("a", 9)]
-
-
-def test_a_broker_that_does_not_answer_gets_no_endless_queue() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.gate = asyncio.Event()
-        manager.add_broker(broker())
-        for number in range(10 * MERGE_ABOVE):
-            manager.send([request(number)])
-            await asyncio.sleep(0)
-        assert manager.waiting(1) <= MERGE_ABOVE + 1
-        network.gate.set()
-        for _ in range(5):
-            await turns()
-
-    network = run(scenario)
+    await manager.stop()
     numbers = [number for _, number in network.arrived]
     assert numbers == sorted(set(numbers))  # in order, none twice
     assert numbers[-1] == 10 * MERGE_ABOVE - 1
 
 
-def test_a_broker_that_registered_anew_gets_nothing_meant_for_its_earlier_life() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.gate = asyncio.Event()
-        manager.add_broker(broker())
-        manager.send([request(1), request(2)])
-        await turns()
-        await manager.set_brokers([broker(epoch=2)])
-        network.gate.set()
-        manager.send([request(3)])
-        await turns()
-
-    network = run(scenario)
+async def test_a_broker_that_registered_anew_gets_nothing_meant_for_its_earlier_life(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    network.gate = asyncio.Event()
+    manager.add_broker(broker())
+    manager.send([request(1), request(2)])
+    await turns()
+    await manager.set_brokers([broker(epoch=2)])
+    network.gate.set()
+    manager.send([request(3)])
+    await turns()
+    await manager.stop()
     assert [number for _, number in network.arrived] == [1, 3]
     assert network.answered == [3]  # the answer to the earlier life counts no more
     assert network.closed[0] == "a"
 
 
-def test_a_broker_that_moved_gets_what_waits_at_its_new_address() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.gate = asyncio.Event()
-        manager.add_broker(broker())
-        manager.send([request(1), request(2)])
-        await turns()
-        manager.update_broker(broker("b"))
-        network.gate.set()
-        await turns()
-
-    network = run(scenario)
+async def test_a_broker_that_moved_gets_what_waits_at_its_new_address(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    network.gate = asyncio.Event()
+    manager.add_broker(broker())
+    manager.send([request(1), request(2)])
+    await turns()
+    manager.update_broker(broker("b"))
+    network.gate.set()
+    await turns()
+    await manager.stop()
     assert network.arrived == [("a", 1), ("b", 2)]
     assert network.closed == ["a", "b"]
 
 
-def test_a_broker_that_only_changed_its_rack_keeps_its_channel() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        manager.add_broker(broker())
-        manager.update_broker(broker())
-        assert network.closed == []
-
-    run(scenario)
-
-
-def test_brokers_that_went_are_sent_nothing() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        await manager.set_brokers([broker()])
-        await manager.set_brokers([])
-        manager.send([request(1)])
-        await turns()
-
-    assert run(scenario).arrived == []
+async def test_a_broker_that_only_changed_its_rack_keeps_its_channel(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    manager.add_broker(broker())
+    manager.update_broker(broker())
+    assert network.closed == []
 
 
-def test_a_request_nobody_can_make_sense_of_does_not_hold_up_the_others() -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.errors = [ValueError("planted")]
-        manager.add_broker(broker())
-        manager.send([request(1), request(2)])
-        await turns()
+async def test_brokers_that_went_are_sent_nothing(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    await manager.set_brokers([broker()])
+    await manager.set_brokers([])
+    manager.send([request(1)])
+    await turns()
+    await manager.stop()
+    assert network.arrived == []
 
-    assert run(scenario).arrived == [("a", 2)]
+
+async def test_a_request_nobody_can_make_sense_of_does_not_hold_up_the_others(
+    manager: ControllerChannelManager, network: Network
+) -> None:
+    network.errors = [ValueError("planted")]
+    manager.add_broker(broker())
+    manager.send([request(1), request(2)])
+    await turns()
+    await manager.stop()
+    assert network.arrived == [("a", 2)]
 
 
-def test_a_failing_broker_is_reported_less_and_less_often(
-    caplog: pytest.LogCaptureFixture,
+async def test_a_failing_broker_is_reported_less_and_less_often(
+    caplog: pytest.LogCaptureFixture, manager: ControllerChannelManager, network: Network
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        network.errors = [ConnectionRefusedError() for _ in range(9)]
-        manager.add_broker(broker())
-        manager.send([request(1)])
-        await turns()
-        await turns()
-
-    run(scenario)
+    network.errors = [ConnectionRefusedError() for _ in range(9)]
+    manager.add_broker(broker())
+    manager.send([request(1)])
+    await turns()
+    await turns()
+    await manager.stop()
     reports = [r.getMessage() for r in caplog.records if "cannot be reached" in r.getMessage()]
     assert len(reports) == 4  # after 1, 2, 4 and 8 failures
     assert "broker 1 is reached again" in caplog.text
 
 
 @pytest.mark.parametrize("is_cut", [False, True])
-def test_what_is_on_its_way_when_all_begins_anew_is_neither_repeated_nor_told_of(
-    is_cut: bool,
+async def test_what_is_on_its_way_when_all_begins_anew_is_neither_repeated_nor_told_of(
+    is_cut: bool, manager: ControllerChannelManager, network: Network
 ) -> None:
-    async def scenario(manager: ControllerChannelManager, network: Network) -> None:
-        manager.add_broker(broker())
-        network.gate = asyncio.Event()
-        manager.send([request(1), request(2)])
-        await turns()
-        if is_cut:
-            network.gate_error = ConnectionResetError()
-        manager.begin_anew()
-        manager.send([request(3)])
-        network.gate.set()
-        await turns()
-
-    network = run(scenario)
+    manager.add_broker(broker())
+    network.gate = asyncio.Event()
+    manager.send([request(1), request(2)])
+    await turns()
+    if is_cut:
+        network.gate_error = ConnectionResetError()
+    manager.begin_anew()
+    manager.send([request(3)])
+    network.gate.set()
+    await turns()
+    await manager.stop()
     assert [number for _, number in network.arrived] == [1, 3]
     assert network.answered == [3]
 

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import asyncio
 import threading
 
 from kbroker.server.background.flush_threads import FlushThreads
 
 
-def test_work_is_done_on_another_thread_and_a_stop_waits_for_it() -> None:
+async def test_work_is_done_on_another_thread_and_a_stop_waits_for_it() -> None:
     threads = FlushThreads()
     names: list[str] = []
+    work = threads.run(lambda: names.append(threading.current_thread().name))
+    await work
 
-    async def run() -> None:
-        work = threads.run(lambda: names.append(threading.current_thread().name))
-        await work
-
-    asyncio.run(run())
     threads.stop()
     threads.stop()
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -22,7 +22,6 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
-from tests.fakes.virtual_loop import VirtualLoop
 
 OWN, OTHER = 1, 2
 
@@ -123,204 +122,167 @@ async def rest() -> None:
         await asyncio.sleep(0)
 
 
-def run_within(seconds: float, main: Callable[[Start], Awaitable[Any]]) -> None:
+@pytest.fixture
+def start() -> Start:
+    return Start()
+
+
+@asynccontextmanager
+async def ends_within(seconds: float) -> AsyncIterator[Start]:
     """On a loop that jumps to its next timer: nothing may wait for longer."""
-
-    async def started() -> float:
-        await main(Start())
-        return asyncio.get_running_loop().time()
-
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        assert runner.run(started()) <= seconds
+    yield Start()
+    assert asyncio.get_running_loop().time() <= seconds
 
 
-def run(main: Callable[[Start], Awaitable[Any]]) -> None:
-    async def started() -> None:
-        await main(Start())
+async def test_a_broker_serves_when_it_is_told_of_itself_and_of_every_topic(start: Start) -> None:
+    joining = await start.begin("a", "b")
+    assert start.done == ["registered", "competed"]
 
-    asyncio.run(started())
+    start.tell((OTHER,), a=OTHER, b=OTHER)
+    await rest()
+    assert not joining.done()
+    start.tell(a=OTHER)
+    start.tell(b=OTHER)
 
-
-def test_a_broker_serves_when_it_is_told_of_itself_and_of_every_topic() -> None:
-    async def main(start: Start) -> None:
-        joining = await start.begin("a", "b")
-        assert start.done == ["registered", "competed"]
-
-        start.tell((OTHER,), a=OTHER, b=OTHER)
-        await rest()
-        assert not joining.done()
-        start.tell(a=OTHER)
-        start.tell(b=OTHER)
-
-        await joining
-
-    run(main)
+    await joining
 
 
-def test_it_waits_for_topics_it_has_not_heard_of() -> None:
-    async def main(start: Start) -> None:
-        joining = await start.begin("a", "b")
+async def test_it_waits_for_topics_it_has_not_heard_of(start: Start) -> None:
+    joining = await start.begin("a", "b")
 
-        start.tell(a=OTHER)
-        await rest()
-        assert not joining.done()
-        start.tell(b=OTHER)
+    start.tell(a=OTHER)
+    await rest()
+    assert not joining.done()
+    start.tell(b=OTHER)
 
-        await joining
-
-    run(main)
+    await joining
 
 
-def test_topics_that_nobody_will_tell_of_hold_nobody_up() -> None:
-    async def main(start: Start) -> None:
-        joining = await start.begin()
-        await start.session.create(zk_paths.topic_path("spoilt"), b"{")
-        await start.session.create(zk_paths.topic_path("empty"), assignment(0))
-        await start.session.create(zk_paths.topic_path("going"), assignment())
-        await start.zk.create_delete_topics(["going"])
+async def test_topics_that_nobody_will_tell_of_hold_nobody_up(start: Start) -> None:
+    joining = await start.begin()
+    await start.session.create(zk_paths.topic_path("spoilt"), b"{")
+    await start.session.create(zk_paths.topic_path("empty"), assignment(0))
+    await start.session.create(zk_paths.topic_path("going"), assignment())
+    await start.zk.create_delete_topics(["going"])
 
-        start.tell()
+    start.tell()
 
-        await asyncio.wait_for(joining, 5)
-
-    run(main)
+    await asyncio.wait_for(joining, 5)
 
 
-def test_topics_whose_brokers_are_away_hold_nobody_up() -> None:
-    async def main(start: Start) -> None:
+@pytest.mark.virtual_time
+async def test_topics_whose_brokers_are_away_hold_nobody_up() -> None:
+    async with ends_within(0.0) as start:
         joining = await start.begin()
         await start.session.create(zk_paths.topic_path("gone"), assignment(2, broker=99))
         start.tell()
 
         await joining
 
-    run_within(0.0, main)
+
+async def test_a_topic_with_a_state_is_waited_for_though_its_brokers_are_away(start: Start) -> None:
+    joining = await start.begin()
+    await start.session.create(zk_paths.topic_path("a"), assignment(broker=OTHER))
+    state = LeaderAndIsr(leader=OTHER, leader_epoch=0, isr=(OTHER,))
+    await start.add_state("a", zk_paths.encode_partition_state(state, 1))
+
+    start.tell()
+    await rest()
+    assert not joining.done()
+    start.tell(a=OTHER)
+
+    await joining
 
 
-def test_a_topic_with_a_state_is_waited_for_though_its_brokers_are_away() -> None:
-    async def main(start: Start) -> None:
-        joining = await start.begin()
-        await start.session.create(zk_paths.topic_path("a"), assignment(broker=OTHER))
-        state = LeaderAndIsr(leader=OTHER, leader_epoch=0, isr=(OTHER,))
-        await start.add_state("a", zk_paths.encode_partition_state(state, 1))
-
-        start.tell()
-        await rest()
-        assert not joining.done()
-        start.tell(a=OTHER)
-
-        await joining
-
-    run(main)
-
-
-def test_a_topic_whose_state_is_spoilt_is_given_up_at_the_second_look() -> None:
-    async def main(start: Start) -> None:
+@pytest.mark.virtual_time
+async def test_a_topic_whose_state_is_spoilt_is_given_up_at_the_second_look() -> None:
+    async with ends_within(cluster_membership.LOOK_CLOSER_MS / 1000) as start:
         joining = await start.begin("spoilt")
         await start.add_state("spoilt", b"{")
         start.tell()
 
         await joining
 
-    run_within(cluster_membership.LOOK_CLOSER_MS / 1000, main)
 
-
-def test_a_name_that_no_directory_can_have_is_not_waited_for() -> None:
-    async def main(start: Start) -> None:
+@pytest.mark.virtual_time
+async def test_a_name_that_no_directory_can_have_is_not_waited_for() -> None:
+    async with ends_within(0.0) as start:
         joining = await start.begin("no topic")
         start.tell()
 
         await joining
 
-    run_within(0.0, main)
 
-
-def test_what_this_broker_alone_holds_but_not_in_sync_is_not_waited_for() -> None:
-    async def main(start: Start) -> None:
+@pytest.mark.virtual_time
+async def test_what_this_broker_alone_holds_but_not_in_sync_is_not_waited_for() -> None:
+    async with ends_within(0.0) as start:
         joining = await start.begin("a")
 
         start.tell(isr=[OTHER], a=-1)
 
         await joining
 
-    run_within(0.0, main)
+
+async def test_it_leads_before_it_serves_what_only_it_can_lead(start: Start) -> None:
+    joining = await start.begin("a")
+
+    start.tell(a=-1)
+    await rest()
+    assert not joining.done()
+    start.tell(a=OWN)
+    await rest()
+    assert not joining.done()
+    start.held.add(TopicPartition("a", 0))
+    start.waiter.notify()
+
+    await joining
 
 
-def test_it_leads_before_it_serves_what_only_it_can_lead() -> None:
-    async def main(start: Start) -> None:
-        joining = await start.begin("a")
-
-        start.tell(a=-1)
-        await rest()
-        assert not joining.done()
-        start.tell(a=OWN)
-        await rest()
-        assert not joining.done()
-        start.held.add(TopicPartition("a", 0))
-        start.waiter.notify()
-
-        await joining
-
-    run(main)
-
-
-def test_a_controller_that_is_slow_is_waited_for_with_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_controller_that_is_slow_is_waited_for_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, start: Start
 ) -> None:
     monkeypatch.setattr(cluster_membership, "SAY_INTERVAL_MS", 1.0)
+    start.controller_id = OTHER
+    joining = await start.begin()
+    while caplog.text.count("the controller, broker 2, is slow: broker 1 waits") < 2:  # noqa: ASYNC110  a log
+        await asyncio.sleep(0.001)
+    start.tell()
 
-    async def main(start: Start) -> None:
-        start.controller_id = OTHER
-        joining = await start.begin()
-        while caplog.text.count("the controller, broker 2, is slow: broker 1 waits") < 2:  # noqa: ASYNC110  a log
-            await asyncio.sleep(0.001)
-        start.tell()
-
-        await joining
-
-    run(main)
+    await joining
 
 
-def test_without_a_controller_it_says_so(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_without_a_controller_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, start: Start
 ) -> None:
     monkeypatch.setattr(cluster_membership, "SAY_INTERVAL_MS", 1.0)
+    joining = await start.begin()
+    while "there is no controller: broker 1 waits" not in caplog.text:  # noqa: ASYNC110  a log
+        await asyncio.sleep(0.001)
+    start.tell()
 
-    async def main(start: Start) -> None:
-        joining = await start.begin()
-        while "there is no controller: broker 1 waits" not in caplog.text:  # noqa: ASYNC110  a log
-            await asyncio.sleep(0.001)
-        start.tell()
+    await joining
 
+
+async def test_a_session_that_ends_before_the_controller_follows_it_is_registered_for(
+    start: Start,
+) -> None:
+    def expire() -> None:
+        start.session.expire()
+        start.session.renew()
+
+    start.on_startup = expire
+    joining = await start.begin()
+    start.tell()
+
+    await joining
+
+    assert start.done == ["registered", "competed", "registered"]
+
+
+async def test_what_keeps_the_broker_from_going_on_ends_the_start(start: Start) -> None:
+    joining = await start.begin()
+    start.failure = BrokerIdInUseError("taken")
+    start.waiter.notify()
+
+    with pytest.raises(BrokerIdInUseError, match="taken"):
         await joining
-
-    run(main)
-
-
-def test_a_session_that_ends_before_the_controller_follows_it_is_registered_for() -> None:
-    async def main(start: Start) -> None:
-        def expire() -> None:
-            start.session.expire()
-            start.session.renew()
-
-        start.on_startup = expire
-        joining = await start.begin()
-        start.tell()
-
-        await joining
-
-        assert start.done == ["registered", "competed", "registered"]
-
-    run(main)
-
-
-def test_what_keeps_the_broker_from_going_on_ends_the_start() -> None:
-    async def main(start: Start) -> None:
-        joining = await start.begin()
-        start.failure = BrokerIdInUseError("taken")
-        start.waiter.notify()
-
-        with pytest.raises(BrokerIdInUseError, match="taken"):
-            await joining
-
-    run(main)

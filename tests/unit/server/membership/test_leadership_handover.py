@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from kbroker.protocol.messages.controlled_shutdown import (
 )
 from kbroker.protocol.schema import Message
 from kbroker.server.membership.leadership_handover import LeadershipHandover
-from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.memory_tree_files import FixedClock
 
@@ -65,48 +64,52 @@ class Way:
         return None if self.client is None else await question(self.client, timeout_ms)
 
 
-def run(
-    main: Callable[[LeadershipHandover, Controller, Any], Awaitable[None]],
-    client: Client | None = None,
+@pytest.fixture
+def controller() -> Controller:
+    return Controller()
+
+
+@pytest.fixture
+def session() -> TreeSession:
+    return EmbeddedTree(FixedClock()).session()
+
+
+HandoverTo = Callable[[Client | None], LeadershipHandover]
+
+
+@pytest.fixture
+def handover_to(controller: Controller, session: TreeSession) -> HandoverTo:
+    """Makes that of broker 1, with the client of another controller."""
+    return lambda client: LeadershipHandover(
+        1, lambda: 70, controller, Way(client), session  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+async def test_the_own_controller_is_called(
+    handover_to: HandoverTo, controller: Controller
 ) -> None:
-    async def in_place() -> None:
-        controller, session = Controller(), EmbeddedTree(FixedClock()).session()
-        handover = LeadershipHandover(
-            1, lambda: 70, controller, Way(client), session  # type: ignore[arg-type]
-        )  # fmt: skip
-        await main(handover, controller, session)
+    controller.is_active = True
 
-    asyncio.run(in_place())
+    assert await handover_to(Client(ControlledShutdownResponse())).ask() == [LEFT]
+    assert controller.asked == [(1, 70)]
 
 
-def test_the_own_controller_is_called() -> None:
-    async def main(handover: LeadershipHandover, controller: Controller, _: Any) -> None:
-        controller.is_active = True
-
-        assert await handover.ask() == [LEFT]
-        assert controller.asked == [(1, 70)]
-
-    run(main, Client(ControlledShutdownResponse()))
-
-
-def test_another_controller_is_sent_the_broker_epoch() -> None:
+async def test_another_controller_is_sent_the_broker_epoch(
+    handover_to: HandoverTo, controller: Controller
+) -> None:
     partition = ControlledShutdownResponse.RemainingPartition(topic_name="t", partition_index=3)
     client = Client(ControlledShutdownResponse(remaining_partitions=[partition]))
 
-    async def main(handover: LeadershipHandover, controller: Controller, _: Any) -> None:
-        assert await handover.ask() == [LEFT]
-        assert controller.asked == []
-
-    run(main, client)
+    assert await handover_to(client).ask() == [LEFT]
+    assert controller.asked == []
     assert client.requests == [ControlledShutdownRequest(broker_id=1, broker_epoch=70)]
 
 
-def test_a_broker_that_becomes_controller_meanwhile_asks_itself() -> None:
-    async def main(handover: LeadershipHandover, controller: Controller, _: Any) -> None:
-        assert await handover.ask() == [LEFT]
-        assert controller.asked == [(1, 70)]
-
-    run(main, None)
+async def test_a_broker_that_becomes_controller_meanwhile_asks_itself(
+    handover_to: HandoverTo, controller: Controller
+) -> None:
+    assert await handover_to(None).ask() == [LEFT]
+    assert controller.asked == [(1, 70)]
 
 
 @pytest.mark.parametrize(
@@ -117,22 +120,20 @@ def test_a_broker_that_becomes_controller_meanwhile_asks_itself() -> None:
         (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.STALE_BROKER_EPOCH),
     ],
 )
-def test_a_refusal_is_no_answer(answered: ErrorCode, raised: ErrorCode) -> None:
-    async def main(handover: LeadershipHandover, _controller: Controller, _: Any) -> None:
-        with pytest.raises(KafkaError) as error:
-            await handover.ask()
-        assert error.value.code is raised
+async def test_a_refusal_is_no_answer(
+    answered: ErrorCode, raised: ErrorCode, handover_to: HandoverTo
+) -> None:
+    with pytest.raises(KafkaError) as error:
+        await handover_to(Client(ControlledShutdownResponse(error_code=answered))).ask()
+    assert error.value.code is raised
 
-    run(main, Client(ControlledShutdownResponse(error_code=answered)))
 
+async def test_nobody_is_asked_while_the_tree_cannot_be_reached(
+    handover_to: HandoverTo, controller: Controller, session: TreeSession
+) -> None:
+    controller.is_active = True
+    session.suspend()
 
-def test_nobody_is_asked_while_the_tree_cannot_be_reached() -> None:
-    async def main(handover: LeadershipHandover, controller: Controller, session: Any) -> None:
-        controller.is_active = True
-        session.suspend()
-
-        with pytest.raises(TreeUnavailableError):
-            await handover.ask()
-        assert controller.asked == []
-
-    run(main)
+    with pytest.raises(TreeUnavailableError):
+        await handover_to(None).ask()
+    assert controller.asked == []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -26,20 +27,22 @@ class Unmade:
         return self.attempts >= 0
 
 
-def run(
-    unmade: Unmade, scenario: Callable[[LogDirEvents, TreeSession], Awaitable[None]]
-) -> frozenset[int]:
-    """Play it; returns the brokers that are told of afterwards."""
+@pytest.fixture
+def session() -> TreeSession:
+    return EmbeddedTree(FixedClock()).session()
 
-    async def main() -> frozenset[int]:
-        session = EmbeddedTree(FixedClock()).session()
-        zk = ZkUtils(session, FixedClock())
-        events = LogDirEvents(zk, 7, unmade)
-        await scenario(events, session)
-        await events.stop()
-        return (await ZkNotifications(zk).log_dir_events())[1]
 
-    return asyncio.run(main())
+@asynccontextmanager
+async def events_of(session: TreeSession, unmade: Unmade) -> AsyncIterator[LogDirEvents]:
+    """Of broker 7, which stops at the end."""
+    events = LogDirEvents(ZkUtils(session, FixedClock()), 7, unmade)
+    yield events
+    await events.stop()
+
+
+async def told(session: TreeSession) -> frozenset[int]:
+    """The brokers that were told of."""
+    return (await ZkNotifications(ZkUtils(session, FixedClock())).log_dir_events())[1]
 
 
 async def turns() -> None:
@@ -47,57 +50,60 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_failed_directory_is_told_of() -> None:
-    async def scenario(events: LogDirEvents, _session: TreeSession) -> None:
+async def test_a_failed_directory_is_told_of(session: TreeSession) -> None:
+    async with events_of(session, Unmade()) as events:
         events.report()
         await turns()
+    assert await told(session) == {7}
 
-    assert run(Unmade(), scenario) == {7}
 
-
-def test_what_cannot_be_told_now_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_told_now_is_told_later(
+    monkeypatch: pytest.MonkeyPatch, session: TreeSession
+) -> None:
     monkeypatch.setattr(log_dir_events, "WRITE_BACKOFF_S", 0.0)
 
-    async def scenario(events: LogDirEvents, session: TreeSession) -> None:
+    async with events_of(session, Unmade()) as events:
         session.suspend()
         events.report()
         await turns()
         session.resume()
         await turns()
+    assert await told(session) == {7}
 
-    assert run(Unmade(), scenario) == {7}
 
-
-def test_a_broker_that_has_stopped_tells_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_has_stopped_tells_nothing_any_more(
+    monkeypatch: pytest.MonkeyPatch, session: TreeSession
+) -> None:
     monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.0)
 
-    async def scenario(events: LogDirEvents, _session: TreeSession) -> None:
+    async with events_of(session, Unmade(attempts=1)) as events:
         await events.stop()
         events.report()
         events.log_unmade()
         await turns()
+    assert await told(session) == frozenset()
 
-    assert run(Unmade(attempts=1), scenario) == frozenset()
 
-
-def test_logs_are_tried_again_until_all_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_logs_are_tried_again_until_all_are_made(
+    monkeypatch: pytest.MonkeyPatch, session: TreeSession
+) -> None:
     monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.0)
     unmade = Unmade(attempts=3)
 
-    async def scenario(events: LogDirEvents, _session: TreeSession) -> None:
+    async with events_of(session, unmade) as events:
         events.log_unmade()
         events.log_unmade()
         await turns()
-
-    assert run(unmade, scenario) == {7}
+    assert await told(session) == {7}
     assert unmade.attempts == -1
 
 
-def test_logs_that_were_made_meanwhile_are_not_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_logs_that_were_made_meanwhile_are_not_told_of(
+    monkeypatch: pytest.MonkeyPatch, session: TreeSession
+) -> None:
     monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.0)
 
-    async def scenario(events: LogDirEvents, _session: TreeSession) -> None:
+    async with events_of(session, Unmade()) as events:
         events.log_unmade()
         await turns()
-
-    assert run(Unmade(), scenario) == frozenset()
+    assert await told(session) == frozenset()

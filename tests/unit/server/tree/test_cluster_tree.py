@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.server.tree.cluster_tree import OwnTree, SharedTree, close_store, tree_of
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
@@ -23,35 +21,29 @@ def test_the_settings_say_which_tree_it_is() -> None:
     assert (ensemble.own_directory, ensemble.is_ensemble) == (None, True)
 
 
-def test_an_own_tree_keeps_what_was_written() -> None:
-    async def main() -> None:
-        disk = MemoryFileSystem()
-        disk.make_directory("/a")
-        first = OwnTree(FixedClock(), disk, "/a")
-        await (await first.open()).create("/node", b"data")
-        await first.close()
-        await first.close()
+async def test_an_own_tree_keeps_what_was_written() -> None:
+    disk = MemoryFileSystem()
+    disk.make_directory("/a")
+    first = OwnTree(FixedClock(), disk, "/a")
+    await (await first.open()).create("/node", b"data")
+    await first.close()
+    await first.close()
 
-        second = OwnTree(FixedClock(), disk, "/a")
-        data, _ = await (await second.open()).get("/node")
-        await second.close()
+    second = OwnTree(FixedClock(), disk, "/a")
+    data, _ = await (await second.open()).get("/node")
+    await second.close()
 
-        assert data == b"data"
-
-    asyncio.run(main())
+    assert data == b"data"
 
 
-def test_closing_a_shared_tree_ends_one_session_and_no_other() -> None:
-    async def main() -> None:
-        store = EmbeddedTree(FixedClock())
-        one, two = SharedTree(store, "t"), SharedTree(store, "t")
-        await (await one.open()).create("/one", ephemeral=True)
-        session = await two.open()
-        await session.create("/two", ephemeral=True)
+async def test_closing_a_shared_tree_ends_one_session_and_no_other() -> None:
+    store = EmbeddedTree(FixedClock())
+    one, two = SharedTree(store, "t"), SharedTree(store, "t")
+    await (await one.open()).create("/one", ephemeral=True)
+    session = await two.open()
+    await session.create("/two", ephemeral=True)
 
-        await one.close()
+    await one.close()
 
-        assert await session.children("/") == ["two"]
-        close_store(store)
-
-    asyncio.run(main())
+    assert await session.children("/") == ["two"]
+    close_store(store)

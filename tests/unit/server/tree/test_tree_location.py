@@ -112,15 +112,12 @@ def test_a_word_that_says_nothing_is_not_guessed_at(disk: MemoryFileSystem, text
         check_own_tree(disk, [DATA])
 
 
-def test_nobody_starts_on_a_tree_that_is_half_copied() -> None:
-    async def main() -> None:
-        session = EmbeddedTree(FixedClock()).session()
+async def test_nobody_starts_on_a_tree_that_is_half_copied() -> None:
+    session = EmbeddedTree(FixedClock()).session()
+    await check_copied(session, "the tree")
+    await session.create(UNFINISHED_COPY)
+    with pytest.raises(StartError, match="the copy into the tree broke off: repeat"):
         await check_copied(session, "the tree")
-        await session.create(UNFINISHED_COPY)
-        with pytest.raises(StartError, match="the copy into the tree broke off: repeat"):
-            await check_copied(session, "the tree")
-
-    asyncio.run(main())
 
 
 def test_a_single_broker_does_not_start_where_several_have_their_tree(

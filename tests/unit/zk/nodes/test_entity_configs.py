@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -14,18 +12,18 @@ from kbroker.zk.tree import NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock
 
-Scenario = Callable[[ZkEntityConfigs, EmbeddedTree], Awaitable[None]]
+
+@pytest.fixture
+def tree() -> EmbeddedTree:
+    return EmbeddedTree(FixedClock())
 
 
-def run(scenario: Scenario) -> None:
-    async def main() -> None:
-        tree = EmbeddedTree(FixedClock())
-        zk = ZkUtils(tree.session(), FixedClock())
-        await zk.create_persistent_paths()
-        await zk.tree.create("/brokers/topics/t")
-        await scenario(ZkEntityConfigs(zk), tree)
-
-    asyncio.run(main())
+@pytest.fixture(autouse=True)
+async def configs(tree: EmbeddedTree) -> ZkEntityConfigs:
+    zk = ZkUtils(tree.session(), FixedClock())
+    await zk.create_persistent_paths()
+    await zk.tree.create("/brokers/topics/t")
+    return ZkEntityConfigs(zk)
 
 
 async def changes(tree: EmbeddedTree) -> list[bytes | None]:
@@ -34,76 +32,72 @@ async def changes(tree: EmbeddedTree) -> list[bytes | None]:
     return [(await session.get(f"/config/changes/{name}"))[0] for name in names]
 
 
-def test_settings_and_their_notification_are_one_transaction_with_kafkas_bytes() -> None:
-    async def scenario(configs: ZkEntityConfigs, tree: EmbeddedTree) -> None:
-        before = tree.zxid
-        await configs.update("topics", "t", lambda _: {"retention.ms": "5"})
-        await configs.update("topics", "t", lambda old: old | {"a": "1"})
-        assert tree.zxid == before + 2
-        data, _ = await tree.session().get("/config/topics/t")
-        assert data == b'{"version":1,"config":{"retention.ms":"5","a":"1"}}'
-        assert await changes(tree) == [b'{"version":2,"entity_path":"topics/t"}'] * 2
-        assert await configs.overrides("topics", "t") == {"retention.ms": "5", "a": "1"}
-        assert await configs.entities("topics") == ["t"]
-
-    run(scenario)
-
-
-def test_of_two_changes_at_once_none_is_lost() -> None:
-    async def scenario(configs: ZkEntityConfigs, tree: EmbeddedTree) -> None:
-        others = [ZkEntityConfigs(ZkUtils(tree.session(), FixedClock())) for _ in range(2)]
-        pending = [
-            lambda: others[0].update("brokers", "0", lambda old: old | {"first": "1"}),
-            lambda: others[1].update("brokers", "0", lambda old: old | {"second": "1"}),
-        ]
-        multi = configs._zk.tree.multi
-
-        async def late(ops: object) -> object:
-            while pending:
-                await pending.pop()()
-            return await multi(ops)  # type: ignore[arg-type]
-
-        configs._zk.tree.multi = late  # type: ignore[method-assign,assignment]
-        await configs.update("brokers", "0", lambda old: old | {"third": "1"})
-        assert set(await configs.overrides("brokers", "0")) == {"first", "second", "third"}
-
-    run(scenario)
+async def test_settings_and_their_notification_are_one_transaction_with_kafkas_bytes(
+    configs: ZkEntityConfigs, tree: EmbeddedTree
+) -> None:
+    before = tree.zxid
+    await configs.update("topics", "t", lambda _: {"retention.ms": "5"})
+    await configs.update("topics", "t", lambda old: old | {"a": "1"})
+    assert tree.zxid == before + 2
+    data, _ = await tree.session().get("/config/topics/t")
+    assert data == b'{"version":1,"config":{"retention.ms":"5","a":"1"}}'
+    assert await changes(tree) == [b'{"version":2,"entity_path":"topics/t"}'] * 2
+    assert await configs.overrides("topics", "t") == {"retention.ms": "5", "a": "1"}
+    assert await configs.entities("topics") == ["t"]
 
 
-def test_a_refusal_and_a_topic_that_is_gone_leave_nothing() -> None:
+async def test_of_two_changes_at_once_none_is_lost(
+    configs: ZkEntityConfigs, tree: EmbeddedTree
+) -> None:
+    others = [ZkEntityConfigs(ZkUtils(tree.session(), FixedClock())) for _ in range(2)]
+    pending = [
+        lambda: others[0].update("brokers", "0", lambda old: old | {"first": "1"}),
+        lambda: others[1].update("brokers", "0", lambda old: old | {"second": "1"}),
+    ]
+    multi = configs._zk.tree.multi
+
+    async def late(ops: object) -> object:
+        while pending:
+            await pending.pop()()
+        return await multi(ops)  # type: ignore[arg-type]
+
+    configs._zk.tree.multi = late  # type: ignore[method-assign,assignment]
+    await configs.update("brokers", "0", lambda old: old | {"third": "1"})
+    assert set(await configs.overrides("brokers", "0")) == {"first", "second", "third"}
+
+
+async def test_a_refusal_and_a_topic_that_is_gone_leave_nothing(
+    configs: ZkEntityConfigs, tree: EmbeddedTree
+) -> None:
     def refuse(_: dict[str, str]) -> dict[str, str]:
         raise ValueError("refused")
 
-    async def scenario(configs: ZkEntityConfigs, tree: EmbeddedTree) -> None:
-        with pytest.raises(ValueError, match="refused"):
-            await configs.update("topics", "t", refuse)
-        with pytest.raises(NoNodeError):
-            await configs.update("topics", "gone", lambda _: {"a": "1"})
-        with pytest.raises(NodeTooLargeError):
-            await configs.update("topics", "t", lambda _: {"a": "x" * (1 << 20)})
-        assert await changes(tree) == []
-        assert await configs.entities("topics") == []
-
-    run(scenario)
+    with pytest.raises(ValueError, match="refused"):
+        await configs.update("topics", "t", refuse)
+    with pytest.raises(NoNodeError):
+        await configs.update("topics", "gone", lambda _: {"a": "1"})
+    with pytest.raises(NodeTooLargeError):
+        await configs.update("topics", "t", lambda _: {"a": "x" * (1 << 20)})
+    assert await changes(tree) == []
+    assert await configs.entities("topics") == []
 
 
-def test_parents_removed_by_hand_are_made_anew() -> None:
-    async def scenario(configs: ZkEntityConfigs, tree: EmbeddedTree) -> None:
-        session = tree.session()
-        for path in ("/config/changes", "/config/topics", "/config/users"):
-            await session.delete(path)
-        await configs.update("topics", "t", lambda _: {"a": "1"})
-        await configs.update("users", "u/clients/c", lambda _: {"a": "1"})
-        assert await configs.overrides("users", "u/clients/c") == {"a": "1"}
-        assert len(await changes(tree)) == 2
-
-    run(scenario)
-
-
-def test_nodes_that_nobody_can_read_are_reported_left_out_and_can_be_replaced(
-    caplog: pytest.LogCaptureFixture,
+async def test_parents_removed_by_hand_are_made_anew(
+    configs: ZkEntityConfigs, tree: EmbeddedTree
 ) -> None:
-    async def scenario(configs: ZkEntityConfigs, tree: EmbeddedTree) -> None:
+    session = tree.session()
+    for path in ("/config/changes", "/config/topics", "/config/users"):
+        await session.delete(path)
+    await configs.update("topics", "t", lambda _: {"a": "1"})
+    await configs.update("users", "u/clients/c", lambda _: {"a": "1"})
+    assert await configs.overrides("users", "u/clients/c") == {"a": "1"}
+    assert len(await changes(tree)) == 2
+
+
+async def test_nodes_that_nobody_can_read_are_reported_left_out_and_can_be_replaced(
+    caplog: pytest.LogCaptureFixture, configs: ZkEntityConfigs, tree: EmbeddedTree
+) -> None:
+    with caplog.at_level(logging.ERROR):
         await configs.update("topics", "t", lambda _: {"a": "1"})
         for name, data in (("u", b"{"), ("v", b'{"config":[]}'), ("w", b'{"config":{"a":null}}')):
             await tree.session().create(f"/config/topics/{name}", data)
@@ -115,6 +109,4 @@ def test_nodes_that_nobody_can_read_are_reported_left_out_and_can_be_replaced(
         await configs.update("topics", "u", lambda old: old | {"b": "2"})
         assert await configs.overrides("topics", "u") == {"b": "2"}
 
-    with caplog.at_level(logging.ERROR):
-        run(scenario)
     assert len(caplog.messages) == 3

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -18,51 +17,55 @@ from tests.fakes.memory_tree_files import FixedClock
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def run(scenario: Callable[[ZkNotifications, ZkUtils, int], Awaitable[None]]) -> None:
-    async def main() -> None:
-        zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
-        _, version = await zk.register_controller_and_raise_epoch(1)
-        await scenario(ZkNotifications(zk), zk, version)
-
-    asyncio.run(main())
+@pytest.fixture
+def zk() -> ZkUtils:
+    return ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
 
 
-def test_isr_changes_are_read_together_and_only_what_was_read_is_removed() -> None:
-    async def scenario(news: ZkNotifications, zk: ZkUtils, version: int) -> None:
-        events: list[WatchEvent] = []
-        assert await news.isr_changes(events.append) == ([], frozenset())
-        await news.propagate_isr_changes([T0])
-        await news.propagate_isr_changes([T1, T0])
-        await asyncio.sleep(0)
-        paths, partitions = await news.isr_changes()
-        await news.propagate_isr_changes([T1])
-        await news.delete(paths, version)
-        assert len(events) == 1
-        assert paths == [f"/isr_change_notification/isr_change_000000000{n}" for n in (0, 1)]
-        assert partitions == {T0, T1}
-        assert (await news.isr_changes())[0] == ["/isr_change_notification/isr_change_0000000002"]
-
-    run(scenario)
+@pytest.fixture(autouse=True)
+async def version(zk: ZkUtils) -> int:
+    """Of the controller epoch's node."""
+    _, version = await zk.register_controller_and_raise_epoch(1)
+    return version
 
 
-def test_log_dir_events_name_the_brokers() -> None:
-    async def scenario(news: ZkNotifications, zk: ZkUtils, version: int) -> None:
-        await news.propagate_log_dir_event(3)
-        await news.propagate_log_dir_event(1)
-        paths, broker_ids = await news.log_dir_events()
-        assert paths[0] == "/log_dir_event_notification/log_dir_event_0000000000"
-        assert broker_ids == {1, 3}
-        await news.delete(paths, version)
-        await news.delete(paths, version)
-        assert await news.log_dir_events() == ([], frozenset())
-
-    run(scenario)
+@pytest.fixture
+def news(zk: ZkUtils) -> ZkNotifications:
+    return ZkNotifications(zk)
 
 
-def test_news_that_say_nothing_are_reported_and_removed_with_the_others(
-    caplog: pytest.LogCaptureFixture,
+async def test_isr_changes_are_read_together_and_only_what_was_read_is_removed(
+    news: ZkNotifications, version: int
 ) -> None:
-    async def scenario(news: ZkNotifications, zk: ZkUtils, version: int) -> None:
+    events: list[WatchEvent] = []
+    assert await news.isr_changes(events.append) == ([], frozenset())
+    await news.propagate_isr_changes([T0])
+    await news.propagate_isr_changes([T1, T0])
+    await asyncio.sleep(0)
+    paths, partitions = await news.isr_changes()
+    await news.propagate_isr_changes([T1])
+    await news.delete(paths, version)
+    assert len(events) == 1
+    assert paths == [f"/isr_change_notification/isr_change_000000000{n}" for n in (0, 1)]
+    assert partitions == {T0, T1}
+    assert (await news.isr_changes())[0] == ["/isr_change_notification/isr_change_0000000002"]
+
+
+async def test_log_dir_events_name_the_brokers(news: ZkNotifications, version: int) -> None:
+    await news.propagate_log_dir_event(3)
+    await news.propagate_log_dir_event(1)
+    paths, broker_ids = await news.log_dir_events()
+    assert paths[0] == "/log_dir_event_notification/log_dir_event_0000000000"
+    assert broker_ids == {1, 3}
+    await news.delete(paths, version)
+    await news.delete(paths, version)
+    assert await news.log_dir_events() == ([], frozenset())
+
+
+async def test_news_that_say_nothing_are_reported_and_removed_with_the_others(
+    caplog: pytest.LogCaptureFixture, news: ZkNotifications, zk: ZkUtils, version: int
+) -> None:
+    with caplog.at_level(logging.ERROR):
         await news.propagate_log_dir_event(3)
         await zk.tree.create("/log_dir_event_notification/log_dir_event_", b"?", sequential=True)
         await zk.tree.create("/log_dir_event_notification/by-hand", b"")
@@ -71,17 +74,12 @@ def test_news_that_say_nothing_are_reported_and_removed_with_the_others(
         assert broker_ids == {3}
         assert (await news.log_dir_events())[0] == []
 
-    with caplog.at_level(logging.ERROR):
-        run(scenario)
     assert len(caplog.messages) == 2
 
 
-def test_only_the_controller_removes_news() -> None:
-    async def scenario(news: ZkNotifications, zk: ZkUtils, version: int) -> None:
-        await news.propagate_isr_changes([T0])
-        paths, _ = await news.isr_changes()
-        with pytest.raises(ControllerMovedError):
-            await news.delete(paths, version - 1)
-        assert await news.isr_changes() == (paths, frozenset({T0}))
-
-    run(scenario)
+async def test_only_the_controller_removes_news(news: ZkNotifications, version: int) -> None:
+    await news.propagate_isr_changes([T0])
+    paths, _ = await news.isr_changes()
+    with pytest.raises(ControllerMovedError):
+        await news.delete(paths, version - 1)
+    assert await news.isr_changes() == (paths, frozenset({T0}))
