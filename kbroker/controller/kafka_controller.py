@@ -80,7 +80,10 @@ class _Reign:
 
 
 class KafkaController:
-    """One per broker; active on one of them. Owned by the event loop."""
+    """One per broker; active on one of them. Owned by the event loop.
+
+    `queue` holds the events to be worked; while a session is away they wait in it.
+    """
 
     def __init__(
         self,
@@ -100,13 +103,13 @@ class KafkaController:
         self._connect = connect
         self._on_activity_change = on_activity_change
         self._register_broker = register_broker
-        self._queue = EventQueue(self._process)
-        self._watches = ClusterWatches(self._queue.put)
+        self.queue = EventQueue(self._process)
+        self._watches = ClusterWatches(self.queue.put)
         self._elector = ZookeeperLeaderElector(
             zk,
             settings.broker_id,
-            on_change=lambda: self._queue.put(events.ControllerChange()),
-            on_vacancy=lambda: self._queue.put(events.Reelect()),
+            on_change=lambda: self.queue.put(events.ControllerChange()),
+            on_vacancy=lambda: self.queue.put(events.Reelect()),
         )
         self._session_id = zk.tree.session_id
         self._is_connected = True  # and the seat was looked at since
@@ -141,6 +144,11 @@ class KafkaController:
         return self._reign.seat.epoch if self._reign else 0
 
     @property
+    def is_doubtful(self) -> bool:
+        """True while this broker is controller and has yet to read the cluster anew."""
+        return self._reign is not None and self._reign.is_doubtful
+
+    @property
     def context(self) -> ControllerContext | None:
         """What the active controller knows; to read only."""
         return self._reign.changes.context if self._reign else None
@@ -149,15 +157,15 @@ class KafkaController:
         """Compete for the controller's seat; returns when it is known who has it."""
         self._session_id = self._zk.tree.session_id
         self._zk.tree.add_session_listener(self._on_session_state)
-        self._queue.start()
+        self.queue.start()
         if self._zk.tree.state is not SessionState.CONNECTED:
             self._on_session_state(self._zk.tree.state)
         with suppress(KafkaError):  # the session ended: the next one begins with the same
-            await self._queue.ask(events.Startup())
+            await self.queue.ask(events.Startup())
 
     async def shutdown(self) -> None:
         """Stop working events and give the seat up."""
-        await self._queue.stop()
+        await self.queue.stop()
         self._cancel_retries()
         reign = self._reign
         await self._resign()
@@ -174,7 +182,7 @@ class KafkaController:
         """
         if not self.is_active:
             raise not_controller()
-        return await self._queue.ask(event)
+        return await self.queue.ask(event)
 
     async def controlled_shutdown(
         self, broker_id: int, broker_epoch: int = UNKNOWN_BROKER_EPOCH
@@ -192,7 +200,23 @@ class KafkaController:
     def enable_unclean_elections(self, topic: str | None = None) -> None:
         """They are allowed now, of a topic or by default: hold those that wait for it."""
         if self.is_active:
-            self._queue.put(events.UncleanLeaderElectionEnable(topic))
+            self.queue.put(events.UncleanLeaderElectionEnable(topic))
+
+    def read_anew(self) -> None:
+        """Trust nothing that is known of the cluster any more, and read it all next."""
+        if self._reign is not None:
+            self._reign.is_doubtful = True
+            self.queue.put_first(events.ReadAgain())
+
+    def on_response(
+        self, broker_id: int, request: ControlRequest, response: ControlResponse
+    ) -> None:
+        """Hear what a broker says to a request of this controller, or of an earlier reign."""
+        if self._reign is None or self._reign.seat.epoch != request.controller_epoch:
+            return  # an answer to an earlier reign
+        event = event_of_response(broker_id, request, response)
+        if event is not None:
+            self.queue.put(event)
 
     # ---- events
 
@@ -212,7 +236,7 @@ class KafkaController:
 
     async def _work(self, event: Event) -> object:
         reign = self._reign
-        if reign is None or reign.is_doubtful:
+        if reign is None or self.is_doubtful:
             raise not_controller()
         try:
             return await reign.changes.on(event)
@@ -222,20 +246,16 @@ class KafkaController:
             await self._on_moved(error)
         except TreeUnavailableError as error:
             log.warning("event %.500s failed, the cluster will be read anew: %r", event, error)
-            self._doubt(reign)
+            self.read_anew()
         except Exception:
             log.exception("event %.500s failed, the cluster is read anew", event)
-            self._doubt(reign)
+            self.read_anew()
         raise not_controller()
-
-    def _doubt(self, reign: _Reign) -> None:
-        reign.is_doubtful = True
-        self._queue.put_first(events.ReadAgain())
 
     async def _on_moved(self, error: ControllerMovedError) -> None:
         log.info("no longer controller: %s", error)
         await self._resign()
-        self._queue.put(events.Reelect())  # the seat may be empty by now
+        self.queue.put(events.Reelect())  # the seat may be empty by now
 
     def _try_again(self, event: Event, error: Exception) -> None:
         if isinstance(error, ZnodeFormatError):
@@ -256,7 +276,7 @@ class KafkaController:
 
     def _retry(self, event: Event) -> None:
         del self._retries[event]
-        self._queue.put_first(event)
+        self.queue.put_first(event)
 
     def _cancel_retries(self) -> None:
         for retry in self._retries.values():
@@ -268,21 +288,21 @@ class KafkaController:
 
     def _on_session_state(self, state: SessionState) -> None:
         if state is SessionState.SUSPENDED:
-            self._queue.rest()
+            self.queue.rest()
             self._set_connected(False)
         elif state is SessionState.LOST:
             self._cancel_retries()
-            self._queue.drop(lambda _: True)
-            self._queue.put_first(events.Expire())
-            self._queue.wake()
+            self.queue.drop(lambda _: True)
+            self.queue.put_first(events.Expire())
+            self.queue.wake()
             self._set_connected(False)
         elif self._zk.tree.session_id == self._session_id:
-            self._queue.put_first(events.SessionResumed())
-            self._queue.wake()
+            self.queue.put_first(events.SessionResumed())
+            self.queue.wake()
         else:
             self._session_id = self._zk.tree.session_id
-            self._queue.put(events.RegisterBrokerAndReelect())
-            self._queue.wake()
+            self.queue.put(events.RegisterBrokerAndReelect())
+            self.queue.wake()
 
     async def _on_expire(self, _event: events.Expire) -> None:
         await self._resign()
@@ -357,14 +377,14 @@ class KafkaController:
         states = StateChanges(
             context,
             self._zk,
-            ControllerChannelManager(self._connect, self._on_response),
+            ControllerChannelManager(self._connect, self.on_response),
             broker_id=self._settings.broker_id,
             unclean_by_default=self._settings.unclean_leader_election_enable,
         )
         return ClusterChanges(
             states,
             self._watches,
-            put=self._queue.put,
+            put=self.queue.put,
             delete_topic_enable=self._settings.delete_topic_enable,
             leader_balance=self._settings.leader_balance,
             supported_features=self._settings.supported_features,
@@ -375,7 +395,7 @@ class KafkaController:
         if reign is None or not reign.is_doubtful:
             return
         # All orders are given once more: answers to earlier ones say nothing of those.
-        self._queue.drop(lambda event: isinstance(event, ANSWERS))
+        self.queue.drop(lambda event: isinstance(event, ANSWERS))
         reign.changes.forget_orders()
         try:
             await reign.changes.start()
@@ -405,7 +425,7 @@ class KafkaController:
         if reign is None:
             return
         self._announce()
-        self._queue.drop(lambda event: type(event) not in self._seat_events)
+        self.queue.drop(lambda event: type(event) not in self._seat_events)
         await reign.changes.stop()
 
     def _announce(self) -> None:
@@ -413,12 +433,3 @@ class KafkaController:
             self._was_active = self.is_active
             if self._on_activity_change is not None:
                 self._on_activity_change(self.is_active)
-
-    def _on_response(
-        self, broker_id: int, request: ControlRequest, response: ControlResponse
-    ) -> None:
-        if self._reign is None or self._reign.seat.epoch != request.controller_epoch:
-            return  # an answer to an earlier reign
-        event = event_of_response(broker_id, request, response)
-        if event is not None:
-            self._queue.put(event)

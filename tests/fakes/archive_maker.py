@@ -45,7 +45,7 @@ def file_entry(first: int, last: int, **fields: Any) -> FileEntry:
     return FileEntry(path=path, **values)
 
 
-def offsets(start: int, end: int, topic: str = "t", partition: int = 0) -> RangeEntry:
+def offsets(start: int, end: int, *, topic: str = "t", partition: int = 0) -> RangeEntry:
     return RangeEntry(topic=topic, partition=partition, start_offset=start, end_offset=end)
 
 
@@ -71,6 +71,7 @@ def publish_batch(
     hand: ArchiveWriter,
     disk: ArchiveDisk,
     batch: int,
+    *,
     ranges: tuple[RangeEntry, ...],
     entries: tuple[FileEntry, ...] | None = None,
 ) -> None:
@@ -95,8 +96,8 @@ def publish_batch(
 def two_batches(disk: ArchiveDisk) -> ArchiveState:
     """A run of a job: whatever of its two batches is not there yet."""
     with writer(disk) as hand:
-        publish_batch(hand, disk, 0, (offsets(0, 10), offsets(0, 4, partition=1)))
-        publish_batch(hand, disk, 1, (offsets(10, 25),))
+        publish_batch(hand, disk, 0, ranges=(offsets(0, 10), offsets(0, 4, partition=1)))
+        publish_batch(hand, disk, 1, ranges=(offsets(10, 25),))
     return read_archive(PATH, disk)
 
 

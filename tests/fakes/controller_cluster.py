@@ -57,6 +57,8 @@ class FakeBroker:
         self.waiter = MetadataWaiter()
         self.refuse_deletion = False
         self.is_reachable = True
+        self.missed: list[ControlRequest] = []  # while it is not reachable, each time it is sent
+        self.activity: list[bool] = []  # as controller: what it was told, in order
         self.failed_replicas: set[TopicPartition] = set()
         self.controller_epoch = 0
         self.broker_epoch = -1
@@ -70,7 +72,8 @@ class FakeBroker:
             ),
             self.zk,
             cluster.channel,
-            register_broker=self.register,
+            on_activity_change=self.activity.append,
+            register_broker=lambda: self.register(),  # noqa: PLW0108  a test may put another there
         )
         self.topics = TopicAdmin(
             self.zk, lambda: cluster.config, self.metadata, self.waiter, random.Random(1)
@@ -102,6 +105,7 @@ class FakeBroker:
 
     async def send(self, request: ControlRequest) -> ControlResponse:
         if not self.is_reachable:
+            self.missed.append(request)
             raise ConnectionRefusedError(f"broker {self.broker_id}")
         self.cluster.requests.append((self.broker_id, request))
         refusal = self._refusal(request)

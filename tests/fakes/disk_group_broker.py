@@ -34,7 +34,9 @@ def restarted(broker: GroupBroker, directory: Path, **settings: Any) -> GroupBro
     return other
 
 
-def commit(broker: GroupBroker, group_id: str, offset: int, member: str = "", at: int = -1) -> None:
+def commit(
+    broker: GroupBroker, group_id: str, offset: int, *, member: str = "", at: int = -1
+) -> None:
     value = CommittedOffset(
         offset=offset, metadata=_METADATA, commit_timestamp_ms=broker.time.now_ms()
     )
@@ -61,7 +63,7 @@ def twenty_commits(directory: Path, **settings: Any) -> GroupBroker:
     return broker
 
 
-def flip(directory: Path, offset: int, log: DiskOffsetsLog, byte: int = 70) -> Path:
+def flip(directory: Path, offset: int, log: DiskOffsetsLog, *, byte: int = 70) -> Path:
     """Spoil the batch that holds `offset`; the file it is in."""
     segment = log.segments[log.segments.floor_index(offset)]
     position = segment.position_of(offset)

@@ -30,12 +30,12 @@ def clean(
     done = Cleaner(disk, job, lambda _: None, groups.append).clean()
     log.expect_gaps(job.first_uncleanable_offset)
     for group in groups:
-        swap_in(log, group, now_ms, disk)
+        swap_in(log, group, now_ms=now_ms, disk=disk)
     log.cleaned_end_offset = done.end_offset
     return done
 
 
-def swap_in(log: Log, group: CleanedGroup, now_ms: int, disk: FileSystem) -> None:
+def swap_in(log: Log, group: CleanedGroup, *, now_ms: int, disk: FileSystem) -> None:
     swap = log.files.begin_swap(group.base_offset, group.sources)
     assert swap is not None
     assert swap.stage()

@@ -71,6 +71,7 @@ class LongAppendsBroker:
         self,
         where: TopicPartition,
         leader_epoch: int,
+        *,
         leader: int = 0,
         isr: tuple[int, ...] | None = None,
     ) -> None:

@@ -196,7 +196,7 @@ class MemoryFileSystem:
     def _change_write(self, node: Node, data: Bytes, position: int, path: str) -> None:
         room = self.capacity_bytes - self.used_bytes + max(0, len(node.data) - position)
         fits = data if len(data) <= room else memoryview(data)[: max(0, room)]
-        write_into(node, fits, position, self)
+        write_into(node, fits, position=position, volume=self)
         node.modified_ms = self.now_ms()
         if len(fits) < len(data):
             raise StorageError(path, "write", errno.ENOSPC)
@@ -340,7 +340,7 @@ class MemoryFileLock:
         self._node.is_locked = False
 
 
-def write_into(node: Node, data: Bytes, position: int, volume: MemoryFileSystem) -> None:
+def write_into(node: Node, data: Bytes, *, position: int, volume: MemoryFileSystem) -> None:
     """Put bytes into a file, and their room into the account of the volume."""
     content = node.data
     if not isinstance(content, bytearray):

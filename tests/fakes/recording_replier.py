@@ -36,7 +36,7 @@ def local_connection() -> ConnectionInfo:
     )
 
 
-def request_of(key: int, version: int, body: bytes, correlation_id: int = 7) -> Request:
+def request_of(key: int, version: int, body: bytes, *, correlation_id: int = 7) -> Request:
     """A request whose frame is its body alone."""
     header = RequestHeader(key, version, correlation_id, "test")
     return Request(header, memoryview(bytearray(body)), 0, local_connection())

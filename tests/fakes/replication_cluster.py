@@ -63,7 +63,9 @@ def update_metadata(
     )
 
 
-def partition_metadata(partition=0, leader=0, leader_epoch=0, isr=(0,), replicas=(0,), offline=()):
+def partition_metadata(
+    partition=0, *, leader=0, leader_epoch=0, isr=(0,), replicas=(0,), offline=()
+):
     return UpdateMetadataRequest.UpdateMetadataPartitionState(
         partition_index=partition,
         controller_epoch=CONTROLLER_EPOCH,
@@ -147,7 +149,9 @@ class ReplicationCluster:
         self.loop.close()
 
     def hear_of(self, topic, partition=0, *, leader=0, leader_epoch=0, isr=(0,), replicas=(0,)):
-        state = partition_metadata(partition, leader, leader_epoch, isr, replicas)
+        state = partition_metadata(
+            partition, leader=leader, leader_epoch=leader_epoch, isr=isr, replicas=replicas
+        )
         self.metadata.update(update_metadata((topic, state)))
         return TopicPartition(topic, partition)
 

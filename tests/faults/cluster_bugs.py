@@ -215,7 +215,7 @@ def failed_requests_dropped() -> AbstractContextManager[Any]:
 
 def failed_events_forgotten() -> AbstractContextManager[Any]:
     """An event that failed half way is not made good."""
-    return patch.object(KafkaController, "_doubt", lambda *_: None)
+    return patch.object(KafkaController, "read_anew", lambda *_: None)
 
 
 def leader_epoch_not_raised() -> AbstractContextManager[Any]:

@@ -220,8 +220,8 @@ class RestCheck:
                 yield f"tasks are {left}"
         elif left:
             yield f"tasks are left: {left}"
-        if process.controller._queue._events:
-            yield f"events are queued: {list(process.controller._queue._events)[:3]}"
+        if process.controller.queue._events:
+            yield f"events are queued: {list(process.controller.queue._events)[:3]}"
 
 
 def directories_on(disk: SimulatedDisk) -> Iterator[str]:

@@ -114,7 +114,7 @@ class CrashStorage:
             topic_id=topic_id,
             partitions={p: ReplicaAssignment(replicas=(BROKER_ID,)) for p in range(partitions)},
         )
-        finish(create_topic(self.zk, name, assignment, {}))
+        finish(create_topic(self.zk, name, assignment))
 
     def mark_for_deletion(self, name: str) -> None:
         if not finish(self.zk.is_marked_for_deletion(name)):

@@ -236,8 +236,7 @@ class HandEdits:
         if len(active) != 1:
             yield f"controllers: {active}"
         for broker in self._cluster.brokers.values():
-            reign = broker.controller._reign
-            if reign is not None and reign.is_doubtful:
+            if broker.controller.is_doubtful:
                 yield f"controller {broker.broker_id} still reads the cluster anew"
 
 

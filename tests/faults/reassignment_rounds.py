@@ -79,7 +79,7 @@ class Round:
             replicas = ReplicaAssignment(replicas=self.wanted[partition])
             partitions[partition.partition] = replicas
         topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await create_topic(self.cluster.controller.zk, "t", topic, {})
+        await create_topic(self.cluster.controller.zk, "t", topic)
         await self.cluster.settle()
 
     async def _step(self) -> None:

@@ -63,13 +63,15 @@ async def live(tree: Tree) -> list[object]:
     epoch, version = await zk.register_controller_and_raise_epoch(1)
     said += [epoch, version, await zk.controller_id()]
 
-    await create_topic(zk, "t", assignment(1), {"a": "1"})
-    said.append(await refused(create_topic(zk, "t", assignment(2), {}), NodeExistsError))
+    await create_topic(zk, "t", assignment(1), overrides={"a": "1"})
+    said.append(await refused(create_topic(zk, "t", assignment(2)), NodeExistsError))
     said.append(await configs.overrides("topics", "t"))
     await tree.create("/config/topics/u", b"left behind")
-    await create_topic(zk, "u", assignment(1), {})
+    await create_topic(zk, "u", assignment(1))
     large = {"a": "x" * 1_048_001}
-    said.append(await refused(create_topic(zk, "v", assignment(1), large), NodeTooLargeError))
+    said.append(
+        await refused(create_topic(zk, "v", assignment(1), overrides=large), NodeTooLargeError)
+    )
     node = await zk.topic_node("t")
     assert node is not None
     await zk.grow_topic("t", assignment(2), node[1])

@@ -27,7 +27,7 @@ def with_topic(scenario: Callable[[ForwardingCluster], Awaitable[None]]) -> None
             1: ReplicaAssignment(replicas=REPLICAS[:1]),
         }
         topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await create_topic(cluster.controller.zk, "t", topic, {})
+        await create_topic(cluster.controller.zk, "t", topic)
         await cluster.settle()
         assert leader_of(cluster, 0) == STOPPING
         await scenario(cluster)

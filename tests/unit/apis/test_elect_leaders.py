@@ -25,7 +25,7 @@ async def create(client: AdminClient, name: str, *replicas: tuple[int, ...]) -> 
     """Straight into the tree: topics with several replicas are not made by clients yet."""
     partitions = {i: ReplicaAssignment(replicas=brokers) for i, brokers in enumerate(replicas)}
     assignment = TopicAssignment(topic_id=TOPIC_ID, partitions=partitions)
-    await create_topic(client.broker.zk, name, assignment, {})
+    await create_topic(client.broker.zk, name, assignment)
     await client.broker.cluster.settle()
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -44,7 +45,7 @@ async def create(broker: FakeBroker, name: str, *replicas: int) -> None:
 
 async def pause(cluster: ControllerCluster, broker: FakeBroker) -> None:
     """The process stands still (SIGSTOP) until its ephemeral nodes have gone; it knows nothing."""
-    broker.controller._queue.rest()
+    broker.controller.queue.rest()
     for path in (zk_paths.CONTROLLER, zk_paths.broker_path(broker.broker_id)):
         await cluster.brokers[2].session.delete(path)
     await cluster.settle()
@@ -60,11 +61,11 @@ async def test_a_controller_that_was_paused_writes_nothing_afterwards(
     await cluster.settle()
     before = cluster.state()
     # Its first event is one that makes it write: a broker has gone, as far as it can see.
-    zombie.controller._queue.drop(lambda _: True)
+    zombie.controller.queue.drop(lambda _: True)
     cluster.brokers[2].kill()
-    zombie.controller._queue.put(events.TopicChange())
-    zombie.controller._queue.put(events.BrokerChange())
-    zombie.controller._queue.wake()
+    zombie.controller.queue.put(events.TopicChange())
+    zombie.controller.queue.put(events.BrokerChange())
+    zombie.controller.queue.wake()
     await cluster.settle()
 
     assert len(before) == 1
@@ -83,17 +84,20 @@ async def test_requests_a_paused_controller_had_queued_are_refused_and_end_its_r
     assert zombie.controller.context is not None
     await pause(cluster, zombie)
     new = cluster.controller.controller.epoch if cluster.brokers.pop(0) else 0
-    zombie.controller._queue.drop(lambda _: True)
-    zombie.controller._queue.wake()
-    reign = zombie.controller._reign
-    assert reign is not None
+    zombie.controller.queue.drop(lambda _: True)
+    zombie.controller.queue.wake()
     cluster.requests.clear()
-    reign.changes._states.send_metadata([1], [TopicPartition("t", 0)])
+    # It tells all brokers, itself among them, of one that has changed, and writes nothing.
+    changed = replace(cluster.brokers[2].registration, rack="r1")
+    await cluster.brokers[2].session.set(
+        zk_paths.broker_path(2), zk_paths.encode_broker(changed, 0)
+    )
+    zombie.controller.queue.put(events.BrokerModifications(2))
     await cluster.settle()
     cluster.brokers[0] = zombie
 
-    refused = [r for _, r in cluster.requests if r.controller_epoch < new]
-    assert len(refused) == 1
+    told = [broker_id for broker_id, r in cluster.requests if r.controller_epoch < new]
+    assert sorted(told) == [0, 1, 2]
     assert not zombie.controller.is_active
     assert zombie.controller.controller_id == cluster.controller.broker_id
 
@@ -160,7 +164,7 @@ async def test_an_answer_to_an_earlier_reign_is_ignored(cluster: ControllerClust
     )
     for late in (LeaderAndIsrResponse(error_code=11), LeaderAndIsrResponse(topics=[refusals])):
         for broker in cluster.brokers.values():
-            broker.controller._on_response(1, old, late)
+            broker.controller.on_response(1, old, late)
         await cluster.settle()
     assert cluster.controller.controller.epoch == 2
     assert cluster.state() == before
@@ -285,9 +289,8 @@ async def test_a_replaced_controller_that_reads_the_cluster_anew_is_no_controlle
     await cluster.settle()  # its state has the new controller's epoch
     caplog.set_level(logging.ERROR)
 
-    assert old.controller._reign is not None
-    old.controller._doubt(old.controller._reign)
-    old.controller._queue.wake()
+    old.controller.read_anew()
+    old.controller.queue.wake()
     await cluster.settle()
 
     assert not old.controller.is_active

@@ -40,8 +40,7 @@ async def test_while_suspended_nobody_acts_as_controller_and_what_came_is_worked
     cluster: ControllerCluster,
 ) -> None:
     controller, other = cluster.brokers[0], cluster.brokers[1]
-    heard: list[bool] = []
-    controller.controller._on_activity_change = heard.append
+    controller.activity.clear()
 
     controller.session.suspend()
     assert not controller.controller.is_active
@@ -55,7 +54,7 @@ async def test_while_suspended_nobody_acts_as_controller_and_what_came_is_worked
     assert controller.controller.is_active
     assert controller.controller.epoch == 1
     assert other.metadata.contains_topic("t")
-    assert heard == [False, True]
+    assert controller.activity == [False, True]
 
 
 async def test_a_seat_lost_while_suspended_is_not_taken_up_again(
@@ -65,8 +64,7 @@ async def test_a_seat_lost_while_suspended_is_not_taken_up_again(
     old.session.suspend()
     await new.session.delete(zk_paths.CONTROLLER)
     await cluster.settle()
-    heard: list[bool] = []
-    old.controller._on_activity_change = heard.append
+    old.activity.clear()
     old.session.resume()
     await cluster.settle()
 
@@ -74,7 +72,7 @@ async def test_a_seat_lost_while_suspended_is_not_taken_up_again(
     assert new.controller.epoch == 2
     assert not old.controller.is_active
     assert old.controller.controller_id == 1
-    assert heard == []  # not even for a moment
+    assert old.activity == []  # not even for a moment
 
 
 async def test_a_request_to_a_suspended_controller_is_refused(cluster: ControllerCluster) -> None:
@@ -87,7 +85,7 @@ async def test_a_request_to_a_suspended_controller_is_refused(cluster: Controlle
 async def test_what_is_queued_ends_with_the_session(cluster: ControllerCluster) -> None:
     broker = cluster.brokers[0]
     broker.session.suspend()
-    asked = asyncio.create_task(broker.controller._queue.ask(events.ControlledShutdown(1)))
+    asked = asyncio.create_task(broker.controller.queue.ask(events.ControlledShutdown(1)))
     await asyncio.sleep(0)
     broker.session.expire()
     with pytest.raises(KafkaError) as refused:
@@ -149,7 +147,7 @@ async def test_sessions_that_end_at_once_are_not_registered_one_after_the_other(
         registered.append(broker.session.session_id)
         return await register()
 
-    broker.controller._register_broker = counting
+    broker.register = counting
     for _ in range(3):
         broker.session.expire()
         broker.session.renew()
@@ -171,7 +169,7 @@ async def test_a_registration_that_fails_is_tried_again(
             raise failures.pop()
         return await register()
 
-    broker.controller._register_broker = flaky
+    broker.register = flaky
     broker.session.expire()
     await cluster.settle()
     broker.session.renew()
@@ -254,8 +252,7 @@ async def test_a_broker_that_was_about_to_stop_is_still_so_after_the_cluster_was
 ) -> None:
     controller = cluster.brokers[0].controller
     await controller.controlled_shutdown(1)
-    assert controller._reign is not None
-    controller._doubt(controller._reign)
+    controller.read_anew()
     await cluster.settle()
     assert controller.context is not None
     assert controller.context.shutting_down == {1}

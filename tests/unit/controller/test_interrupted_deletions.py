@@ -62,10 +62,9 @@ async def test_an_answer_from_before_the_cluster_was_read_anew_ends_no_deletion(
     await mark(cluster)
     controller = cluster.brokers[0].controller
     epoch = cluster.brokers[1].broker_epoch
-    assert controller._reign is not None
-    controller._doubt(controller._reign)
+    controller.read_anew()
 
-    controller._queue.put(
+    controller.queue.put(
         events.TopicDeletionStopReplicaResponseReceived(1, epoch, frozenset({T0}), frozenset())
     )
     await cluster.settle()

@@ -78,10 +78,10 @@ async def test_an_answer_of_an_earlier_life_ends_no_deletion(cluster: Controller
     controller = cluster.brokers[0].controller
     before = cluster.brokers[1].broker_epoch - 1
 
-    controller._queue.put(
+    controller.queue.put(
         events.TopicDeletionStopReplicaResponseReceived(1, before, frozenset(), frozenset({T0}))
     )
-    controller._queue.put(
+    controller.queue.put(
         events.TopicDeletionStopReplicaResponseReceived(1, before, frozenset({T0}), frozenset())
     )
     await cluster.settle()
@@ -99,7 +99,7 @@ async def test_an_answer_of_an_earlier_life_says_nothing_of_a_disk(
     controller = cluster.brokers[0].controller
     before = cluster.brokers[1].broker_epoch - 1
 
-    controller._queue.put(
+    controller.queue.put(
         events.LeaderAndIsrResponseReceived(1, before, frozenset({T0}), frozenset())
     )
     await cluster.settle()

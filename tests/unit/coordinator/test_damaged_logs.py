@@ -58,7 +58,7 @@ def test_a_damaged_batch_costs_what_is_in_it_and_nothing_else(
     tmp_path: Path, victim: int, byte: int
 ) -> None:
     broker = twenty_commits(tmp_path / "log")
-    flip(tmp_path / "log", victim, broker.log(), byte)
+    flip(tmp_path / "log", victim, broker.log(), byte=byte)
 
     after = restarted(broker, tmp_path / "log")
 

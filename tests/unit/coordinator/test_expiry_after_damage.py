@@ -36,7 +36,7 @@ def test_nothing_expires_for_what_the_load_could_not_see(tmp_path: Path) -> None
     broker = writer_on(tmp_path / "log", segment_bytes=1 << 20)
     joined = broker.stable_member("live")
     record_at = broker.log().log_end_offset - 1
-    commit(broker, "live", 5, joined.member_id, joined.generation_id)
+    commit(broker, "live", 5, member=joined.member_id, at=joined.generation_id)
     broker.time.advance(30 * DAY_MS)
     flip(tmp_path / "log", record_at, broker.log())
     after = restarted(broker, tmp_path / "log", segment_bytes=1 << 20)
@@ -79,7 +79,7 @@ def test_an_unknown_kind_of_record_is_something_unseen(tmp_path: Path) -> None:
 def test_a_group_whose_offsets_are_damaged_is_not_buried(tmp_path: Path) -> None:
     broker = writer_on(tmp_path / "log", segment_bytes=1 << 20)
     joined = broker.stable_member("g")
-    commit(broker, "g", 5, joined.member_id, joined.generation_id)
+    commit(broker, "g", 5, member=joined.member_id, at=joined.generation_id)
     commit_at = broker.log().log_end_offset - 1
     broker.groups.leave_group("g", [Leaving(member_id=joined.member_id)])
     commit(broker, "gone-topic", 1)
@@ -98,7 +98,7 @@ def test_a_group_lives_on_at_a_broker_that_lost_its_record(tmp_path: Path) -> No
     broker = writer_on(tmp_path / "log", segment_bytes=1 << 20)
     joined = broker.stable_member("g")
     record_at = broker.log().log_end_offset - 1
-    commit(broker, "g", 5, joined.member_id, joined.generation_id)
+    commit(broker, "g", 5, member=joined.member_id, at=joined.generation_id)
     flip(tmp_path / "log", record_at, broker.log())
     after = restarted(broker, tmp_path / "log", segment_bytes=1 << 20)
 
@@ -107,7 +107,7 @@ def test_a_group_lives_on_at_a_broker_that_lost_its_record(tmp_path: Path) -> No
         [(TopicPartition("t", 0), CommittedOffset(offset=6, commit_timestamp_ms=NOW_MS))],
     )
     again = after.stable_member("g")
-    commit(after, "g", 6, again.member_id, again.generation_id)
+    commit(after, "g", 6, member=again.member_id, at=again.generation_id)
 
     assert refused == [ErrorCode.UNKNOWN_MEMBER_ID]
     assert committed(after, ["g"]) == {"g": 6}

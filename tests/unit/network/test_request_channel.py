@@ -7,7 +7,7 @@ from tests.fakes.recording_replier import RecordingReplier, request_of
 
 def test_requests_wait_until_a_receiver_is_attached_and_then_come_in_order() -> None:
     channel = RequestChannel(10)
-    requests = [request_of(3, 0, b"", number) for number in range(3)]
+    requests = [request_of(3, 0, b"", correlation_id=number) for number in range(3)]
     received: list[Request] = []
 
     def receive(replier: Replier, request: Request) -> None:

@@ -42,7 +42,7 @@ def test_a_partition_that_was_added_meanwhile_stays() -> None:
         session = EmbeddedTree(FixedClock()).session()
         zk = ZkUtils(session, FixedClock())
         await zk.create_persistent_paths()
-        await create_topic(zk, "t", assignment((1,)), {})
+        await create_topic(zk, "t", assignment((1,)))
         _, epoch_version = await zk.controller_epoch()
         racing = ZkUtils(GrowingTree(session, assignment((1,), (2,))), FixedClock())  # type: ignore[arg-type]
 

@@ -75,7 +75,7 @@ async def test_one_of_two_becomes_controller_and_the_epoch_rises_by_one(
 
 async def test_a_controller_that_was_replaced_writes_nothing(zk: ZkUtils) -> None:
     _, old_version = await zk.register_controller_and_raise_epoch(1)
-    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await create_topic(zk, "t", assignment(), overrides={"retention.ms": "1"})
     await zk.create_partition_paths([T0], old_version)
     await zk.delete_controller(old_version)
     await zk.register_controller_and_raise_epoch(2)
@@ -89,7 +89,7 @@ async def test_a_controller_that_was_replaced_writes_nothing(zk: ZkUtils) -> Non
 
 async def test_states_are_written_only_over_the_expected_version(zk: ZkUtils) -> None:
     epoch, version = await zk.register_controller_and_raise_epoch(1)
-    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await create_topic(zk, "t", assignment(), overrides={"retention.ms": "1"})
     await zk.create_partition_paths([T0], version)
     outcomes = [
         (await zk.write_partition_states([write], epoch, version))[T0]
@@ -108,7 +108,7 @@ async def test_states_are_written_only_over_the_expected_version(zk: ZkUtils) ->
 async def test_deleting_a_topic_leaves_no_node_of_it(zk: ZkUtils, tree: EmbeddedTree) -> None:
     epoch, version = await zk.register_controller_and_raise_epoch(1)
     before = [path for path, _, _ in tree.dump()]
-    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await create_topic(zk, "t", assignment(), overrides={"retention.ms": "1"})
     await zk.create_partition_paths([T0], version)
     await zk.write_partition_states([state_write(1, None)], epoch, version)
     await zk.create_delete_topics(["t"])
@@ -120,7 +120,7 @@ async def test_a_deleted_topic_takes_overrides_and_wish_along_before_its_name_is
     monkeypatch: pytest.MonkeyPatch, zk: ZkUtils, tree: EmbeddedTree
 ) -> None:
     _, version = await zk.register_controller_and_raise_epoch(1)
-    await create_topic(zk, "t", assignment(), {"retention.ms": "1"})
+    await create_topic(zk, "t", assignment(), overrides={"retention.ms": "1"})
     await zk.create_partition_paths([T0], version)
     await zk.create_delete_topics(["t"])
     asked: list[Sequence[Op]] = []

@@ -23,7 +23,7 @@ async def cluster(cluster: ControllerCluster) -> ControllerCluster:
     """Broker 0 is controller, broker 1 leads t-0 and its only follower, broker 0, is in sync."""
     partitions = {0: ReplicaAssignment(replicas=(1, 0))}
     topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-    await create_topic(cluster.controller.zk, "t", topic, {})
+    await create_topic(cluster.controller.zk, "t", topic)
     await cluster.settle()
     return cluster
 

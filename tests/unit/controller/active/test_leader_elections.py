@@ -33,7 +33,7 @@ async def cluster(leader_balance: LeaderBalanceSettings) -> AsyncIterator[Follow
     async with running(following, brokers=2) as cluster:
         partitions = {i: ReplicaAssignment(replicas=(1, 0)) for i in range(2)}
         topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await create_topic(cluster.controller.zk, "t", topic, {})
+        await create_topic(cluster.controller.zk, "t", topic)
         await cluster.settle()
         cluster.brokers[1].kill()
         await cluster.settle()

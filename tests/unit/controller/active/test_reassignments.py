@@ -44,7 +44,7 @@ async def cluster(replicas: tuple[tuple[int, ...], ...]) -> AsyncIterator[Follow
     async with running(FollowingCluster(), brokers=3) as cluster:
         partitions = {i: ReplicaAssignment(replicas=r) for i, r in enumerate(replicas)}
         assignment = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await create_topic(cluster.controller.zk, "t", assignment, {})
+        await create_topic(cluster.controller.zk, "t", assignment)
         await cluster.settle()
         yield cluster
 
@@ -426,7 +426,7 @@ async def test_a_move_whose_first_leader_came_with_another_replica_ends(
     dead.session.expire()
     await cluster.settle()
     topic = TopicAssignment(topic_id=UUID(int=8), partitions={0: ReplicaAssignment(replicas=(2,))})
-    await create_topic(cluster.controller.zk, "u", topic, {})
+    await create_topic(cluster.controller.zk, "u", topic)
     await cluster.settle()
     await ask_by_node(cluster, {TopicPartition("u", 0): (1,)})
 
@@ -451,11 +451,10 @@ async def test_a_controller_that_reads_anew_drops_moves_of_topics_that_are_going
     for broker in cluster.brokers.values():
         broker.is_reachable = False  # so the deletion does not end
     await cluster.controller.session.create(zk_paths.delete_topic_path("t"))
-    controller._queue.rest()
+    controller.queue.rest()
     await cluster.settle()
-    controller._queue.drop(lambda event: isinstance(event, events.TopicDeletion))
-    assert controller._reign is not None
-    controller._doubt(controller._reign)
-    controller._queue.wake()
+    controller.queue.drop(lambda event: isinstance(event, events.TopicDeletion))
+    controller.read_anew()
+    controller.queue.wake()
     await cluster.settle()
     assert node(cluster, REASSIGN_PARTITIONS) is None

@@ -149,7 +149,7 @@ def test_offsets_of_another_job_are_refused() -> None:
     two_batches(disk)
 
     with writer(disk, "job-b") as hand, pytest.raises(PipelineError, match="5 to 24 of t-0 are in"):
-        publish_batch(hand, disk, 0, (offsets(5, 30),))
+        publish_batch(hand, disk, 0, ranges=(offsets(5, 30),))
 
 
 def test_two_jobs_archive_different_topics_into_one_archive() -> None:
@@ -157,8 +157,8 @@ def test_two_jobs_archive_different_topics_into_one_archive() -> None:
     two_batches(disk)
 
     with writer(disk) as one, writer(disk, "job-b") as other:
-        publish_batch(other, disk, 0, (offsets(0, 3, topic="u"),))
-        publish_batch(one, disk, 2, (offsets(25, 26),))
+        publish_batch(other, disk, 0, ranges=(offsets(0, 3, topic="u"),))
+        publish_batch(one, disk, 2, ranges=(offsets(25, 26),))
 
     state = read_archive(PATH, disk)
     assert state.topics() == ["t", "u"]
@@ -205,7 +205,7 @@ def test_a_file_that_nobody_names_is_not_replaced() -> None:
     disk.write_bytes(stray, b"whose?")
 
     with writer(disk) as hand, pytest.raises(PipelineError, match="no manifest names it"):
-        publish_batch(hand, disk, 2, (offsets(25, 30),))
+        publish_batch(hand, disk, 2, ranges=(offsets(25, 30),))
 
     assert disk.read_bytes(stray) == b"whose?"
     assert read_archive(PATH, disk).number == 1
@@ -216,7 +216,9 @@ def test_a_batch_that_does_not_add_up_is_not_published() -> None:
     two_batches(disk)
 
     with writer(disk) as hand, pytest.raises(PipelineError, match="batch 2 was not archived: t-0"):
-        publish_batch(hand, disk, 2, (offsets(25, 30),), (file_entry(25, 29, rows=4),))
+        publish_batch(
+            hand, disk, 2, ranges=(offsets(25, 30),), entries=(file_entry(25, 29, rows=4),)
+        )
 
     assert read_archive(PATH, disk).number == 1
 
@@ -296,7 +298,7 @@ def test_two_that_remove_the_same_file_are_one_too_many() -> None:
 def history(disk: RecordingArchiveDisk, manifests: int) -> None:
     with writer(disk) as hand:
         for batch in range(manifests):
-            publish_batch(hand, disk, batch, (offsets(batch, batch + 1),))
+            publish_batch(hand, disk, batch, ranges=(offsets(batch, batch + 1),))
 
 
 def snapshot(number: int) -> str:
