@@ -112,6 +112,7 @@ async def test_a_node_that_is_none_is_reported_once_and_hides_no_other(
         await create(cluster, "second")
         assert [b.broker_id for b in await cluster.controller.zk.all_brokers()] == [0, 1]
 
+    await cluster.stop()
     assert [text for text in caplog.messages if "failed" in text] == []
 
 
@@ -155,6 +156,7 @@ async def test_a_partition_without_replicas_hides_no_other(
         await cluster.settle()
         await works(cluster)
 
+    await cluster.stop()
     assert [text for text in caplog.messages if "failed" in text] == []
 
 
