@@ -10,6 +10,7 @@ import pytest
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
@@ -30,8 +31,8 @@ def new_disk() -> FailingFileSystem:
 def started(disk: FailingFileSystem, *directories: str, segment_bytes: int = 2000) -> LogManager:
     topic = TopicConfig(segment_bytes=segment_bytes)
     paths = directories or ("/d",)
-    logs = LogManager(paths, LogConfig(), lambda _: topic, disk, FixedClock())
-    logs.open_directories(paths[0])
+    locked = LogDirectories.lock(disk, paths, paths[0])
+    logs = LogManager(locked, LogConfig(), lambda _: topic, disk, FixedClock())
     logs.load("cluster", 1)
     return logs
 
