@@ -115,6 +115,13 @@ class ApiTable(Mapping[int, Api]):
     def __len__(self) -> int:
         return len(self._modules)
 
+    def load(self) -> None:
+        """Import those that are not yet: a module's file cannot be read once the process has no
+        descriptor left, and its request must be answered then too.
+        """
+        for key in self:
+            self[key]
+
     def listed(self) -> tuple[Listed, ...]:
         """What is served, by the messages alone."""
         if self._listed is None:

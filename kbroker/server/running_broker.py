@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kbroker.admin.finalized_feature_change_listener import UnsupportedFeaturesError
+from kbroker.apis.registry import registered
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.recovery.load_progress import LoadProgress
 from kbroker.model import Broker, EndPoint, TopicPartition
@@ -74,6 +75,7 @@ async def run_parts(
     )
     start_background_services(background, undo)
     undo.push_async_callback(parts.socket_server.shutdown)
+    registered().load()
     return RunningBroker(parts=parts, end_points=end_points)
 
 
