@@ -131,6 +131,8 @@ def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
     count = header[12]
     if count == 1:
         return _only_record_fits(header, batch)
+    if count < 1:
+        return False
     tail = bytes(batch[-(len(batch) // count + _TAIL_BYTES) :])
     mark = _mark(header[8] - header[7], header[6])
     size = len(tail)

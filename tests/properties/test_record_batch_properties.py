@@ -69,6 +69,14 @@ def test_any_payload_gives_bytes_or_a_refusal(codec: int, data: bytes) -> None:
     outcome(lambda: decompress(codec, data, LIMIT))
 
 
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_batch_that_counts_no_record_does_not_end_with_one(count: int) -> None:
+    batch = bytearray(build([Record(0, 0, None, b"v")]))
+    batch[57:61] = count.to_bytes(4, "big", signed=True)
+
+    assert not tail_fits(read_header(batch), batch)
+
+
 @settings(max_examples=300)
 @given(record_lists, codecs, st.data())
 def test_a_batch_with_changed_bytes_gives_records_or_a_refusal(
