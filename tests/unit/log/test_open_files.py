@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import errno
-import gc
-import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +11,7 @@ import pytest
 from kbroker.log.file_records import FileRecords
 from kbroker.log.file_system import RealFile, RealFileSystem, StorageError
 from kbroker.log.open_files import OpenFiles, open_files_of
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+from tests.fakes.descriptors import open_files_below
 
 
 def made(disk: RealFileSystem, directory: Path, count: int) -> list[FileRecords]:
@@ -29,16 +24,14 @@ def made(disk: RealFileSystem, directory: Path, count: int) -> list[FileRecords]
 def test_no_more_files_than_allowed_are_open_and_all_can_be_used(tmp_path: Path) -> None:
     disk = RealFileSystem()
     open_files_of(disk).limit = 10
-    gc.collect()  # what other tests have dropped
-    before = descriptors()
 
     files = made(disk, tmp_path, 300)
 
-    assert descriptors() == before + 10
+    assert open_files_below(tmp_path) == 10
     for number, records in enumerate(files):
         assert records.read(0, 6) == b"%06d" % number
         records.append(b"more")
-    assert descriptors() == before + 10
+    assert open_files_below(tmp_path) == 10
     assert [records.read(6, 9) for records in files] == [b"more"] * 300
 
 
@@ -66,13 +59,10 @@ def test_closed_files_do_not_count(tmp_path: Path) -> None:
 
 def test_a_dropped_log_does_not_keep_its_file(tmp_path: Path) -> None:
     disk = RealFileSystem()
-    gc.collect()  # what other tests have dropped
-    before = descriptors()
-
     made(disk, tmp_path, 5)
 
     assert len(open_files_of(disk)) == 0
-    assert descriptors() == before
+    assert open_files_below(tmp_path) == 0
 
 
 def test_a_read_on_another_thread_keeps_the_descriptor_until_it_is_done(tmp_path: Path) -> None:

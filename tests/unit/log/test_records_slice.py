@@ -16,10 +16,10 @@ from kbroker.log.append.log_append_info import LogAppendInfo
 from kbroker.log.file_records import RecordsSlice
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.log import Log
+from tests.fakes.descriptors import DESCRIPTORS, open_files_below
 from tests.fakes.log_maker import NOW_MS, batch, delete_old_segments, open_log, remove_deleted_files
 
-OPEN_FILES = Path("/proc/self/fd")
-has_proc = pytest.mark.skipif(not OPEN_FILES.exists(), reason="counts descriptors in /proc")
+has_proc = pytest.mark.skipif(not DESCRIPTORS.exists(), reason="counts descriptors in /proc")
 
 
 def append(log: Log, value: bytes) -> LogAppendInfo:
@@ -45,17 +45,6 @@ def sent(records: RecordsSlice) -> bytes:
     with ours, theirs:
         os.sendfile(ours.fileno(), records.fileno(), records.position, len(records))
         return theirs.recv(len(records))
-
-
-def open_files(directory: Path) -> int:
-    """How many descriptors this process holds of files below the directory."""
-    links = [os.readlink(f"{OPEN_FILES}/{fd}") for fd in os.listdir(OPEN_FILES) if is_open(fd)]
-    return sum(link.startswith(f"{directory}/") for link in links)
-
-
-def is_open(fd: str) -> bool:
-    """The descriptor that lists the others is closed by now."""
-    return os.path.islink(f"{OPEN_FILES}/{fd}")
 
 
 @contextmanager
@@ -156,7 +145,7 @@ def test_a_slice_fails_once_its_bytes_are_gone(
 @has_proc
 def test_two_hundred_logs_leave_no_descriptor_behind(tmp_path: Path) -> None:
     logs = [open_log(tmp_path / f"t-{number}") for number in range(200)]
-    assert open_files(tmp_path) == 0
+    assert open_files_below(tmp_path) == 0
 
     for log in logs:
         append(log, b"a")
@@ -170,9 +159,9 @@ def test_two_hundred_logs_leave_no_descriptor_behind(tmp_path: Path) -> None:
         log.close()
     for log in logs[100:]:
         log.move_to(log.directory)
-    assert open_files(tmp_path) == 0
+    assert open_files_below(tmp_path) == 0
 
     assert {records.read()[61:].count(b"b") for records in late} == {1000}
     del late, logs, log
     gc.collect()
-    assert open_files(tmp_path) == 0
+    assert open_files_below(tmp_path) == 0
