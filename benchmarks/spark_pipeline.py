@@ -136,8 +136,8 @@ def _read_logs(broker: RunningBroker, topic: str, columns: str | None) -> None:
 
 def _archived(source: Source, home: Path) -> Any:
     from kbroker.pipeline.archive.archive_run import archive_run
-    from kbroker.pipeline.frame.checkpoint import Checkpoint
-    from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
+    from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+    from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 
     run = archive_run(source, str(home / "archive"))
     settings = JobSettings(kind="archive", target=str(home / "archive"))

@@ -15,7 +15,7 @@ def session() -> Any:
     and G1 stay, as they are in production.
     """
     from kbroker.pipeline import register
-    from kbroker.pipeline.frame.session import SessionSettings, open_session
+    from kbroker.pipeline.spark_job.session import SessionSettings, open_session
 
     spark = open_session(
         SessionSettings(master=f"local[{CORES}]", app_name="benchmarks", needs_connector=True)

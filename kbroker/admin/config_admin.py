@@ -14,7 +14,7 @@ from functools import partial
 from kbroker.admin.broker_loggers import alter_loggers, validate_logger_changes
 from kbroker.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations
 from kbroker.admin.own_broker import broker_id_in
-from kbroker.admin.tree_patience import patiently
+from kbroker.admin.tree_unavailable import patiently
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_view import ResourceType
 from kbroker.config.dynamic_checks import validate_dynamic

@@ -32,7 +32,7 @@ from kbroker.admin.topic_validation import (
     validate_single_replicas,
     validate_topic_name,
 )
-from kbroker.admin.tree_patience import controller_refusal
+from kbroker.admin.tree_unavailable import controller_refusal
 from kbroker.config.config_view import describe_topic
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode, KafkaError

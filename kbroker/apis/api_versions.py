@@ -15,7 +15,7 @@ import re
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import Api, api, registered
 from kbroker.errors import ErrorCode
-from kbroker.peers.cluster_action import Speaker
+from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.schema import Versions
 
@@ -37,7 +37,7 @@ def handle(ctx: RequestContext, request: ApiVersionsRequest) -> ApiVersionsRespo
         api_keys=[
             _entry(served.key, served.versions)
             for served in registered().listed()
-            if from_brokers or served.speaker is Speaker.ANYBODY
+            if from_brokers or served.sender is Sender.ANYBODY
         ]
     )
     _name_features(ctx, response)

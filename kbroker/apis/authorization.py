@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from kbroker.apis.answer import NowOrLater, then
 from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.config import config_view
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.request import NoResponse

@@ -11,7 +11,7 @@ from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.controller.machines.election_request import (
+from kbroker.controller.state_machines.requested_elections import (
     ElectionResults,
     ElectionType,
     ElectLeaders,

@@ -1,7 +1,7 @@
 """From a request to its answer: finds the API, decodes, calls the handler, encodes.
 
 A request passes stages, as its API's registration says: its sender is held against the cluster
-(`speakers`), the client must be authorized (`authorization`), the handler answers here or on the
+(`senders`), the client must be authorized (`authorization`), the handler answers here or on the
 controller (`forwarding`), and what was used is counted against the client's quotas. A stage that
 has nothing to decide is not there.
 
@@ -20,7 +20,7 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
-from kbroker.admin.tree_patience import tree_refusal
+from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
@@ -35,10 +35,10 @@ from kbroker.apis.large_requests import (
     encoded,
 )
 from kbroker.apis.registry import Api, Handler
-from kbroker.apis.speakers import heard_only_from
+from kbroker.apis.senders import heard_only_from
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
-from kbroker.peers.cluster_action import Speaker
+from kbroker.peers.cluster_action import Sender
 from kbroker.protocol.codec import decode, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Piece, Request, Response
@@ -65,7 +65,7 @@ class _Served:
         "parts",
         "request_class",
         "response_class",
-        "speaker",
+        "sender",
         "version",
     )
 
@@ -73,13 +73,13 @@ class _Served:
         handler = handler_of(api)
         if authorizer is not ALLOW_ALL:
             handler = guarded(api.needs, handler)
-        self.handler: Handler = heard_only_from(api.speaker, handler)
+        self.handler: Handler = heard_only_from(api.sender, handler)
         self.header = _HEADER_V1 if response_header_version(api.key, version) else _HEADER_V0
         # Records are not read: a request with them is large without being long to read.
         self.large_bytes = sys.maxsize if api.key == PRODUCE_KEY else LARGE_BYTES
         self.name = api.name
         self.parts = api.parts
-        self.speaker = api.speaker
+        self.sender = api.sender
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
         self.encode = encoder_of(self.response_class, version)
@@ -158,9 +158,7 @@ class KafkaApis:
         """As `handle`, with other requests in between. Raises ProtocolError."""
         header, frame = request.header, request.frame
         listener_name = request.connection.listener_name
-        if served.speaker is Speaker.ANYBODY or not self._services.peers.are_heard_on(
-            listener_name
-        ):
+        if served.sender is Sender.ANYBODY or not self._services.peers.are_heard_on(listener_name):
             check_size(served.name, len(frame))
         message, end = await decoded(
             served.request_class, served.version, frame, request.body_offset
@@ -221,7 +219,7 @@ class KafkaApis:
     def _throttle_ms(self, served: _Served, request: Request, response_bytes: int) -> int:
         connection = request.connection
         quotas = self._quotas
-        if quotas is None or connection.is_forwarded or served.speaker is not Speaker.ANYBODY:
+        if quotas is None or connection.is_forwarded or served.sender is not Sender.ANYBODY:
             return 0
         usage = Usage(
             principal=connection.principal,

@@ -7,10 +7,10 @@ v2 to v4: retention time of the request. v6: leader epoch. v7: group instance id
 
 from __future__ import annotations
 
-from kbroker.apis.answer import NowOrLater, then
 from kbroker.apis.authorization import ForEach, ForRequest, its_group, topic_or_id
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.offset_commits import Committer

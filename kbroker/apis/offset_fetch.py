@@ -15,11 +15,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from kbroker.apis.answer import NowOrLater
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import NOTHING_COMMITTED, FetchedOffset
 from kbroker.errors import ErrorCode, KafkaError

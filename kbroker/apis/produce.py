@@ -9,11 +9,11 @@ producer can notice.
 
 from __future__ import annotations
 
-from kbroker.apis.answer import NowOrLater, then
 from kbroker.apis.authorization import ForEach, ForRequest, its_transactional_id, topic_or_id
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.node_address import leader_addresses, leader_hint
+from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse

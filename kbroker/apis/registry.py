@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from kbroker.apis.authorization import Need
 from kbroker.apis.large_requests import Parts
-from kbroker.peers.cluster_action import SPEAKERS, Speaker
+from kbroker.peers.cluster_action import SPEAKERS, Sender
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.schema import Message, Versions, request_class
 
@@ -41,9 +41,9 @@ class Api:
     parts: Parts | None = None
 
     @property
-    def speaker(self) -> Speaker:
+    def sender(self) -> Sender:
         """Who is heard; nobody else is."""
-        return SPEAKERS.get(self.key, Speaker.ANYBODY)
+        return SPEAKERS.get(self.key, Sender.ANYBODY)
 
 
 class Listed(NamedTuple):
@@ -51,7 +51,7 @@ class Listed(NamedTuple):
 
     key: int
     versions: Versions
-    speaker: Speaker
+    sender: Sender
 
 
 _apis: dict[int, Api] = {}
@@ -142,4 +142,4 @@ def registered() -> ApiTable:
 def _listed(key: int) -> Listed:
     request = request_class(key)
     assert request is not None, "the tidy test holds a message file to each handler file"
-    return Listed(key, request.spec.served, SPEAKERS.get(key, Speaker.ANYBODY))
+    return Listed(key, request.spec.served, SPEAKERS.get(key, Sender.ANYBODY))

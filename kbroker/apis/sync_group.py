@@ -6,10 +6,10 @@ v1: throttle time. v3: group instance id. v5: protocol type and name, checked wh
 
 from __future__ import annotations
 
-from kbroker.apis.answer import NowOrLater
 from kbroker.apis.authorization import ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.now_or_later import NowOrLater
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

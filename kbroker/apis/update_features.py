@@ -14,8 +14,8 @@ from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.controller.active.feature_updates import update_failed
-from kbroker.controller.machines.feature_update import (
+from kbroker.controller.event_handlers.feature_updates import update_failed
+from kbroker.controller.state_machines.feature_rules import (
     FeatureUpdate,
     FeatureUpdateResult,
     UpdateFeatures,

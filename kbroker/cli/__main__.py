@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.lazy_group import LazyCommand, LazyGroup
+from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 
 _COMMANDS = {
     "start": LazyCommand("kbroker.cli.start", "start", "Start a broker."),

@@ -16,7 +16,7 @@ from kbroker.cli.output import counted, say
 from kbroker.cli.progress import CountedProgress
 
 if TYPE_CHECKING:
-    from kbroker.server.tree.tree_move import Move, MoveOptions, TreeHome
+    from kbroker.server.metadata_tree.tree_move import Move, MoveOptions, TreeHome
     from kbroker.zk.tree import Tree
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
@@ -104,7 +104,7 @@ def _run(
     makes_chroot: bool,
 ) -> Move:
     from kbroker.log.file_system import RealFileSystem
-    from kbroker.server.tree.tree_move import MoveOptions, locked_home
+    from kbroker.server.metadata_tree.tree_move import MoveOptions, locked_home
 
     progress = CountedProgress("copying the tree")
     options = MoveOptions(replace=replace, dry_run=dry_run, progress=progress.show)

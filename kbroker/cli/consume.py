@@ -14,9 +14,9 @@ from typing import Any
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, client_errors
-from kbroker.cli.moment import milliseconds_ago
 from kbroker.cli.output import say
 from kbroker.cli.record_rows import headers_of, text_of
+from kbroker.cli.time_argument import milliseconds_ago
 
 _POLL_MS = 200
 

@@ -82,7 +82,7 @@ def start(
     (KAFKA_...), the options. Prints `listening on HOST:PORT` for each listener once clients can use
     it.
     """
-    from kbroker.server.adoption.wish import AdoptionNeededError
+    from kbroker.server.adoption.adopt_option import AdoptionNeededError
     from kbroker.server.launch import (
         LaunchError,
         StartOptions,

@@ -20,8 +20,8 @@ from kbroker.cli.connection import (
     bootstrap_option,
     sentence_of,
 )
-from kbroker.cli.moment import timestamp_ms
 from kbroker.cli.output import output_option, print_rows, say
+from kbroker.cli.time_argument import timestamp_ms
 
 _COLUMNS = ("topic", "partition", "start_offset", "end_offset", "deleted")
 

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from kbroker.controller.machines.events import Event
+from kbroker.controller.state_machines.events import Event
 from kbroker.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

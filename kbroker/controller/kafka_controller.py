@@ -25,19 +25,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.controller.active.cluster_changes import ClusterChanges, EpochTooLowError
-from kbroker.controller.active.cluster_watches import ClusterWatches
-from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE, LeaderBalanceSettings
-from kbroker.controller.active.state_changes import StateChanges
 from kbroker.controller.channels.controller_channel_manager import (
     BrokerChannel,
     ControllerChannelManager,
 )
 from kbroker.controller.channels.controller_responses import ANSWERS, event_of_response
+from kbroker.controller.event_handlers.cluster_changes import ClusterChanges, EpochTooLowError
+from kbroker.controller.event_handlers.cluster_watches import ClusterWatches
+from kbroker.controller.event_handlers.leader_elections import (
+    NO_LEADER_BALANCE,
+    LeaderBalanceSettings,
+)
+from kbroker.controller.event_handlers.state_changes import StateChanges
 from kbroker.controller.event_queue import EventQueue, not_controller
-from kbroker.controller.machines import events
-from kbroker.controller.machines.controller_context import ControllerContext
-from kbroker.controller.machines.events import Event
+from kbroker.controller.state_machines import events
+from kbroker.controller.state_machines.controller_context import ControllerContext
+from kbroker.controller.state_machines.events import Event
 from kbroker.controller.zookeeper_leader_elector import (
     Seat,
     ZookeeperLeaderElector,
@@ -45,7 +48,7 @@ from kbroker.controller.zookeeper_leader_elector import (
 from kbroker.errors import KafkaError
 from kbroker.features import SUPPORTED_FEATURES
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, SupportedFeature, TopicPartition
-from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.zk.tree import SessionState, TreeError, TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils

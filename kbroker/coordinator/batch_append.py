@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from kbroker.clock import Clock
-from kbroker.effects import KeyValue
+from kbroker.coordinator.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.model import TopicPartition

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.append_errors import append_errors
+from kbroker.coordinator.effects import Append, CancelTimer, Effect, KeyValue, Reply, SetTimer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.join_sync import StaticMemberStored, on_static_member_stored
 from kbroker.coordinator.group.offsets import GroupOffsets
@@ -30,7 +31,6 @@ from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.coordinator.shard import Replayed, Shard, nothing
-from kbroker.effects import Append, CancelTimer, Effect, KeyValue, Reply, SetTimer
 from kbroker.errors import ErrorCode
 
 _log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kbroker.coordinator.append_errors import append_errors
 from kbroker.coordinator.batch_append import OFFSET_BATCH
+from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.offsets import (
@@ -31,7 +32,6 @@ from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.shard import nothing
-from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 

@@ -34,8 +34,8 @@ from kbroker.coordinator.batch_append import (
     Results,
     result_of,
 )
+from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.timeline import Timeline
-from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode
 from kbroker.log.log_replay import ReplayedLog
 from kbroker.model import TopicPartition

@@ -23,7 +23,7 @@ from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.append.message_set_append import Place
 from kbroker.log.deletion import log_retention
-from kbroker.log.deletion.segment_farewell import SegmentFarewell
+from kbroker.log.deletion.rename_to_deleted import SegmentRenaming
 from kbroker.log.directories.checkpoint import write_partition_metadata
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation, TimestampAndOffset
 from kbroker.log.file_system import StorageError
@@ -235,7 +235,7 @@ class Log:
         except StorageError as error:
             raise self.failed(error) from error
 
-    def let_go_of_expired(self, limit: int, now_ms: int) -> SegmentFarewell:
+    def let_go_of_expired(self, limit: int, now_ms: int) -> SegmentRenaming:
         """Take out segments before the log start, oldest first; the caller renames their files."""
         remove_at_ms = now_ms + self.config.file_delete_delay_ms
         try:

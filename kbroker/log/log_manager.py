@@ -23,7 +23,7 @@ from kbroker.clock import Clock
 from kbroker.config.log_config import LogConfig
 from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.log.deletion.log_deletions import LogDeletions, OnSettled
+from kbroker.log.deletion.partition_deletion import OnSettled, PartitionDeletion
 from kbroker.log.deletion.segment_deletion import SegmentDeletion
 from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
@@ -71,7 +71,7 @@ class LogManager:
         self._clock = clock
         self._open = OpenLogs()
         upkeep = InTurn(lambda: self._directories.run_write)
-        self._deletions = LogDeletions(file_system, self._directories, upkeep)
+        self._deletions = PartitionDeletion(file_system, self._directories, upkeep)
         self._checkpoints = LogCheckpoints(self._directories, self._open, self._flush_up_to)
         self._segment_deletion = SegmentDeletion(
             file_system,

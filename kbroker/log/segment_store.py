@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kbroker.config.topic_config import TopicConfig
-from kbroker.log.deletion.doomed_segments import DoomedSegments
-from kbroker.log.deletion.segment_farewell import SegmentFarewell
+from kbroker.log.deletion.deleted_segments import DeletedSegments
+from kbroker.log.deletion.rename_to_deleted import SegmentRenaming
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import CLEANED_SUFFIX, SWAP_SUFFIX
 from kbroker.log.log_segment import LogSegment
@@ -55,9 +55,9 @@ class SegmentStore:
         self.swaps: list[SegmentSwap] = []  # staged, and not in force yet
         self._file_system = file_system
         self._draw_jitter = draw_jitter
-        self._doomed = DoomedSegments()
+        self._doomed = DeletedSegments()
         self._jitter_ms = 0
-        self._leaving: tuple[SegmentFarewell, ...] = ()  # their files may have their old names
+        self._leaving: tuple[SegmentRenaming, ...] = ()  # their files may have their old names
 
     def update_config(self, config: TopicConfig) -> None:
         """Use new topic settings from the next append on."""
@@ -100,7 +100,7 @@ class SegmentStore:
 
     def take_out(self, doomed: list[LogSegment], remove_at_ms: int | None) -> None:
         """Rename the files of segments away, in this order also after a power loss: loading must
-        not find a gap between those that are back. `remove_at_ms` as in `DoomedSegments.add`.
+        not find a gap between those that are back. `remove_at_ms` as in `DeletedSegments.add`.
         """
         self._cancel_swaps()
         self.unsynced.segments_removed()
@@ -111,7 +111,7 @@ class SegmentStore:
             self.unsynced.gone(segment)
             self._file_system.sync_directory(self.directory)
 
-    def let_go(self, doomed: list[LogSegment], remove_at_ms: int) -> SegmentFarewell:
+    def let_go(self, doomed: list[LogSegment], remove_at_ms: int) -> SegmentRenaming:
         """Take segments out, the oldest of all, before their files are renamed away."""
         self._cancel_swaps()
         self.unsynced.segments_leave()
@@ -119,12 +119,12 @@ class SegmentStore:
             self.segments.remove(segment)
             self.unsynced.gone(segment)
             self._doomed.add_unnamed(segment, remove_at_ms)
-        farewell = SegmentFarewell(self._file_system, self.snapshots, doomed, self._left)
-        self._leaving = (*self._leaving, farewell)
-        return farewell
+        renaming = SegmentRenaming(self._file_system, self.snapshots, doomed, self._left)
+        self._leaving = (*self._leaving, renaming)
+        return renaming
 
-    def _left(self, farewell: SegmentFarewell) -> None:
-        self._leaving = tuple(each for each in self._leaving if each is not farewell)
+    def _left(self, renaming: SegmentRenaming) -> None:
+        self._leaving = tuple(each for each in self._leaving if each is not renaming)
         self.unsynced.segments_left()
 
     def _cancel_swaps(self) -> None:
@@ -201,8 +201,8 @@ class SegmentStore:
         """Drop everything, the newest first, and start an empty segment at `offset`, where one may
         just have left.
         """
-        for farewell in self._leaving:
-            farewell.settle()
+        for renaming in self._leaving:
+            renaming.settle()
         doomed = list(reversed(list(self.segments)))
         self.take_out([s for s in doomed if s.base_offset != offset], None)
         for segment in doomed:

@@ -19,8 +19,8 @@ from kbroker.counters import Counter
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
+from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.processor import Processor
-from kbroker.network.quotas import ConnectionQuotas
 from kbroker.network.wire import MakeWire
 from kbroker.protocol.request import ConnectionInfo
 

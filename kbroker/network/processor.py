@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from kbroker.clock import Clock
 from kbroker.counters import Counter
 from kbroker.network.channel import Channel
-from kbroker.network.quotas import ConnectionQuotas
+from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 

@@ -21,8 +21,8 @@ from kbroker.counters import CounterRegistry, MetricName
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
 from kbroker.network.acceptor import Acceptor
+from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.processor import Processor
-from kbroker.network.quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool

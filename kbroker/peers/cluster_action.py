@@ -19,7 +19,7 @@ from kbroker.model import UNKNOWN_BROKER_EPOCH, EndPoint
 from kbroker.protocol.api_keys import ApiKey
 
 
-class Speaker(Enum):
+class Sender(Enum):
     """Whom a request may come from."""
 
     ANYBODY = "anybody"
@@ -27,15 +27,15 @@ class Speaker(Enum):
     CONTROLLER = "the controller"
 
 
-SPEAKERS: Mapping[int, Speaker] = MappingProxyType(
+SPEAKERS: Mapping[int, Sender] = MappingProxyType(
     {
-        ApiKey.LEADER_AND_ISR: Speaker.CONTROLLER,
-        ApiKey.STOP_REPLICA: Speaker.CONTROLLER,
-        ApiKey.UPDATE_METADATA: Speaker.CONTROLLER,
-        ApiKey.CONTROLLED_SHUTDOWN: Speaker.BROKER,
-        ApiKey.ALTER_PARTITION: Speaker.BROKER,
-        ApiKey.ENVELOPE: Speaker.BROKER,
-        ApiKey.ALLOCATE_PRODUCER_IDS: Speaker.BROKER,
+        ApiKey.LEADER_AND_ISR: Sender.CONTROLLER,
+        ApiKey.STOP_REPLICA: Sender.CONTROLLER,
+        ApiKey.UPDATE_METADATA: Sender.CONTROLLER,
+        ApiKey.CONTROLLED_SHUTDOWN: Sender.BROKER,
+        ApiKey.ALTER_PARTITION: Sender.BROKER,
+        ApiKey.ENVELOPE: Sender.BROKER,
+        ApiKey.ALLOCATE_PRODUCER_IDS: Sender.BROKER,
     }
 )
 """By API key; clients, which are anybody, have the rest."""

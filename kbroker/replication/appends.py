@@ -25,14 +25,14 @@ from kbroker.log.append.log_append_info import (
 )
 from kbroker.log.log import Log
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
-from kbroker.replication.delayed_outcomes import DelayedOutcomes
-from kbroker.replication.group_commit import GroupCommit
+from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.long_appends import LongAppends, LongEntry
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL, PartitionProduceResult
-from kbroker.replication.waiting_requests import WaitingRequests
+from kbroker.replication.purgatories import Purgatories
+from kbroker.replication.shared_flush import SharedFlush
 
 Results = list[PartitionProduceResult]
 Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
@@ -57,12 +57,12 @@ class Appends:
         self,
         hosted: HostedPartitions,
         clock: Clock,
-        waiting: WaitingRequests,
+        waiting: Purgatories,
         work: LongWork,
     ) -> None:
         self.hosted = hosted
         self.clock = clock
-        self.group_commit: GroupCommit | None = None
+        self.shared_flush: SharedFlush | None = None
         # Producers wait for followers or the disk: an append of others ends no such wait.
         self.wake_fetches = waiting.fetches.check_and_complete
         self._requests = waiting
@@ -148,7 +148,7 @@ class Appends:
         is under way then.
         """
         log = partition.log
-        commit = self.group_commit
+        commit = self.shared_flush
         if commit is not None and (
             last_offset + 1 >= log.flush_due_offset or commit.applies_to(required_acks)
         ):
@@ -184,7 +184,7 @@ class Appends:
         """The results, when those that are pending have what they wait for."""
         future = self._requests.create_future()
         is_settled = partial(self._is_settled, required_acks)
-        operation = DelayedOutcomes(results, pending, is_settled, future)
+        operation = DelayedProduce(results, pending, is_settled, future)
         keys = [each.result.topic_partition for each in pending]
         return self._requests.produces.hold(operation, keys, timeout_ms, future)
 
@@ -212,7 +212,7 @@ class Appends:
 
     def _must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
         """True when an answer has to wait for the disk; the flush is under way then."""
-        commit = self.group_commit
+        commit = self.shared_flush
         if commit is None or not commit.must_flush(partition, end_offset, required_acks):
             return False
         commit.flush(partition, end_offset)

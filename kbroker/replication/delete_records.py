@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
-from kbroker.replication.delayed_outcomes import DelayedOutcomes
+from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import Partition
-from kbroker.replication.waiting_requests import WaitingRequests
+from kbroker.replication.purgatories import Purgatories
 
 INVALID_LOW_WATERMARK = -1
 HIGH_WATERMARK = -1  # "all that is committed", as the offset of a request
@@ -53,7 +53,7 @@ class RecordDeletions:
         self,
         hosted: HostedPartitions,
         write_log_starts: WriteLogStarts,
-        waiting: WaitingRequests,
+        waiting: Purgatories,
     ) -> None:
         self._hosted = hosted
         self._write_log_starts = write_log_starts
@@ -87,7 +87,7 @@ class RecordDeletions:
         if not pending:
             return results
         future: asyncio.Future[list[DeleteRecordsResult]] = self._waiting.create_future()
-        operation = DelayedOutcomes(results, pending, self._is_settled, future)
+        operation = DelayedProduce(results, pending, self._is_settled, future)
         keys = [deletion.result.topic_partition for deletion in pending]
         return await self._waiting.deletions.hold(operation, keys, timeout_ms, future)
 

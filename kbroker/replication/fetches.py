@@ -16,7 +16,7 @@ from kbroker.replication.delayed_fetch import DelayedFetch
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome, FetchReader
 from kbroker.replication.hosted_partitions import HostedPartitions
-from kbroker.replication.waiting_requests import WaitingRequests
+from kbroker.replication.purgatories import Purgatories
 
 Answers = list[FetchResponse.PartitionData]
 
@@ -24,7 +24,7 @@ Answers = list[FetchResponse.PartitionData]
 class Fetches:
     """Fetches from the partitions that a broker holds."""
 
-    def __init__(self, hosted: HostedPartitions, clock: Clock, waiting: WaitingRequests) -> None:
+    def __init__(self, hosted: HostedPartitions, clock: Clock, waiting: Purgatories) -> None:
         self._hosted = hosted
         self._clock = clock
         self._waiting = waiting

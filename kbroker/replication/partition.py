@@ -1,9 +1,9 @@
 """One partition held by this broker: its log and its leadership state, and what may be done with
 both.
 
-Owned by the event loop. Decisions are in `state/partition_state.py`; this class reads the log for
-them and writes the outcome back. An append to a partition without followers costs one log append
-and one comparison more.
+Owned by the event loop. Decisions are in `partition_state` and `high_watermark`; this class reads
+the log for them and writes the outcome back. An append to a partition without followers costs one
+log append and one comparison more.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
 from kbroker.log.log import Log
 from kbroker.model import ZERO_UUID, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.replication.high_watermark import next_high_watermark
+from kbroker.replication.partition_state import PartitionState
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
-from kbroker.replication.state.partition_state import PartitionState
 
 # Asks for a new ISR to be written to the state znode; the outcome comes back through `isr_settled`.
 IsrChange = Callable[["Partition", tuple[int, ...]], None]
@@ -279,7 +280,8 @@ class Partition:
         if not self.state.is_leader:
             return False
         current = log.high_watermark
-        reached = self.state.next_high_watermark(
+        reached = next_high_watermark(
+            self.state,
             current,
             log.log_end_offset,
             min_insync_replicas=log.config.min_insync_replicas,

@@ -18,23 +18,23 @@ from kbroker.config.replication_config import ReplicationConfig
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.replication.appends import Appends
+from kbroker.replication.control_requests.leadership import Leadership
+from kbroker.replication.control_requests.replica_logs import ReplicaLogs
 from kbroker.replication.delete_records import RecordDeletions
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_session import FetchSessions
 from kbroker.replication.fetches import Fetches
-from kbroker.replication.group_commit import FlushPolicy, GroupCommit, RunInThread
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.log_dirs import LogDirs
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.offset_lookup import OffsetLookup
-from kbroker.replication.orders.leadership import Leadership
-from kbroker.replication.orders.replica_logs import ReplicaLogs
-from kbroker.replication.waiting_requests import (
+from kbroker.replication.purgatories import (
     CreateFuture,
-    WaitingRequests,
+    Purgatories,
     running_loop_future,
 )
+from kbroker.replication.shared_flush import FlushPolicy, RunInThread, SharedFlush
 
 
 class ReplicaManager:
@@ -55,7 +55,7 @@ class ReplicaManager:
         self.config = config
         hosted = self.hosted = HostedPartitions(metadata)
         metadata.is_offline_here = hosted.is_offline
-        waiting = self.waiting = WaitingRequests(clock, timer, config, create_future)
+        waiting = self.waiting = Purgatories(clock, timer, config, create_future)
         work = LongWork()
         self.appends = Appends(hosted, clock, waiting, work)
         self.fetches = Fetches(hosted, clock, waiting)
@@ -71,7 +71,7 @@ class ReplicaManager:
 
     def set_group_commit(self, policy: FlushPolicy, run_in_thread: RunInThread) -> None:
         """Let answers wait for an fsync where `policy`, or a topic's flush.messages, wants it."""
-        self.appends.group_commit = GroupCommit(
+        self.appends.shared_flush = SharedFlush(
             policy,
             run_in_thread,
             self._clock,

@@ -28,8 +28,8 @@ from kbroker.apis.context import Services
 from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.active.leader_elections import LeaderBalanceSettings
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
+from kbroker.controller.event_handlers.leader_elections import LeaderBalanceSettings
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.coordinator.group_coordinator import CoordinatorServices, GroupCoordinator
 from kbroker.coordinator.legacy_offsets import ZkLegacyOffsets
@@ -43,10 +43,10 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.peers.peers import Peers
-from kbroker.replication.group_commit import FlushPolicy
+from kbroker.replication.control_requests.control_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.orders.control_requests import ControlRequests
 from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.replication.shared_flush import FlushPolicy
 from kbroker.server.background.flush_threads import FlushThreads
 from kbroker.server.broker_failure import BrokerFailure
 from kbroker.server.broker_settings import BrokerSettings

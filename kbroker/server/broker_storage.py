@@ -12,9 +12,9 @@ from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import FileSystem
-from kbroker.server.tree.broker_identity import BrokerIdentity, config_of_broker
-from kbroker.server.tree.cluster_tree import ClusterTree, OwnTree
-from kbroker.server.tree.tree_opening import StartWish, TreeOpening
+from kbroker.server.metadata_tree.broker_identity import BrokerIdentity, config_of_broker
+from kbroker.server.metadata_tree.cluster_tree import ClusterTree, OwnTree
+from kbroker.server.metadata_tree.tree_opening import StartWish, TreeOpening
 from kbroker.zk.zk_utils import ZkUtils
 
 

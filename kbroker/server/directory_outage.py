@@ -11,11 +11,11 @@ from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
-from kbroker.replication.orders.leadership import Leadership
+from kbroker.replication.control_requests.leadership import Leadership
 from kbroker.server.broker_failure import BrokerFailure
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.membership.log_dir_events import LogDirEvents
-from kbroker.server.tree.cluster_tree import ClusterTree, OwnTree
+from kbroker.server.metadata_tree.cluster_tree import ClusterTree, OwnTree
 
 _log = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from kbroker.server.broker_state import BrokerState
 from kbroker.server.broker_storage import open_storage
 from kbroker.server.file_limit import raise_file_limit
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
+from kbroker.server.metadata_tree.cluster_tree import ClusterTree, tree_of
+from kbroker.server.metadata_tree.tree_opening import StartWish
 from kbroker.server.running_broker import RunningBroker, run_parts
 from kbroker.server.start_error import StartError
-from kbroker.server.tree.cluster_tree import ClusterTree, tree_of
-from kbroker.server.tree.tree_opening import StartWish
 from kbroker.zk.tree import TreeUnavailableError
 
 

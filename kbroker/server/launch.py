@@ -24,7 +24,7 @@ from kbroker.log.temporary_file_system import TemporaryFileSystem
 from kbroker.model import EndPoint
 from kbroker.server.event_loop import EventLoopKind, run
 from kbroker.server.log_loading import WatchLoading, nobody_watches
-from kbroker.server.settings import (
+from kbroker.server.settings_sources import (
     LoadedSettings,
     SettingSources,
     load_settings,

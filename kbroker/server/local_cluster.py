@@ -24,11 +24,11 @@ from kbroker.server.broker_parts import Surroundings
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_configs import listeners_of, with_values
 from kbroker.server.log_loading import WatchLoading, nobody_watches
+from kbroker.server.metadata_tree.cluster_tree import SharedTree, close_store
+from kbroker.server.metadata_tree.tree_files import TreeDirectory
+from kbroker.server.metadata_tree.tree_location import brokers_in, check_own_tree
 from kbroker.server.start_error import StartError
 from kbroker.server.system_clock import SystemClock
-from kbroker.server.tree.cluster_tree import SharedTree, close_store
-from kbroker.server.tree.tree_files import TreeDirectory
-from kbroker.server.tree.tree_location import brokers_in, check_own_tree
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 
 _log = logging.getLogger(__name__)

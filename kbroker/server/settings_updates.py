@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kbroker.admin.dynamic_config_manager import DynamicConfigManager
-from kbroker.controller.active.state_changes import UNCLEAN_SETTING
+from kbroker.controller.event_handlers.state_changes import UNCLEAN_SETTING
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.server.broker_settings import BrokerSettings

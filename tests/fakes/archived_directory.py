@@ -16,12 +16,12 @@ from kbroker.pipeline.archive.manifests.manifest import HoleEntry, RangeEntry
 from kbroker.pipeline.archive.tasks.batch_facts import BatchFacts, assemble
 from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.envelope import RECORD_COLUMNS
-from kbroker.pipeline.frame.offsets import OffsetRange, Ranges
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, Selection
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.splits import SplitOptions, planned_tasks, stretch_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions
+from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
 
 JOB = "11111111-2222-4333-8444-555555555555"
 HOLES_PER_BATCH = 256

@@ -14,8 +14,8 @@ from typing import TypeVar
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.active.leader_elections import NO_LEADER_BALANCE
 from kbroker.controller.channels.controller_channel_manager import BrokerChannel
+from kbroker.controller.event_handlers.leader_elections import NO_LEADER_BALANCE
 from kbroker.controller.kafka_controller import ControllerSettings, KafkaController
 from kbroker.errors import ErrorCode
 from kbroker.features import SUPPORTED_FEATURES
@@ -25,8 +25,8 @@ from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
+from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_tree_files import FixedClock

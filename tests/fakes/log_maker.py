@@ -78,9 +78,9 @@ def delete_old_segments(log: Log, now_ms: int) -> int:
     if not log.expire_segments(now_ms):
         return 0
     count = len(before_start(log))
-    farewell = log.let_go_of_expired(count, now_ms)
-    farewell.rename()
-    farewell.finish()
+    renaming = log.let_go_of_expired(count, now_ms)
+    renaming.rename()
+    renaming.finish()
     return count
 
 

@@ -15,7 +15,7 @@ from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.replication.appends import Appends, Results
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.partition import Partition
-from kbroker.replication.waiting_requests import WaitingRequests, running_loop_future
+from kbroker.replication.purgatories import Purgatories, running_loop_future
 from tests.fakes.log_maker import NOW_MS, FixedClock
 
 
@@ -61,7 +61,7 @@ class LongAppendsBroker:
         clock: Any = FixedClock()
         timer: Any = _NoTimer()
         fetches: Any = self
-        waiting = WaitingRequests(clock, timer, ReplicationConfig(), running_loop_future)
+        waiting = Purgatories(clock, timer, ReplicationConfig(), running_loop_future)
         waiting.fetches = fetches
         self.appends = Appends(hosted, clock, waiting, self.work)
         for where in logs:

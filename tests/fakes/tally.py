@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kbroker.coordinator.batch_append import BatchAppend
+from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.coordinator.shard import Shard
 from kbroker.coordinator.timeline import TimelineDict
-from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from tests.fakes.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas

@@ -28,7 +28,7 @@ from kbroker.pipeline.archive.manifests.manifest import (
 )
 from kbroker.pipeline.archive.tasks.record_files import open_parquet
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.faults.audit_case import BOOTSTRAP, Ask, Case, Planted
 from tests.faults.audit_log_faults import Fault
 

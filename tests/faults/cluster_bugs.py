@@ -12,21 +12,21 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
-from kbroker.controller.active.broker_changes import BrokerChanges
-from kbroker.controller.active.state_changes import StateChanges
-from kbroker.controller.active.topic_changes import TopicChanges
-from kbroker.controller.active.topic_deletions import TopicDeletions
 from kbroker.controller.channels import controller_channel_manager
 from kbroker.controller.channels.controller_channel_manager import _Sender
+from kbroker.controller.event_handlers.broker_changes import BrokerChanges
+from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.event_handlers.topic_changes import TopicChanges
+from kbroker.controller.event_handlers.topic_deletions import TopicDeletions
 from kbroker.controller.kafka_controller import KafkaController
-from kbroker.controller.machines import partition_state_machine
-from kbroker.controller.machines.controller_context import ControllerContext, ReplicaState
-from kbroker.controller.machines.request_batch import RequestBatch
+from kbroker.controller.state_machines import partition_state_machine
+from kbroker.controller.state_machines.controller_context import ControllerContext, ReplicaState
+from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.errors import ErrorCode
 from kbroker.log.log_manager import LogManager
 from kbroker.model import LeaderAndIsr
-from kbroker.replication.orders.control_requests import ControlRequests
-from kbroker.replication.orders.leadership import Leadership
+from kbroker.replication.control_requests.control_requests import ControlRequests
+from kbroker.replication.control_requests.leadership import Leadership
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.tree import Op

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from kbroker.admin.config_admin import AlterConfigsResource
 from kbroker.admin.config_changes import AlterableConfig
-from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
-from kbroker.controller.machines.isr_change import AlterPartition
+from kbroker.controller.state_machines.isr_change import AlterPartition
+from kbroker.controller.state_machines.requested_elections import ElectionType, ElectLeaders
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest

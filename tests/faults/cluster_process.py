@@ -21,15 +21,15 @@ from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import Broker, EndPoint, TopicPartition
+from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.metadata_cache import MetadataCache
-from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.broker_failure import BrokerFailure
 from kbroker.server.broker_parts import BrokerParts, Channels, Surroundings, assemble
 from kbroker.server.broker_storage import open_storage
 from kbroker.server.membership.controlled_shutdown import ControlledShutdown
+from kbroker.server.metadata_tree.tree_opening import StartWish
 from kbroker.server.running_broker import membership
-from kbroker.server.tree.tree_opening import StartWish
 from kbroker.zk.tree import Tree, TreeUnavailableError
 from tests.fakes.memory_file_system import MemoryFileSystem, Node
 from tests.fakes.simulated_tree import Ensemble, SimulatedTree

@@ -27,7 +27,7 @@ from unittest.mock import patch
 from uuid import UUID
 from zlib import crc32
 
-from kbroker.controller.active import reassignments
+from kbroker.controller.event_handlers import reassignments
 from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError

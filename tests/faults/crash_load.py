@@ -24,10 +24,10 @@ from kbroker.record import record_batch
 from kbroker.record.record_batch import (
     build,
 )
-from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.partition import Partition
 from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.replication.shared_flush import FlushPolicy
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.replication_cluster import leader_and_isr, stop_replica, update_metadata
 from tests.fakes.virtual_time import VirtualTime

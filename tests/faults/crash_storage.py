@@ -19,7 +19,7 @@ from kbroker.log.file_system import FileSystem
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
-from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_paths import TopicAssignment

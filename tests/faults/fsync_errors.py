@@ -30,9 +30,9 @@ from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
-from kbroker.replication.group_commit import FlushPolicy
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.replication.shared_flush import FlushPolicy
 from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.recording_file_system import RecordingFileSystem
 from tests.fakes.replication_cluster import leader_and_isr, update_metadata

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kbroker.log.deletion.log_deletions import OnSettled
+from kbroker.log.deletion.partition_deletion import OnSettled
 from kbroker.log.directories import checkpoint, log_directory
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
 from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
@@ -25,7 +25,7 @@ from kbroker.log.log_state import LogEnvironment, PendingFlush
 from kbroker.log.recovery import log_loader
 from kbroker.log.recovery.log_loader import LoadRequest, LogLoader
 from kbroker.log.unsynced_files import UnsyncedFiles
-from kbroker.replication.group_commit import GroupCommit
+from kbroker.replication.shared_flush import SharedFlush
 from kbroker.zk.embedded.tree_journal import TreeJournal
 
 Mistake = Callable[[], AbstractContextManager[Any]]
@@ -33,7 +33,7 @@ Mistake = Callable[[], AbstractContextManager[Any]]
 
 def ack_before_fsync() -> AbstractContextManager[Any]:
     """acks=all is answered while the records are in the page cache."""
-    return patch.object(GroupCommit, "must_flush", lambda *_: False)
+    return patch.object(SharedFlush, "must_flush", lambda *_: False)
 
 
 def no_fsync_at_all() -> AbstractContextManager[Any]:

@@ -16,18 +16,18 @@ import random
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from kbroker.controller.active import reassignments
-from kbroker.controller.machines.controller_context import ControllerContext
-from kbroker.controller.machines.election_request import (
-    AutoPreferredReplicaLeaderElection,
-    ElectionType,
-    ElectLeaders,
-)
-from kbroker.controller.machines.events import Event
-from kbroker.controller.machines.reassignment import (
+from kbroker.controller.event_handlers import reassignments
+from kbroker.controller.state_machines.controller_context import ControllerContext
+from kbroker.controller.state_machines.events import Event
+from kbroker.controller.state_machines.reassignment_phases import (
     AlterPartitionReassignments,
     origin_replicas,
     target_replicas,
+)
+from kbroker.controller.state_machines.requested_elections import (
+    AutoPreferredReplicaLeaderElection,
+    ElectionType,
+    ElectLeaders,
 )
 from kbroker.errors import KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition

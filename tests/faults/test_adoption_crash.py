@@ -7,9 +7,9 @@ from __future__ import annotations
 from random import Random
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.server.adoption.adopt_option import AdoptOption
 from kbroker.server.adoption.gate import AdoptionGate
-from kbroker.server.adoption.wish import AdoptionWish
-from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils
@@ -21,7 +21,7 @@ from tests.golden import golden_logs
 NAME = "4.3.1-unclean"
 DATA = "/d"
 IMAGES_PER_STEP = 4
-WISH = AdoptionWish(config=KafkaConfig.for_profile("dev", {"log.dirs": DATA}), is_agreed=True)
+WISH = AdoptOption(config=KafkaConfig.for_profile("dev", {"log.dirs": DATA}), is_agreed=True)
 
 
 def kafka_disk() -> RecordingFileSystem:

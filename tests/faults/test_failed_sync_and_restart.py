@@ -18,7 +18,7 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
-from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch, read_values

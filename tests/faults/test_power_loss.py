@@ -13,7 +13,7 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import open_log_directory
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
-from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import CreateOp
 from tests.fakes.log_maker import NOW_MS, PARTITION, FixedClock, batch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.controller.active.reassignments import Reassignments
-from kbroker.controller.active.state_changes import StateChanges
+from kbroker.controller.event_handlers.reassignments import Reassignments
+from kbroker.controller.event_handlers.state_changes import StateChanges
 from tests.faults.reassignment_rounds import play
 
 ROUNDS = 40

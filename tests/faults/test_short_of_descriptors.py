@@ -17,7 +17,7 @@ from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
-from kbroker.server.tree.tree_files import TreeDirectory
+from kbroker.server.metadata_tree.tree_files import TreeDirectory
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import TreeUnavailableError
 from tests.fakes.failing_file_system import FailingFileSystem

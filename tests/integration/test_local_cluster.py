@@ -21,8 +21,8 @@ from kbroker.server.broker_state import BrokerState
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
+from kbroker.server.metadata_tree.cluster_tree import SharedTree
 from kbroker.server.start_error import BrokerIdInUseError, StartError
-from kbroker.server.tree.cluster_tree import SharedTree
 from tests.integration.local_cluster_client import PATIENCE_S, Cluster, until
 
 BROKERS = 3

@@ -8,7 +8,8 @@ import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kbroker.model import LeaderAndIsr, ReplicaAssignment
-from kbroker.replication.state.partition_state import PartitionState
+from kbroker.replication.high_watermark import next_high_watermark
+from kbroker.replication.partition_state import PartitionState
 
 REPLICAS = (0, 1, 2)
 LAG_MS = 1_000
@@ -35,7 +36,8 @@ class LeaderOfThreeReplicas(RuleBasedStateMachine):
 
     def advance(self) -> None:
         before = self.high_watermark
-        self.high_watermark = self.state.next_high_watermark(
+        self.high_watermark = next_high_watermark(
+            self.state,
             before,
             self.end_offset,
             min_insync_replicas=2,

@@ -21,11 +21,11 @@ from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
 from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.batch import Batch, BatchResult, JobReport, Work
-from kbroker.pipeline.frame.checkpoint import Checkpoint
-from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from kbroker.pipeline.spark_job.batch import Batch, BatchResult, JobReport, Work
+from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 from tests.golden import golden_logs
 
 BASE_MS = 1_795_266_000_000  # 2026-11-21 13:00 UTC

@@ -19,7 +19,7 @@ from compat_tests.clients import create_topic
 LONGEST_WAIT_S = 120
 OPEN_SESSION = f"""
 import time
-from kbroker.pipeline.frame.session import SessionSettings, open_session
+from kbroker.pipeline.spark_job.session import SessionSettings, open_session
 open_session(SessionSettings(master="local[1]"))
 print("open", flush=True)
 time.sleep({LONGEST_WAIT_S})

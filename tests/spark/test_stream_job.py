@@ -16,13 +16,13 @@ from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.batch import Batch, BatchResult, Ending
-from kbroker.pipeline.frame.checkpoint import Checkpoint
-from kbroker.pipeline.frame.offsets import OffsetRange, Ranges
-from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
 from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.batch import Batch, BatchResult, Ending
+from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+from kbroker.pipeline.spark_job.offsets import OffsetRange, Ranges
+from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
 
 
 @dataclass

@@ -148,7 +148,7 @@ def _means(request: AuditRequest, session: SessionOptions | None) -> Iterator[Me
         finally:
             progress.end()
         return
-    from kbroker.pipeline.frame.session import running_session
+    from kbroker.pipeline.spark_job.session import running_session
 
     counts_cluster = bool(request.is_deep and request.bootstrap)
     say(f"auditing with Spark, master {session.master}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kbroker.cli.lazy_group import LazyCommand, LazyGroup
+from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 
 _COMMANDS = {
     "archive": LazyCommand(

@@ -8,8 +8,8 @@ from typing import TextIO
 
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.terminal_line import TerminalLine
-from kbroker.pipeline.frame.batch import BatchReport, JobProgress
-from kbroker.pipeline.frame.offsets import Ranges
+from kbroker.pipeline.spark_job.batch import BatchReport, JobProgress
+from kbroker.pipeline.spark_job.offsets import Ranges
 
 _PLAIN_INTERVAL_S = 10.0
 _RATE_WINDOW_S = 60.0

@@ -10,8 +10,8 @@ from click.core import ParameterSource
 
 from kbroker.cli.output import counted, print_rows
 from kbroker.cli.pipeline.stream_options import StreamOptions
-from kbroker.pipeline.frame.checkpoint import JobRecord
-from kbroker.pipeline.frame.stream_job import StreamJob
+from kbroker.pipeline.spark_job.checkpoint import JobRecord
+from kbroker.pipeline.spark_job.stream_job import StreamJob
 
 _ORIGINS = {
     ParameterSource.COMMANDLINE: "command line",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from kbroker.cli.pipeline.written_paths import make_parents
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.batch import BatchReport
+from kbroker.pipeline.spark_job.batch import BatchReport
 
 
 class MetricsFile:

@@ -15,7 +15,7 @@ from kbroker.cli.connection import CommandError
 from kbroker.cli.output import say
 from kbroker.cli.pipeline.parameters import pair
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.session import SessionSettings
+from kbroker.pipeline.spark_job.session import SessionSettings
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _EXTRA = ("jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pyspark")

@@ -20,13 +20,13 @@ from kbroker.cli.pipeline.job_display import JobDisplay, duration_text
 from kbroker.cli.pipeline.job_plan import print_plan
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
-from kbroker.pipeline.frame.batch import Ending, JobReport, Work
-from kbroker.pipeline.frame.checkpoint import Checkpoint
-from kbroker.pipeline.frame.offsets import Offsets
-from kbroker.pipeline.frame.session import running_session
-from kbroker.pipeline.frame.stream_job import JobSettings, StreamJob
-from kbroker.pipeline.frame.temporary_folder import remove_temporary_folders
 from kbroker.pipeline.lag.commit_progress import commit_progress
+from kbroker.pipeline.spark_job.batch import Ending, JobReport, Work
+from kbroker.pipeline.spark_job.checkpoint import Checkpoint
+from kbroker.pipeline.spark_job.offsets import Offsets
+from kbroker.pipeline.spark_job.session import running_session
+from kbroker.pipeline.spark_job.stream_job import JobSettings, StreamJob
+from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders
 
 _REPORT_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "rows")
 

@@ -18,9 +18,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from kbroker.controller.machines.request_merge import merge_requests
+from kbroker.controller.state_machines.request_merge import merge_requests
 from kbroker.model import Broker
-from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from kbroker.controller.machines import events
-from kbroker.controller.machines.events import Event
+from kbroker.controller.state_machines import events
+from kbroker.controller.state_machines.events import Event
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
-from kbroker.replication.orders.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
 
 log = logging.getLogger(__name__)
 

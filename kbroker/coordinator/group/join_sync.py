@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kbroker.coordinator.effects import Append, CancelTimer, Reply, SetTimer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member, Protocols
@@ -34,7 +35,6 @@ from kbroker.coordinator.group.rebalance import (
 )
 from kbroker.coordinator.group.records import group_metadata
 from kbroker.coordinator.group.sessions import member_error
-from kbroker.effects import Append, CancelTimer, Reply, SetTimer
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse

@@ -14,11 +14,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.effects import Append, CancelTimer, Effect, Instant, Reply, SetTimer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.records import group_metadata
-from kbroker.effects import Append, CancelTimer, Effect, Instant, Reply, SetTimer
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupResponse

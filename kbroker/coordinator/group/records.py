@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from struct import Struct as Layout
 
+from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
 from kbroker.coordinator.group.offsets import CommittedOffset
-from kbroker.effects import KeyValue
 from kbroker.errors import ProtocolError
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.codec import decode, encode

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from kbroker.coordinator.effects import CancelTimer, SetTimer
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.group_state import GroupState
 from kbroker.coordinator.group.member import Member
@@ -27,7 +28,6 @@ from kbroker.coordinator.group.rebalance import (
     refused_join,
     try_complete_join,
 )
-from kbroker.effects import CancelTimer, SetTimer
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.sync_group import SyncGroupResponse
 

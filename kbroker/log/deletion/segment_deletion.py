@@ -101,18 +101,18 @@ class SegmentDeletion:
         if log.failure is not None or log.is_deleted or not before_start(log):
             return None
         try:
-            farewell = log.let_go_of_expired(count, now_ms)
+            renaming = log.let_go_of_expired(count, now_ms)
         except KafkaError:
             return None
         directory = log.directory
 
         def rename() -> None:
-            farewell.rename()
+            renaming.rename()
             if count == 1:  # else the next flush of the log syncs its directory, once
                 self._file_system.sync_directory(directory)
 
         def renamed(error: StorageError | None) -> None:
-            farewell.finish()
+            renaming.finish()
             if error is None or error.is_passing:
                 self._upkeep.add(partial(self._take_out, log, count, now_ms))
             elif not log.is_deleted:

@@ -15,8 +15,8 @@ from functools import partial
 
 from kbroker.log.directories import checkpoint, failed_sync
 from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties
+from kbroker.log.directories.checkpointed_offsets import CheckpointedOffsets
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
-from kbroker.log.directories.noted_offsets import NotedOffsets
 from kbroker.log.file_system import SYNC, FileLock, FileSystem, StorageError
 from kbroker.log.format import (
     CLEANER_OFFSET_CHECKPOINT_FILE,
@@ -56,13 +56,13 @@ class LogDirectory:
     is_loaded: bool = False
     is_noting_gapless: bool = False
     gapless: GaplessOffsets = field(init=False)
-    noted: dict[str, NotedOffsets] = field(init=False)  # by file
+    noted: dict[str, CheckpointedOffsets] = field(init=False)  # by file
     _kept: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.gapless = GaplessOffsets(self.file_system, self.path)
         self.noted = {
-            file: NotedOffsets(partial(self.write_offsets, file))
+            file: CheckpointedOffsets(partial(self.write_offsets, file))
             for file in (RECOVERY_POINT_CHECKPOINT_FILE, LOG_START_OFFSET_CHECKPOINT_FILE)
         }
 

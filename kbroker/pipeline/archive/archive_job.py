@@ -33,10 +33,10 @@ from kbroker.pipeline.archive.tasks.spark_tasks import run_on_directories, run_o
 from kbroker.pipeline.archive.tasks.task_facts import Fact, decode_fact
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.batch import Batch, BatchResult
-from kbroker.pipeline.frame.offsets import OffsetRange
-from kbroker.pipeline.frame.stream_failure import is_of_spark, sentence_of_failure
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from kbroker.pipeline.spark_job.batch import Batch, BatchResult
+from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 _HOLES_PER_BATCH = 256  # of a partition, that are noted with their places
 

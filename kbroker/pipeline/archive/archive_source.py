@@ -21,9 +21,9 @@ from kbroker.pipeline.archive.evidence.same_source import (
 )
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.continuity import named
-from kbroker.pipeline.frame.offsets import Offsets, Ranges
 from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.continuity import named
+from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
 
 
 class ArchivableSource(Source, Protocol):

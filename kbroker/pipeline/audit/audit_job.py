@@ -35,8 +35,8 @@ from kbroker.pipeline.audit.logs.log_side import (
 from kbroker.pipeline.audit.logs.log_tasks import LogResult, LogTask
 from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

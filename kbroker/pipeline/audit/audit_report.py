@@ -11,7 +11,7 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.window_counts import Windows
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.pyspark_process import spare_process
+from kbroker.pipeline.spark_job.pyspark_process import spare_process
 
 TaskT = TypeVar("TaskT")
 ResultT = TypeVar("ResultT")

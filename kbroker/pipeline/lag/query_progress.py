@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.frame.offsets import parse_offsets
+from kbroker.pipeline.spark_job.offsets import parse_offsets
 
 _KAFKA_SOURCES = ("KafkaV2[", "KafkaV1[", "Kafka[")
 

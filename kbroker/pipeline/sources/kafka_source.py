@@ -19,8 +19,8 @@ from kbroker.model import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
 from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange, Offsets, Ranges, format_offsets
 from kbroker.pipeline.sources.client_security import client_options
+from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges, format_offsets
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
 _NO_ID = str(ZERO_UUID)

@@ -17,7 +17,6 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline import register
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import Offsets, Ranges, format_offsets
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, absolute, look_again
 from kbroker.pipeline.logdir.directory.partition_log import real_disk, written_end
 from kbroker.pipeline.logdir.planning.batch_query import Splits, reading_of
@@ -25,6 +24,7 @@ from kbroker.pipeline.logdir.planning.log_stream import LogStream
 from kbroker.pipeline.logdir.planning.read_ranges import check_topics
 from kbroker.pipeline.logdir.planning.source_options import parse_options
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading
+from kbroker.pipeline.spark_job.offsets import Offsets, Ranges, format_offsets
 
 _FORMAT = "kbroker-log"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from kbroker.pipeline.frame.offsets import Offsets, Ranges
+from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
 
 
 class Source(Protocol):

@@ -24,6 +24,8 @@ from kbroker.model import (
     LeaderAndIsr,
     ReplicaAssignment,
 )
+from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption
+from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.internal_log import hashed_ids, partition_count, producer_ids
 from kbroker.server.adoption.kafka_directory import FoundDirectory, look_at
 from kbroker.server.adoption.kraft_metadata import (
@@ -33,9 +35,7 @@ from kbroker.server.adoption.kraft_metadata import (
     read_cluster_metadata,
 )
 from kbroker.server.adoption.plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
-from kbroker.server.adoption.sentence import proposal, report
-from kbroker.server.adoption.wish import AdoptionNeededError, AdoptionWish
-from kbroker.server.tree.broker_identity import new_cluster_id
+from kbroker.server.metadata_tree.broker_identity import new_cluster_id
 from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, NodeExistsError, Op, SetOp
 from kbroker.zk.zk_paths import PRODUCER_ID_BLOCK_SIZE, ProducerIdBlock, TopicAssignment
@@ -50,7 +50,7 @@ _SPARE_PRODUCER_ID_BLOCKS = 1000
 class Adoption:
     """One start's adoption, if there is one to make."""
 
-    def __init__(self, wish: AdoptionWish, file_system: FileSystem) -> None:
+    def __init__(self, wish: AdoptOption, file_system: FileSystem) -> None:
         self._wish = wish
         self._file_system = file_system
         self._paths = wish.paths

@@ -11,8 +11,8 @@ from typing import Protocol
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import parse_directory_name
-from kbroker.server.adoption.wish import AdoptionWish
-from kbroker.server.tree.tree_location import has_tree
+from kbroker.server.adoption.adopt_option import AdoptOption
+from kbroker.server.metadata_tree.tree_location import has_tree
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -26,7 +26,7 @@ class _Adopter(Protocol):
 class AdoptionGate:
     """One start's look at its data directories."""
 
-    def __init__(self, wish: AdoptionWish, file_system: FileSystem) -> None:
+    def __init__(self, wish: AdoptOption, file_system: FileSystem) -> None:
         self._wish = wish
         self._file_system = file_system
 

@@ -40,7 +40,7 @@ from kbroker.log.format import (
 from kbroker.model import NO_PARTITION_LEADER_EPOCH, TopicPartition
 from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.server.adoption.kraft_metadata import METADATA_DIRECTORY
-from kbroker.server.tree.tree_files import TREE_FILES
+from kbroker.server.metadata_tree.tree_files import TREE_FILES
 
 _OWN_FILES = frozenset(
     {

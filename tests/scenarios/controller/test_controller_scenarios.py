@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
+from kbroker.controller.state_machines.requested_elections import ElectionType, ElectLeaders
 from kbroker.model import EndPoint, ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.nodes.zk_notifications import ZkNotifications

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import pytest
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.coordinator.effects import Append, CancelTimer, Effect, Instant, Reply, SetTimer
 from kbroker.coordinator.group import sessions
 from kbroker.coordinator.group.group import Group
 from kbroker.coordinator.group.join_sync import (
@@ -32,7 +33,6 @@ from kbroker.coordinator.group.rebalance import (
     TimerKey,
     on_assignment_stored,
 )
-from kbroker.effects import Append, CancelTimer, Effect, Instant, Reply, SetTimer
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kbroker.protocol.messages.sync_group import SyncGroupRequest

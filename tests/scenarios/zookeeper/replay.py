@@ -14,8 +14,8 @@ from uuid import UUID
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.topic_admin import TopicAdmin
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.controller.machines.election_request import ElectionType, ElectLeaders
-from kbroker.controller.machines.reassignment import AlterPartitionReassignments
+from kbroker.controller.state_machines.reassignment_phases import AlterPartitionReassignments
+from kbroker.controller.state_machines.requested_elections import ElectionType, ElectLeaders
 from kbroker.model import EndPoint, TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest

@@ -11,7 +11,7 @@ from functools import cache
 import pytest
 
 from kbroker.admin import new_topics, topic_admin
-from kbroker.controller.active import reassignments
+from kbroker.controller.event_handlers import reassignments
 from kbroker.model import TopicPartition
 from tests.fakes.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (

@@ -8,7 +8,7 @@ from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.start import hearer, start
 from kbroker.model import EndPoint
 from kbroker.server.launch import Launch
-from kbroker.server.settings import SettingSources, load_settings
+from kbroker.server.settings_sources import SettingSources, load_settings
 
 
 @pytest.mark.parametrize("connect", ["", " "])

@@ -13,7 +13,7 @@ import pytest
 
 from kbroker.controller import kafka_controller
 from kbroker.controller.channels.controller_responses import event_of_response
-from kbroker.controller.machines import events
+from kbroker.controller.state_machines import events
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse

@@ -10,7 +10,7 @@ import logging
 import pytest
 
 from kbroker.controller import kafka_controller
-from kbroker.controller.machines import events
+from kbroker.controller.state_machines import events
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import ReplicaAssignment
 from kbroker.zk import zk_paths

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kbroker.controller.event_queue import EventQueue
-from kbroker.controller.machines import events
-from kbroker.controller.machines.events import Event
+from kbroker.controller.state_machines import events
+from kbroker.controller.state_machines.events import Event
 from kbroker.errors import ErrorCode, KafkaError
 
 A, B, C = events.BrokerChange(), events.TopicChange(), events.TopicDeletion()

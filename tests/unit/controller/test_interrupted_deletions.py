@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.controller.machines import events
+from kbroker.controller.state_machines import events
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_paths import TopicAssignment

@@ -9,8 +9,8 @@ import pytest
 
 from kbroker.controller import kafka_controller
 from kbroker.controller.event_queue import EventQueue
-from kbroker.controller.machines import events
-from kbroker.controller.machines.events import Event
+from kbroker.controller.state_machines import events
+from kbroker.controller.state_machines.events import Event
 from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID, Broker
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from kbroker.controller.machines import events
+from kbroker.controller.state_machines import events
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.shard import nothing
-from kbroker.effects import KeyValue
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.replication.produce_result import PartitionProduceResult

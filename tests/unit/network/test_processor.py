@@ -5,8 +5,8 @@ from typing import Any, cast
 import pytest
 
 from kbroker.network.channel import Channel
+from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.processor import Processor
-from kbroker.network.quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from tests.fakes.scripted_channel import ScriptedChannel

@@ -28,9 +28,9 @@ from kbroker.server.broker_parts import BrokerParts, Surroundings, assemble
 from kbroker.server.broker_state import BrokerState
 from kbroker.server.broker_storage import BrokerStorage, open_storage
 from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.metadata_tree.cluster_tree import OwnTree, SharedTree
+from kbroker.server.metadata_tree.tree_opening import StartWish
 from kbroker.server.start_error import BrokerIdInUseError, StartError
-from kbroker.server.tree.cluster_tree import OwnTree, SharedTree
-from kbroker.server.tree.tree_opening import StartWish
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.tree import Tree

@@ -32,7 +32,7 @@ from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import NO_HOUR, EpochEntry, FileEntry
 from kbroker.pipeline.cluster_errors import while_reachable
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import Ranges
+from kbroker.pipeline.spark_job.offsets import Ranges
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, BatchHeader
 

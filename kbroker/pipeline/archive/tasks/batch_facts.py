@@ -15,7 +15,7 @@ from kbroker.pipeline.archive.manifests.archive_writer import StagedFile
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archive.tasks.task_facts import Fact, FileFact, PartFact, TroubleFact
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 _GAP = struct.Struct("=qq")
 

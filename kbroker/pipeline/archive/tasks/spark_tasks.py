@@ -17,12 +17,12 @@ import pyarrow as pa
 from kbroker.pipeline.archive.tasks.json_columns import with_json
 from kbroker.pipeline.archive.tasks.record_files import TaskOptions, write_records
 from kbroker.pipeline.archive.tasks.task_facts import FACT_SCHEMA, Fact
-from kbroker.pipeline.frame.offsets import Ranges
-from kbroker.pipeline.frame.pyspark_process import spare_process
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_split
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource
+from kbroker.pipeline.spark_job.offsets import Ranges
+from kbroker.pipeline.spark_job.pyspark_process import spare_process
 
 # Spark counts rows on their way to Python, not bytes: ten thousand of 1 MB would be 10 GB at once.
 _ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"

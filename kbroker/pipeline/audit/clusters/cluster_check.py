@@ -14,7 +14,7 @@ from kbroker.inspection.finding import Finding, Severity
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

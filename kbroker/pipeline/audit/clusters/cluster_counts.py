@@ -12,9 +12,9 @@ from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.audit_report import PartitionSides
 from kbroker.pipeline.audit.window_counts import WindowCount, Windows
-from kbroker.pipeline.frame.offsets import OffsetRange
-from kbroker.pipeline.frame.stream_failure import is_of_spark, sentence_of_failure
 from kbroker.pipeline.sources.source import Source
+from kbroker.pipeline.spark_job.offsets import OffsetRange
+from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
 
 
 def count_cluster(

@@ -11,7 +11,7 @@ from kbroker.client.group_offsets import GroupOffsets, read_groups
 from kbroker.client.partition_offsets import leaders_of, offsets_at
 from kbroker.model import TopicPartition
 from kbroker.pipeline.cluster_errors import cluster_errors
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,8 +38,8 @@ from kbroker.pipeline.audit.logs.log_tasks import (
 from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.audit.window_counts import Windows, merged
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 SPLIT_BYTES = 512 * 1024 * 1024  # of a partition whose bytes are one task's
 

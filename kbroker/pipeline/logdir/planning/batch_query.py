@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, look_again
 from kbroker.pipeline.logdir.directory.partition_log import Disk
 from kbroker.pipeline.logdir.planning.filter_pushdown import Hints
@@ -15,6 +14,7 @@ from kbroker.pipeline.logdir.planning.source_options import SourceOptions
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading
 from kbroker.pipeline.logdir.planning.splits import PlannedTask, SplitOptions, plan, stretch_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 Splits = list[tuple[PlannedTask, ...]]
 _DIRECTORY = "directory"

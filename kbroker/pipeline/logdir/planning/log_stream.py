@@ -14,7 +14,6 @@ from uuid import UUID
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange, Offsets
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog, ReadableLog, look_again
 from kbroker.pipeline.logdir.directory.partition_log import Disk, reaching, written_end
 from kbroker.pipeline.logdir.directory.transaction_scan import scan_transactions
@@ -28,6 +27,7 @@ from kbroker.pipeline.logdir.planning.read_ranges import (
     edge_offset,
 )
 from kbroker.pipeline.logdir.planning.source_options import SourceOptions
+from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets
 
 
 class LogStream:

@@ -14,9 +14,9 @@ from uuid import UUID
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange, Offsets
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog, Selection
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
+from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets
 
 _EARLIEST, _LATEST = -2, -1
 GO_ON = "to go on with what is left, set failOnDataLoss=false (the archive job: --allow-loss)"

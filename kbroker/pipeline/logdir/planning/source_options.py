@@ -43,9 +43,9 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.frame.offsets import Offsets, parse_offsets
 from kbroker.pipeline.logdir.directory.log_catalog import Selection
 from kbroker.pipeline.logdir.planning.splits import MAX_PARTITION_BYTES, SplitOptions
+from kbroker.pipeline.spark_job.offsets import Offsets, parse_offsets
 
 OPTIONS = (
     "columns",

@@ -18,7 +18,6 @@ from kbroker.inspection.log_paths import PartitionDirectory
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.header_columns import header_batches
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
@@ -44,6 +43,7 @@ from kbroker.pipeline.logdir.planning.splits import (
     planned_tasks,
 )
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 _LAST_OFFSET = "lastOffset"
 _ATTEMPTS = 5

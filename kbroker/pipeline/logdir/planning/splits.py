@@ -16,12 +16,12 @@ from uuid import UUID
 
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import MAX_OFFSET, log_file
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog, SegmentFile
 from kbroker.pipeline.logdir.directory.segment_lookup import Cut, SegmentLookup
 from kbroker.pipeline.logdir.directory.transaction_scan import aborted_transactions
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction, SegmentTask
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.record.record_batch import HEADER_SIZE
 
 MAX_PARTITION_BYTES = 128 * 1024 * 1024  # as spark.sql.files.maxPartitionBytes

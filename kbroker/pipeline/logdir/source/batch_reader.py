@@ -11,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.frame.pyspark_process import as_sentences, is_pushing_filters
 from kbroker.pipeline.logdir.columns import (
     HEADER_COLUMNS,
     LOG_COLUMNS,
@@ -25,6 +24,7 @@ from kbroker.pipeline.logdir.planning.batch_query import BatchQuery
 from kbroker.pipeline.logdir.planning.filter_pushdown import hints_of
 from kbroker.pipeline.logdir.planning.source_options import SourceOptions, refuse_name
 from kbroker.pipeline.logdir.source.log_split import LogSplit, log_splits, read_log_split
+from kbroker.pipeline.spark_job.pyspark_process import as_sentences, is_pushing_filters
 
 
 class LogReader(DataSourceReader):

@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from kbroker.pipeline.frame.pyspark_process import as_sentences, spare_process
 from kbroker.pipeline.logdir.planning.source_options import parse_options
+from kbroker.pipeline.spark_job.pyspark_process import as_sentences, spare_process
 
 NAME = "kbroker-log"
 

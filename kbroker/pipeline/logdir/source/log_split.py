@@ -7,11 +7,11 @@ from typing import Any
 
 from pyspark.sql.datasource import InputPartition
 
-from kbroker.pipeline.frame.pyspark_process import as_sentences, spare_process
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.batch_query import Splits
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_split
 from kbroker.pipeline.logdir.planning.splits import PlannedTask
+from kbroker.pipeline.spark_job.pyspark_process import as_sentences, spare_process
 
 
 class LogSplit(InputPartition):

@@ -16,13 +16,13 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kbroker.pipeline.frame.offsets import Offsets, format_offsets, parse_offsets
-from kbroker.pipeline.frame.pyspark_process import as_sentences
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.batch_query import reading_of
 from kbroker.pipeline.logdir.planning.log_stream import LogStream
 from kbroker.pipeline.logdir.planning.source_options import SourceOptions
 from kbroker.pipeline.logdir.source.log_split import LogSplit, log_splits, read_log_split
+from kbroker.pipeline.spark_job.offsets import Offsets, format_offsets, parse_offsets
+from kbroker.pipeline.spark_job.pyspark_process import as_sentences
 
 _ADMISSION = "pyspark.sql.streaming.datasource"  # of pyspark 4.2 and later
 

@@ -13,8 +13,8 @@ from kbroker.cli.pipeline.job_display import JobDisplay, duration_text, progress
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.batch import BatchReport, JobProgress
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.batch import BatchReport, JobProgress
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 REPORT = BatchReport(
     job_id="1b4e",

@@ -15,9 +15,9 @@ from kbroker.cli.pipeline.stream_command import run_stream_job
 from kbroker.cli.pipeline.stream_options import StreamOptions, stream_job_options
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.frame.batch import Batch, BatchResult
-from kbroker.pipeline.frame.offsets import Offsets, Ranges
 from kbroker.pipeline.sources.kafka_source import KafkaSource
+from kbroker.pipeline.spark_job.batch import Batch, BatchResult
+from kbroker.pipeline.spark_job.offsets import Offsets, Ranges
 
 KAFKA = ("--bootstrap", "h:1", "--topics", "a,b")
 RUN = ("--checkpoint", "/checkpoint", "--once")

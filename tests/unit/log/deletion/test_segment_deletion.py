@@ -158,11 +158,11 @@ def test_a_reader_finds_the_file_while_its_name_is_being_changed() -> None:
     records = log.read(0, 1 << 20).records
     log.expire_segments(LATER_MS)
     log.close_files()
-    farewell = log.let_go_of_expired(5, LATER_MS)
+    renaming = log.let_go_of_expired(5, LATER_MS)
 
-    farewell.rename()
+    renaming.rename()
     found = records.read()
-    farewell.finish()
+    renaming.finish()
 
     assert len(found) == len(records) > 0
 
@@ -175,14 +175,14 @@ def test_a_log_that_begins_anew_at_an_old_offset_keeps_its_new_files() -> None:
     answer = log.read(0, 1 << 20).records
     first = answer.read()
     log.expire_segments(LATER_MS)
-    farewell = log.let_go_of_expired(5, LATER_MS)
+    renaming = log.let_go_of_expired(5, LATER_MS)
 
     log.truncate_fully_and_start_at(0, LATER_MS)  # a leader with less than this follower
     log.append_as_leader(batch(b"new", timestamp=LATER_MS), 0, LATER_MS)
     log.close_files()
     assert answer.read() == first
-    farewell.rename()
-    farewell.finish()
+    renaming.rename()
+    renaming.finish()
 
     assert log.segments.active.size_bytes == disk.size("/d/t-0/00000000000000000000.log")
     assert read_values(log.read(0, 1 << 20, FetchIsolation.LOG_END).records.read()) == [b"new"]

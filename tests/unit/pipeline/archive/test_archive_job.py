@@ -15,8 +15,8 @@ from kbroker.pipeline.archive.manifests.archive_state import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import Step
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.batch import Batch
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.batch import Batch
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.fakes.archive_disk import RecordingArchiveDisk
 from tests.fakes.archive_maker import JOB, PATH, files_below, two_batches, writer
 from tests.fakes.source_identity import KnownIdentity

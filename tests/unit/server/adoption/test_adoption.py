@@ -19,8 +19,8 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import Record, build
+from kbroker.server.adoption.adopt_option import AdoptionNeededError, AdoptOption
 from kbroker.server.adoption.gate import AdoptionGate
-from kbroker.server.adoption.wish import AdoptionNeededError, AdoptionWish
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.nodes.entity_configs import ZkEntityConfigs
@@ -56,7 +56,7 @@ def adoption(
     named = {name.replace("_", "."): value for name, value in settings.items()}
     named["log.dirs"] = ",".join(map(str, paths))
     config = KafkaConfig.for_profile("dev", named)
-    wish = AdoptionWish(config=config, is_agreed=is_agreed, cluster_id=cluster_id)
+    wish = AdoptOption(config=config, is_agreed=is_agreed, cluster_id=cluster_id)
     return AdoptionGate(wish, FILES)
 
 

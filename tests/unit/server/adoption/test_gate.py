@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.server.adoption.wish import AdoptionNeededError
+from kbroker.server.adoption.adopt_option import AdoptionNeededError
 from tests.unit.server.adoption.test_adoption import FILES, adoption, kafka_data
 
 

@@ -11,10 +11,10 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.log.directories.checkpoint import MetaProperties
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.model import TopicPartition
+from kbroker.server.adoption.adoption_summary import proposal, report
 from kbroker.server.adoption.kafka_directory import FoundDirectory, FoundPartition
 from kbroker.server.adoption.kraft_metadata import ClusterMetadata, KraftTopic
 from kbroker.server.adoption.plan import AdoptedTopic, AdoptionPlan, Recorded, make_plan
-from kbroker.server.adoption.sentence import proposal, report
 
 ID, OTHER_ID = UUID(int=1), UUID(int=2)
 META = MetaProperties(0, "cluster", 3)

@@ -9,7 +9,7 @@ from kbroker.pipeline.archive.evidence.same_source import BatchEpochs
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import EpochEntry
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.fakes.source_identity import KnownIdentity
 
 T0 = TopicPartition("t", 0)

@@ -16,7 +16,7 @@ from kbroker.pipeline.archive.tasks.task_facts import (
     decode_fact,
 )
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.fakes.archive_maker import file_entry
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -6,7 +6,7 @@ from kbroker.client.group_offsets import GroupOffsets
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.clusters.cluster_check import OtherSides, SeenLog, check_cluster
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
-from kbroker.pipeline.frame.offsets import OffsetRange
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 T0 = TopicPartition("t", 0)
 Told = list[tuple[str, str, int | None]]

@@ -9,12 +9,12 @@ import pytest
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import Offsets
 from kbroker.pipeline.logdir.directory.partition_log import Disk, real_disk
 from kbroker.pipeline.logdir.planning.batch_query import Splits, reading_of
 from kbroker.pipeline.logdir.planning.log_stream import LogStream
 from kbroker.pipeline.logdir.planning.source_options import parse_options
 from kbroker.pipeline.logdir.planning.split_reading import read_split
+from kbroker.pipeline.spark_job.offsets import Offsets
 from tests.fakes.data_directory import DataDirectory
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)

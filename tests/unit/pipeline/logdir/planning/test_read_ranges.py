@@ -6,10 +6,10 @@ import pytest
 
 from kbroker.model import TopicPartition
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.log_catalog import ReadableLog
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 from kbroker.pipeline.logdir.planning.read_ranges import available, check_there, wanted_range
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 T0 = TopicPartition("t", 0)
 

@@ -9,12 +9,12 @@ import pytest
 
 from kbroker.log.file_system import RealFileSystem
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.directory.partition_log import Disk, real_disk
 from kbroker.pipeline.logdir.planning.split_reading import SplitReading, read_split
 from kbroker.pipeline.logdir.planning.splits import PlannedTask, SplitOptions, plan, stretch_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.fakes.data_directory import DataDirectory, written
 from tests.fakes.log_maker import NOW_MS
 

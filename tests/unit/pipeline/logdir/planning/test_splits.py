@@ -7,12 +7,12 @@ import pytest
 
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.format import LOG_SUFFIX, file_name
-from kbroker.pipeline.frame.offsets import OffsetRange
 from kbroker.pipeline.logdir.decode.record_columns import record_batches
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
 from kbroker.pipeline.logdir.directory.partition_log import real_disk
 from kbroker.pipeline.logdir.planning.splits import PlannedTask, SplitOptions, plan, stretch_of
 from kbroker.pipeline.logdir.segment_task import ReadOptions
+from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.fakes.data_directory import DataDirectory, written
 from tests.fakes.log_maker import NOW_MS, batch
 from tests.golden import golden_logs

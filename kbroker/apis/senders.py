@@ -1,0 +1,53 @@
+"""Requests that only brokers, or only the controller, may send: who stands before their handlers.
+
+Law: the request says who sends it in the fields that Kafka has for it, and `Peers` decides; a
+handler never looks at its sender itself. Anybody else gets CLUSTER_AUTHORIZATION_FAILED, as from
+Kafka a sender without CLUSTER_ACTION, in the shape of that API.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import Handler
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.peers.cluster_action import BrokerClaim, ControllerClaim, Sender
+from kbroker.protocol.schema import Message
+
+# No broker has that id, which each API says in its own words.
+_LEFT_TO_THE_HANDLER = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED)
+
+
+def heard_only_from(sender: Sender, handler: Handler) -> Handler:
+    """The handler for those who may send its requests."""
+    if sender is Sender.ANYBODY:
+        return handler
+
+    async def handle(ctx: RequestContext, request: Message) -> Any:
+        refusal = await _refusal(ctx, sender, request)
+        if refusal not in _LEFT_TO_THE_HANDLER:
+            raise KafkaError(refusal)
+        answer = handler(ctx, request)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    return handle
+
+
+async def _refusal(ctx: RequestContext, sender: Sender, request: Any) -> ErrorCode:
+    names_sender = sender is Sender.CONTROLLER or hasattr(request, "broker_id")
+    if not ctx.services.peers.are_heard_on(ctx.connection.listener_name):
+        if not names_sender:  # an Envelope, at which Kafka closes the connection
+            raise ProtocolError(
+                f"{type(request).__name__} on listener {ctx.connection.listener_name}"
+            )
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if sender is Sender.CONTROLLER:
+        claim = ControllerClaim(request.controller_id, request.controller_epoch)
+        return await ctx.services.peers.controller_refusal(claim)
+    if names_sender:
+        return await ctx.services.peers.broker_refusal(
+            BrokerClaim(request.broker_id, request.broker_epoch)
+        )
+    return ErrorCode.NONE

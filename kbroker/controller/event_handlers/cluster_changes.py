@@ -1,0 +1,182 @@
+"""ClusterChanges: what an active controller does, as one table from kinds of events to handlers.
+
+Law: lives as long as this broker is controller, sees one event at a time. Files with duties of
+their own register the events they work; a handler may refuse what it was asked (KafkaError) before
+it has changed anything, never afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from kbroker.controller.event_handlers.alter_partitions import AlterPartitions
+from kbroker.controller.event_handlers.broker_changes import BrokerChanges
+from kbroker.controller.event_handlers.cluster_watches import ClusterWatches
+from kbroker.controller.event_handlers.feature_updates import FeatureUpdates
+from kbroker.controller.event_handlers.leader_elections import (
+    LeaderBalanceSettings,
+    LeaderElections,
+)
+from kbroker.controller.event_handlers.reassignments import Reassignments
+from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.event_handlers.topic_changes import TopicChanges
+from kbroker.controller.event_handlers.topic_deletions import TopicDeletions
+from kbroker.controller.state_machines import events
+from kbroker.controller.state_machines.controller_context import ControllerContext
+from kbroker.controller.state_machines.events import Event
+from kbroker.controller.state_machines.feature_rules import UpdateFeatures
+from kbroker.controller.state_machines.isr_change import AlterPartition
+from kbroker.controller.state_machines.partition_state_machine import ElectionStrategy
+from kbroker.controller.state_machines.reassignment_phases import (
+    AlterPartitionReassignments,
+    PartitionReassignmentIsrChange,
+    ZkPartitionReassignment,
+)
+from kbroker.controller.state_machines.requested_elections import (
+    AutoPreferredReplicaLeaderElection,
+    ElectLeaders,
+    ZkPreferredElection,
+)
+from kbroker.model import SupportedFeature
+
+E = TypeVar("E", bound=Event)
+
+
+class EpochTooLowError(Exception):
+    """Partitions of the tree were led by a controller of a higher epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(f"there has been a controller with epoch {epoch}")
+        self.epoch = epoch
+
+
+class ClusterChanges:
+    """The event handlers. Owned by the controller's queue."""
+
+    def __init__(
+        self,
+        states: StateChanges,
+        watches: ClusterWatches,
+        *,
+        put: Callable[[Event], object],
+        delete_topic_enable: bool,
+        leader_balance: LeaderBalanceSettings,
+        supported_features: tuple[SupportedFeature, ...],
+    ) -> None:
+        self.context: ControllerContext = states.context
+        self._states = states
+        self._deletions = TopicDeletions(states, watches, enabled=delete_topic_enable)
+        self._reassignments = Reassignments(states, watches)
+        self._brokers = BrokerChanges(states, self._deletions, self._reassignments, watches)
+        self._topics = TopicChanges(states, watches)
+        self._alter_partitions = AlterPartitions(states, put)
+        self._elections = LeaderElections(states, watches, put, leader_balance)
+        self._features = FeatureUpdates(states, supported_features)
+        self._handlers: dict[type[Event], Callable[[Any], Awaitable[object]]] = {}
+        self._register_all()
+
+    async def start(self) -> None:
+        """Take over: read the cluster, set up the states, tell the brokers, end what was begun.
+
+        May be called again during the reign, when what is known may be wrong: everything is read
+        anew.
+        """
+        context = self.context
+        context.forget_cluster()
+        await self._brokers.clear_notifications()
+        await self._brokers.read()
+        await self._topics.read()
+        self._check_epoch()
+        # Before anything is led: a topic half deleted must not get its first leader once more.
+        await self._deletions.read()
+        self._states.send_metadata(context.live_brokers)
+        await self._start_replicas()
+        self._states.partitions.initialize()
+        await self._states.partitions_online(
+            context.partitions_needing_leader(), ElectionStrategy.OFFLINE, fresh=True
+        )
+        await self._reassignments.start()
+        await self._deletions.resume()
+        await self._elections.start()
+        await self._features.enable()
+
+    def forget_orders(self) -> None:
+        """What brokers have not been told, or have not answered, is of no interest any more."""
+        self._states.channels.begin_anew()
+
+    async def stop(self) -> None:
+        """Another controller takes over."""
+        self._elections.stop()
+        await self._states.channels.stop()
+
+    def register(self, kind: type[E], handler: Callable[[E], Awaitable[object]]) -> None:
+        """Let `handler` work the events of one type; what it returns is the event's answer."""
+        assert kind not in self._handlers, kind
+        self._handlers[kind] = handler
+
+    async def on(self, event: Event) -> object:
+        """Work one event; returns its answer, None for most."""
+        handler = self._handlers.get(type(event))
+        assert handler is not None, event
+        return await handler(event)
+
+    def _register_all(self) -> None:
+        brokers, topics, deletions = self._brokers, self._topics, self._deletions
+        self.register(events.BrokerChange, brokers.on_change)
+        self.register(events.BrokerModifications, brokers.on_modification)
+        self.register(events.LogDirEventNotification, brokers.on_log_dir_events)
+        self.register(events.LeaderAndIsrResponseReceived, brokers.on_leader_and_isr_response)
+        self.register(events.ControlledShutdown, brokers.on_controlled_shutdown)
+        self.register(events.UncleanLeaderElectionEnable, self._on_unclean_election_enable)
+        self.register(events.TopicChange, topics.on_topic_change)
+        self.register(events.PartitionModifications, topics.on_partition_modifications)
+        self.register(events.IsrChangeNotification, self._on_isr_changes)
+        self.register(events.TopicDeletion, self._on_topic_deletion)
+        self.register(events.TopicDeletionStopReplicaResponseReceived, deletions.on_answer)
+        self.register(AlterPartition, self._alter_partitions.on)
+        self.register(AlterPartitionReassignments, self._reassignments.on_request)
+        self.register(ZkPartitionReassignment, self._reassignments.on_zk_request)
+        self.register(PartitionReassignmentIsrChange, self._reassignments.on_isr_change)
+        self.register(ElectLeaders, self._elections.on_elect_leaders)
+        self.register(ZkPreferredElection, self._elections.on_zk_request)
+        self.register(AutoPreferredReplicaLeaderElection, self._elections.on_balance)
+        self.register(UpdateFeatures, self._features.on_update)
+
+    async def _on_unclean_election_enable(self, event: events.UncleanLeaderElectionEnable) -> None:
+        waiting = self.context.partitions_needing_leader()
+        partitions = [p for p in waiting if event.topic in (None, p.topic)]
+        await self._states.partitions_online(partitions, ElectionStrategy.OFFLINE)
+
+    def _check_epoch(self) -> None:
+        """A state with a higher epoch than ours shows that the epoch was set back by hand: brokers
+        would refuse all we say.
+        """
+        states = self.context.leadership.values()
+        highest = max((state.controller_epoch for state in states), default=0)
+        if highest > self.context.epoch:
+            raise EpochTooLowError(highest)
+
+    async def _start_replicas(self) -> None:
+        context = self.context
+        self._states.replicas.initialize()
+        await asyncio.sleep(0)  # others run: each part takes milliseconds with 5,000 partitions
+        replicas = context.replicas_of(context.all_partitions())
+        await self._states.all_replicas_online(
+            r
+            for r in replicas
+            if context.is_replica_online(r)
+            and not context.is_queued_for_deletion(r.topic_partition.topic)
+        )
+        await self._states.replicas_offline(
+            [r for r in replicas if not context.is_replica_online(r)], fresh=True
+        )
+
+    async def _on_topic_deletion(self, event: events.TopicDeletion) -> None:
+        await self._deletions.on_topic_deletion(event)
+        await self._reassignments.drop_deleted()
+
+    async def _on_isr_changes(self, event: events.IsrChangeNotification) -> None:
+        for partition in sorted(await self._topics.on_isr_changes(event)):
+            await self._reassignments.on_isr_change(PartitionReassignmentIsrChange(partition))

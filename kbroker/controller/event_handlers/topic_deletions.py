@@ -1,0 +1,127 @@
+"""TopicDeletions: carries out what the TopicDeletionManager decides."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from kbroker.controller.event_handlers.cluster_watches import ClusterWatches
+from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.state_machines import events
+from kbroker.controller.state_machines.controller_context import Replica, ReplicaState
+from kbroker.controller.state_machines.topic_deletion_manager import (
+    CompleteDeletion,
+    DeletionStep,
+    RetryDeletion,
+    TopicDeletionManager,
+)
+
+log = logging.getLogger(__name__)
+
+
+class TopicDeletions:
+    """Topics that are going. Owned by the controller's queue."""
+
+    def __init__(self, states: StateChanges, watches: ClusterWatches, *, enabled: bool) -> None:
+        self._states = states
+        self._context = states.context
+        self._zk = states.zk
+        self._watches = watches
+        self._manager = TopicDeletionManager(states.context, enabled=enabled)
+
+    async def read(self) -> None:
+        """Take over what people asked to have deleted."""
+        context = self._context
+        asked = await self._zk.topic_deletions(self._watches.deletions)
+        refused = {t for t in asked if t not in context.assignments or not self._manager.enabled}
+        if refused:
+            log.warning(
+                "not deleted, as unknown or not allowed (delete.topic.enable): %.500s",
+                sorted(refused),
+            )
+            await self._zk.delete_topic_deletions(sorted(refused), context.epoch_version)
+        self._manager.enqueue(
+            t for t in asked if t not in refused and not context.is_queued_for_deletion(t)
+        )
+
+    async def resume(self) -> None:
+        """Go on with all that can be done."""
+        await self._resume()
+
+    async def on_topic_deletion(self, _event: events.TopicDeletion) -> None:
+        """Somebody wants a topic deleted."""
+        await self.read()
+        await self.resume()
+
+    async def on_answer(self, event: events.TopicDeletionStopReplicaResponseReceived) -> None:
+        """A broker has deleted replicas, or could not.
+
+        One that has registered anew since is asked again.
+        """
+        if not self._context.is_registered(event.broker_id, event.broker_epoch):
+            return
+        self._states.replicas.move(
+            (Replica(p, event.broker_id) for p in event.deleted), ReplicaState.DELETION_SUCCESSFUL
+        )
+        if event.failed:
+            await self.fail([Replica(p, event.broker_id) for p in event.failed])
+        else:
+            await self._resume({partition.topic for partition in event.deleted})
+
+    async def fail(self, replicas: Iterable[Replica]) -> None:
+        """Replicas cannot be deleted now: their topics wait."""
+        failed = list(replicas)
+        self._states.replicas.move(failed, ReplicaState.DELETION_INELIGIBLE)
+        self._manager.mark_ineligible({r.topic_partition.topic for r in failed})
+        await self._resume()
+
+    async def retry(self, topics: Iterable[str]) -> None:
+        """Brokers are back: try again."""
+        self._manager.make_eligible(topics)
+        await self._resume()
+
+    async def _resume(self, topics: Iterable[str] | None = None) -> None:
+        before: list[DeletionStep] = []
+        while steps := self._manager.resume(topics):
+            if steps == before:
+                log.error("topics cannot be deleted, the same steps are due again: %.500s", steps)
+                return
+            for step in steps:
+                await self._carry_out(step)
+            before = steps
+
+    async def _carry_out(self, step: DeletionStep) -> None:
+        if isinstance(step, CompleteDeletion):
+            await self._complete(step.topic)
+        elif isinstance(step, RetryDeletion):
+            await self._states.replicas_offline(step.replicas)
+        else:
+            await self._start(step.topic)
+
+    async def _start(self, topic: str) -> None:
+        context = self._context
+        partitions = context.partitions_of(topic)
+        if topic not in context.topics_with_deletion_started:
+            self._states.send_metadata(context.live_brokers, partitions)
+            self._states.partitions_offline(partitions)
+            self._states.partitions_gone(partitions)
+            context.topics_with_deletion_started.add(topic)
+        dead = self._manager.dead_replicas(topic)
+        going = [
+            r
+            for r in context.replicas_of_topic(topic)
+            if r not in dead and context.replica_state(r) is not ReplicaState.DELETION_SUCCESSFUL
+        ]
+        self._states.replicas.move(dead, ReplicaState.DELETION_INELIGIBLE)
+        await self._states.replicas_offline(going)
+        self._states.replicas_deletion_started(going)
+        if dead:
+            self._manager.mark_ineligible([topic])
+
+    async def _complete(self, topic: str) -> None:
+        context = self._context
+        replicas = context.replicas_in_state(topic, ReplicaState.DELETION_SUCCESSFUL)
+        self._states.replicas.move(replicas, ReplicaState.NON_EXISTENT)
+        await self._zk.delete_topic(topic, context.epoch_version)
+        context.remove_topic(topic)
+        log.info("topic %s is deleted", topic)

@@ -1,0 +1,191 @@
+"""PartitionStateMachine: which moves a partition may make, and what is written for its leader.
+
+    NonExistent -> New -> Online <-> Offline -> NonExistent
+
+PURE: `initial_writes` and `election_writes` say what to write; the shell writes it with the
+expected versions and hands the outcome to `written`, which alone makes a partition Online.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+
+from kbroker.controller.state_machines.controller_context import (
+    ControllerContext,
+    PartitionState,
+    Replica,
+)
+from kbroker.controller.state_machines.partition_leader_election import (
+    Elected,
+    elect_controlled_shutdown,
+    elect_offline,
+    elect_preferred,
+    elect_reassigned,
+)
+from kbroker.controller.state_machines.request_batch import RequestBatch
+from kbroker.model import RECOVERING, LeaderAndIsr, TopicPartition
+from kbroker.zk.zk_paths import PartitionStateWrite, PartitionStateZnode
+
+VALID_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
+    PartitionState.NEW: frozenset({PartitionState.NON_EXISTENT}),
+    PartitionState.ONLINE: frozenset(
+        {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}
+    ),
+    PartitionState.OFFLINE: frozenset(
+        {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}
+    ),
+    PartitionState.NON_EXISTENT: frozenset({PartitionState.OFFLINE}),
+}
+
+
+class ElectionStrategy(Enum):
+    """Why a leader is chosen."""
+
+    OFFLINE = "offline"
+    REASSIGN = "reassign"
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"  # as offline, and allowed to lose records
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+
+
+class PartitionStateMachine:
+    """Moves partitions. Owned by the controller's queue."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+
+    def allowed(
+        self, partitions: Iterable[TopicPartition], target: PartitionState
+    ) -> list[TopicPartition]:
+        """Those of the partitions that may move to `target`; the others stay where they are."""
+        return [p for p in partitions if self._context.partition_state(p) in VALID_PREVIOUS[target]]
+
+    def transition_to(self, partition: TopicPartition, target: PartitionState) -> None:
+        """Make one move; a forbidden one is a bug."""
+        current = self._context.partition_state(partition)
+        assert current in VALID_PREVIOUS[target], f"{partition}: {current} -> {target}"
+        if target is PartitionState.NON_EXISTENT:
+            self._context.partition_states.pop(partition, None)
+        else:
+            self._context.partition_states[partition] = target
+
+    def initialize(self) -> None:
+        """States of all partitions as a new controller finds them."""
+        context = self._context
+        for partition in context.all_partitions():
+            known = context.leadership.get(partition)
+            if known is None:
+                state = PartitionState.NEW
+            elif context.is_replica_online(Replica(partition, known.leader_and_isr.leader)):
+                state = PartitionState.ONLINE
+            else:
+                state = PartitionState.OFFLINE
+            context.partition_states[partition] = state
+
+    def initial_writes(self, partitions: Iterable[TopicPartition]) -> list[PartitionStateWrite]:
+        """First leaders of new partitions: the first living replica leads, all of them are in sync.
+
+        A partition without a living replica gets none and stays New.
+        """
+        writes = []
+        for partition in partitions:
+            assignment = self._context.assignment(partition)
+            live = [
+                b
+                for b in assignment.replicas
+                if self._context.is_replica_online(Replica(partition, b))
+            ]
+            if live:
+                state = LeaderAndIsr(leader=live[0], leader_epoch=0, isr=tuple(live))
+                writes.append(PartitionStateWrite(topic_partition=partition, leader_and_isr=state))
+        return writes
+
+    def election_writes(
+        self,
+        partitions: Iterable[TopicPartition],
+        strategy: ElectionStrategy,
+        allow_unclean: Callable[[str], bool],
+    ) -> list[PartitionStateWrite]:
+        """New leaders of partitions that have had one.
+
+        Those for which nobody can be elected are left out.
+        """
+        writes = []
+        for partition in partitions:
+            state = self._context.leadership[partition].leader_and_isr
+            elected = self._elect(partition, strategy, allow_unclean)
+            if elected is None:
+                continue
+            writes.append(
+                PartitionStateWrite(
+                    topic_partition=partition,
+                    leader_and_isr=LeaderAndIsr(
+                        leader=elected.leader,
+                        leader_epoch=state.leader_epoch + 1,
+                        isr=elected.isr,
+                        leader_recovery_state=(
+                            RECOVERING if elected.unclean else state.leader_recovery_state
+                        ),
+                    ),
+                    expected_version=state.partition_epoch,
+                )
+            )
+        return writes
+
+    def written(
+        self,
+        writes: Iterable[PartitionStateWrite],
+        versions: Mapping[TopicPartition, int | None],
+        batch: RequestBatch,
+    ) -> list[TopicPartition]:
+        """Take over what was written and tell the replicas.
+
+        Returns partitions whose node had another version.
+        """
+        conflicts = []
+        for write in writes:
+            partition = write.topic_partition
+            version = versions[partition]
+            if version is None:
+                conflicts.append(partition)
+                continue
+            remember(self._context, write, version)
+            is_new = self._context.partition_state(partition) is PartitionState.NEW
+            self.transition_to(partition, PartitionState.ONLINE)
+            replicas = self._context.assignment(partition).replicas
+            live = [b for b in replicas if b in self._context.live_brokers]
+            batch.add_leader_and_isr(live, partition, is_new=is_new)
+        return conflicts
+
+    def _elect(
+        self,
+        partition: TopicPartition,
+        strategy: ElectionStrategy,
+        allow_unclean: Callable[[str], bool],
+    ) -> Elected | None:
+        context = self._context
+        assignment = context.assignment(partition)
+        isr = context.leadership[partition].leader_and_isr.isr
+        live = [b for b in assignment.replicas if context.is_replica_online(Replica(partition, b))]
+        if strategy is ElectionStrategy.PREFERRED:
+            return elect_preferred(assignment.replicas, isr, live)
+        if strategy is ElectionStrategy.REASSIGN:
+            target = [b for b in assignment.replicas if b not in assignment.removing_replicas]
+            return elect_reassigned(target, isr, live)
+        if strategy is ElectionStrategy.CONTROLLED_SHUTDOWN:
+            registered = [b for b in assignment.replicas if b in context.live_brokers]
+            return elect_controlled_shutdown(
+                assignment.replicas, isr, registered, context.shutting_down
+            )
+        is_unclean = strategy is ElectionStrategy.UNCLEAN or allow_unclean(partition.topic)
+        return elect_offline(assignment.replicas, isr, live, is_unclean)
+
+
+def remember(context: ControllerContext, write: PartitionStateWrite, version: int) -> None:
+    """Put a written state into the context, with the version its node has now."""
+    context.leadership[write.topic_partition] = PartitionStateZnode(
+        leader_and_isr=replace(write.leader_and_isr, partition_epoch=version),
+        controller_epoch=context.epoch,
+    )

@@ -1,0 +1,119 @@
+"""Spark's Kafka connector: pyspark does not bring it. It comes from a Maven registry, as Spark
+fetches it at the start of a session, from what an earlier session fetched, or from jars of one's
+own.
+
+The version has to be pyspark's. Four jars are all it takes: the connector, its token provider,
+kafka-clients and commons-pool2; the rest is in pyspark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.spark_job.ivy_cache import cached_jars
+
+_ORGANISATION = "org.apache.spark"
+ARTIFACT = "spark-sql-kafka-0-10_2.13"
+_PROVIDER_ARTIFACT = "spark-token-provider-kafka-0-10_2.13"
+_NEEDED = frozenset({_PROVIDER_ARTIFACT, "kafka-clients", "commons-pool2"})
+PROVIDER_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+_JARS = (
+    "give its four jars (spark-sql-kafka-0-10_2.13, spark-token-provider-kafka-0-10_2.13, "
+    "kafka-clients, commons-pool2) with --jars FOLDER"
+)
+# [NOT FOUND  ] org.apache.kafka#kafka-clients;3.9.0!kafka-clients.jar (1ms)
+_NO_JAR = re.compile(r"(?:NOT FOUND *\]|download failed:) *([\w.-]+)#([\w.-]+);([\w.-]+)!")
+# :: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found
+_UNRESOLVED = re.compile(r":: ([\w.-]+)#([\w.-]+);([\w.-]+): (.+)")
+NO_CONNECTOR = f"Spark has no Kafka connector: {_JARS}, or start the session with a registry"
+
+
+def coordinate(pyspark_version: str) -> str:
+    """What a Maven registry calls the connector of that pyspark."""
+    return f"{_ORGANISATION}:{ARTIFACT}:{pyspark_version}"
+
+
+def jar_files(jars: Sequence[str]) -> list[str]:
+    """Jars by their paths; a folder stands for all in it."""
+    found: list[str] = []
+    for name in jars:
+        path = Path(name)
+        if path.is_dir():
+            inside = sorted(str(file.resolve()) for file in path.glob("*.jar"))
+            if not inside:
+                raise PipelineError(f"--jars {name}: no *.jar in this folder", ExitCode.USAGE)
+            found += inside
+        elif path.is_file():
+            found.append(str(path.resolve()))
+        else:
+            raise PipelineError(f"--jars {name}: no such file or folder", ExitCode.USAGE)
+    return found
+
+
+def connector_settings(
+    pyspark_version: str, jars: Sequence[str], needs_connector: bool, cache: Path | None = None
+) -> dict[str, str]:
+    """`spark.jars` and, unless the connector is among them or in Ivy's cache,
+    `spark.jars.packages`.
+    """
+    files = jar_files(jars)
+    settings = {"spark.jars": ",".join(files)} if files else {}
+    names = [Path(file).name for file in files]
+    connectors = [name for name in names if ARTIFACT in name]
+    if connectors and not any(f"-{pyspark_version}." in name for name in connectors):
+        raise PipelineError(
+            f"--jars has {connectors[0]}, and pyspark here is {pyspark_version}: the connector has "
+            "to be of the same version",
+            ExitCode.USAGE,
+        )
+    if needs_connector and not connectors:
+        has_provider = any(_PROVIDER_ARTIFACT in name for name in names)
+        settings |= _fetched(pyspark_version, files, has_provider, cache)
+    return settings
+
+
+def _fetched(
+    pyspark_version: str, files: Sequence[str], has_provider: bool, cache: Path | None
+) -> dict[str, str]:
+    """The connector from Ivy's cache, or by its name in a registry."""
+    if cache is not None:
+        needed = _NEEDED - {_PROVIDER_ARTIFACT} if has_provider else _NEEDED
+        cached = cached_jars(cache, (_ORGANISATION, ARTIFACT, pyspark_version), needed)
+        if cached is not None:
+            return {"spark.jars": ",".join([*files, *cached])}
+    settings = {"spark.jars.packages": coordinate(pyspark_version)}
+    if has_provider:
+        # Some registries lack it: a jar of another version of it does as well.
+        settings["spark.jars.excludes"] = f"{_ORGANISATION}:{_PROVIDER_ARTIFACT}"
+    return settings
+
+
+def sentence_of_ivy(output: str) -> str | None:
+    """Why the connector could not be fetched, from what Spark printed; None if it was not that."""
+    without_jar = sorted({found.groups() for found in _NO_JAR.finditer(output)})
+    if without_jar:
+        names = ", ".join(":".join(each) for each in without_jar)
+        folders = " and ".join(_cache_folders(*without_jar[0]))
+        return (
+            f"the jar of {names} was not found, while a local Maven cache has its description: "
+            f"remove {folders} and try again, or {_JARS}"
+        )
+    unresolved = sorted({found.groups() for found in _UNRESOLVED.finditer(output)})
+    if unresolved:
+        names = ", ".join(":".join(each[:3]) for each in unresolved)
+        return (
+            f"Spark could not fetch {names} from a Maven registry: is this machine offline? If so, "
+            f"{_JARS}"
+        )
+    return None
+
+
+def _cache_folders(organisation: str, module: str, revision: str) -> tuple[str, str]:
+    path = organisation.replace(".", "/")
+    return (
+        f"~/.m2/repository/{path}/{module}/{revision}",
+        f"~/.ivy2.5.2/cache/{organisation}/{module}",
+    )

@@ -1,0 +1,174 @@
+"""The Spark session of a job, opened quietly, and with a sentence where it cannot be.
+
+What Java and Ivy write goes to a file of ours, which is searched for the reason where the session
+does not come up; with `verbose` it goes to the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.spark_job.ivy_cache import ivy_cache
+from kbroker.pipeline.spark_job.java import check_java
+from kbroker.pipeline.spark_job.java_start import start_java
+from kbroker.pipeline.spark_job.kafka_connector import (
+    NO_CONNECTOR,
+    PROVIDER_CLASS,
+    connector_settings,
+    sentence_of_ivy,
+)
+from kbroker.pipeline.spark_job.lost_java import (
+    has_ended,
+    java_process,
+    java_sentence,
+    quiet_python_side,
+    quiet_python_start,
+    stop_quietly,
+    was_interrupted,
+)
+from kbroker.pipeline.spark_job.temporary_folder import remove_temporary_folders, temporary_folder
+
+NO_PYSPARK = "pyspark is not installed: pip install 'kbroker[spark]'"
+JAVA_OUTPUT = "java-output.txt"
+_EXCEPTION = re.compile(r"([\w$]+(?:Exception|Error)): (.+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """What a person chooses; the rest follows."""
+
+    master: str = "local[*]"
+    app_name: str = "kbroker"
+    needs_connector: bool = False  # of Kafka
+    jars: tuple[str, ...] = ()  # files or folders
+    conf: Mapping[str, str] = field(default_factory=dict)  # Spark's names; wins over all of ours
+    verbose: bool = False
+
+
+def open_session(settings: SessionSettings) -> Any:
+    """A SparkSession; the one that runs already if there is one, as in a notebook.
+
+    Raises PipelineError: no pyspark, no Java or the wrong one, no connector, no such master.
+    """
+    try:
+        import pyspark
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise PipelineError(NO_PYSPARK) from error
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        _check_connector(running, settings)
+        return running
+    check_java(pyspark.__version__)
+    folder = temporary_folder()
+    spark = _start(spark_conf(settings, pyspark.__version__, folder), settings, folder)
+    spark.sparkContext.setLogLevel("WARN" if settings.verbose else "ERROR")
+    _check_connector(spark, settings)
+    return spark
+
+
+@contextmanager
+def running_session(settings: SessionSettings) -> Iterator[Any]:
+    """A session for the length of a block; one that ran before is left running."""
+    if "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        if SparkSession.getActiveSession() is not None:
+            yield open_session(settings)
+            return
+    with java_sentence():
+        if not settings.verbose:
+            quiet_python_start()
+        spark = open_session(settings)
+        if not settings.verbose:
+            quiet_python_side(spark)
+        try:
+            yield spark
+        finally:
+            if not has_ended(java_process()):
+                stop_quietly(spark)
+            remove_temporary_folders()
+
+
+def spark_conf(settings: SessionSettings, pyspark_version: str, folder: Path) -> dict[str, str]:
+    """All that the session is started with, by Spark's names."""
+    conf = {
+        "spark.master": settings.master,
+        "spark.app.name": settings.app_name,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if is_local(settings.master):
+        conf |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.memory": "2g",
+            "spark.local.dir": str(folder / "local"),
+            "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+        }
+    conf |= connector_settings(
+        pyspark_version, settings.jars, settings.needs_connector, ivy_cache(settings.conf)
+    )
+    return {**conf, **settings.conf}
+
+
+def is_local(master: str) -> bool:
+    """Whether driver and workers are on this machine, with its files and its Python."""
+    return master.partition("[")[0] == "local"
+
+
+def _start(conf: Mapping[str, str], settings: SessionSettings, folder: Path) -> Any:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if is_local(settings.master):
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # another Python may lack pyarrow or kbroker
+    output = folder / JAVA_OUTPUT
+    try:
+        with output.open("wb") as file:
+            start_java(conf, None if settings.verbose else file)
+        builder = SparkSession.builder
+        for name, value in conf.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
+        text = "" if settings.verbose else output.read_text(encoding="utf-8", errors="replace")
+        raise PipelineError(_why_not(f"{text}\n{error}", settings)) from error
+
+
+def _why_not(text: str, settings: SessionSettings) -> str:
+    """The sentence for a session that did not come up, from all that was printed."""
+    sentence = sentence_of_ivy(text)
+    if sentence is not None:
+        return sentence
+    found = _EXCEPTION.search(text)
+    shown = f"{found[1]}: {found[2]}" if found else "Java ended without a word"
+    hint = "" if settings.verbose else " (--verbose shows all that Java says)"
+    return f"Spark did not start with master {settings.master}: {shown[:300]}{hint}"
+
+
+def _check_connector(spark: Any, settings: SessionSettings) -> None:
+    """A session of somebody else may lack it; Spark would say so in a long Java exception."""
+    if not settings.needs_connector:
+        return
+    loader = spark._jvm.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(PROVIDER_CLASS)
+    except Exception as error:
+        raise PipelineError(NO_CONNECTOR) from error

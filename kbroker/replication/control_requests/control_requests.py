@@ -1,0 +1,266 @@
+"""ControlRequests: what a broker does with the three requests of its controller.
+
+One object for all ways they come: a call from the controller in this process, or a connection from
+another one's.
+
+Law: requests are carried out one at a time, in the order in which they came, whatever way each of
+them took: what a newer controller says never mixes with the rest of what the one before said
+(Kafka's replicaStateChangeLock). A request for an earlier life of this broker, or of a controller
+that has been replaced, is refused before anything is read or changed. What no partition can be
+called, as a node made by hand may, is refused by itself. A request for many partitions
+is carried out in slices, so that clients are answered in between: creating a log costs several
+system calls, and a topic may have thousands of partitions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar
+
+from kbroker.errors import ErrorCode
+from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
+from kbroker.peers.metadata_waiter import MetadataWaiter
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kbroker.replication.control_requests.leadership import Leadership
+from kbroker.replication.control_requests.replica_logs import ReplicaLogs
+from kbroker.replication.control_requests.request_shapes import (
+    ControlRequest,
+    ControlResponse,
+    grouped_leader_and_isr,
+    grouped_stop_replica,
+    grouped_update_metadata,
+    is_sound,
+    with_topics,
+    without_unsound,
+)
+from kbroker.zk.tree import TreeUnavailableError
+
+log = logging.getLogger(__name__)
+
+TREE_BACKOFF_S = 0.1
+REGISTRATION_LOOK_S = 0.01
+_SLICE_PARTITIONS = 4  # about 2 ms where files are slow to make
+
+T = TypeVar("T")
+
+
+class ControlRequests:
+    """Carries out LeaderAndIsr, UpdateMetadata and StopReplica. Owned by the event loop."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        logs: ReplicaLogs,
+        waiter: MetadataWaiter,
+        load_topic_settings: Callable[[Iterable[TopicPartition]], Awaitable[None]],
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`load_topic_settings` is awaited before logs of these partitions may be created;
+        `broker_epoch` gives the epoch of this broker's present registration.
+        """
+        self._leadership = leadership
+        self._logs = logs
+        self._waiter = waiter
+        self._load_topic_settings = load_topic_settings
+        self._broker_epoch = broker_epoch
+        self._turn = asyncio.Lock()  # first come, first served
+
+    async def send(self, request: ControlRequest) -> ControlResponse:
+        """Carry out a request of the controller in this process (BrokerChannel)."""
+        if isinstance(request, LeaderAndIsrRequest):
+            return await self.leader_and_isr(request)
+        if isinstance(request, StopReplicaRequest):
+            return await self.stop_replica(request)
+        return await self.update_metadata(request)
+
+    def close(self) -> None:
+        """Nothing is kept open for a controller in this process (BrokerChannel)."""
+
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead and follow as ordered."""
+        grouped = grouped_leader_and_isr(request)
+        async with self._turn:
+            refusal = await self._refusal_or_settings(grouped)
+            if refusal is not ErrorCode.NONE:
+                return _refused(grouped, refusal)
+            return await self._lead_or_follow(grouped)
+
+    async def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over who is alive and who leads what."""
+        complete, left_out = without_unsound(grouped_update_metadata(request))
+        async with self._turn:
+            refusal = await self._refusal(complete)
+            if refusal is not ErrorCode.NONE:
+                return UpdateMetadataResponse(error_code=refusal)
+            if left_out:
+                log.warning("metadata that is none was left out: %.500s", ", ".join(left_out))
+            response = self._leadership.update_metadata(complete)
+            self._waiter.notify()
+            return response
+
+    async def stop_replica(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop replicas and delete their logs as ordered."""
+        grouped = grouped_stop_replica(request)
+        async with self._turn:
+            refusal = await self._refusal(grouped)
+            if refusal is not ErrorCode.NONE:
+                return StopReplicaResponse(error_code=refusal)
+            return await self._stop(grouped)
+
+    async def _refusal(self, request: ControlRequest) -> ErrorCode:
+        """Compare the epochs; an epoch above our own is of a registration we shall hear of."""
+        own_epoch = await self._own_epoch(request)
+        if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < own_epoch:
+            log.info(
+                "%s for broker epoch %d refused, this broker's is %d",
+                type(request).__name__,
+                request.broker_epoch,
+                own_epoch,
+            )
+            return ErrorCode.STALE_BROKER_EPOCH
+        known_epoch = self._leadership.controller_epoch
+        if request.controller_epoch < known_epoch:
+            log.warning(
+                "%s of controller %d refused: its epoch is %d, the latest is %d",
+                type(request).__name__,
+                request.controller_id,
+                request.controller_epoch,
+                known_epoch,
+            )
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
+
+    async def _own_epoch(self, request: ControlRequest) -> int:
+        """The epoch of this broker. While it has none, it cannot know whether a request with one is
+        meant for it or for an earlier run: a replaced controller may still have orders for that.
+        """
+        while True:
+            own_epoch = self._broker_epoch()
+            if own_epoch != UNKNOWN_BROKER_EPOCH or request.broker_epoch == UNKNOWN_BROKER_EPOCH:
+                return own_epoch
+            await asyncio.sleep(REGISTRATION_LOOK_S)
+
+    async def _refusal_or_settings(self, request: LeaderAndIsrRequest) -> ErrorCode:
+        """Read the settings of the topics, unless the request is refused.
+
+        Waits for the tree where it cannot be read: a log made with wrong settings may lose data,
+        and a refusal would tell the controller that a disk has failed. What the broker has become
+        meanwhile counts.
+        """
+        wanted = [
+            TopicPartition(topic.topic_name, partition.partition_index)
+            for topic in request.topic_states
+            for partition in topic.partition_states
+            if is_sound(topic.topic_name, partition.partition_index)
+        ]
+        while True:
+            refusal = await self._refusal(request)
+            if refusal is not ErrorCode.NONE:
+                return refusal
+            try:
+                await self._load_topic_settings(wanted)
+                return ErrorCode.NONE
+            except TreeUnavailableError:
+                await asyncio.sleep(TREE_BACKOFF_S)
+
+    async def _lead_or_follow(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        whole = self._leadership.become_leader_or_follower(with_topics(request, []))
+        for topic in request.topic_states:
+            merged = LeaderAndIsrResponse.LeaderAndIsrTopicError(topic_id=topic.topic_id)
+            whole.topics.append(merged)
+            sound: list[LeaderAndIsrRequest.LeaderAndIsrPartitionState] = []
+            for state in topic.partition_states:
+                if state.leader_epoch >= 0 and is_sound(topic.topic_name, state.partition_index):
+                    sound.append(state)
+                else:
+                    merged.partition_errors.append(_unsound(topic.topic_name, state))
+            whole.partition_errors.extend(merged.partition_errors)
+            for states in _slices(sound):
+                part = LeaderAndIsrRequest.LeaderAndIsrTopicState(
+                    topic_name=topic.topic_name, topic_id=topic.topic_id, partition_states=states
+                )
+                response = self._leadership.become_leader_or_follower(with_topics(request, [part]))
+                whole.partition_errors.extend(response.partition_errors)
+                for answered in response.topics:
+                    merged.partition_errors.extend(answered.partition_errors)
+                await asyncio.sleep(0)
+        return whole
+
+    async def _stop(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        whole = self._leadership.stop_replicas(with_topics(request, []))
+        for topic in request.topic_states:
+            sound: list[StopReplicaRequest.StopReplicaPartitionState] = []
+            for state in topic.partition_states:
+                if is_sound(topic.topic_name, state.partition_index):
+                    sound.append(state)
+                else:
+                    error = StopReplicaResponse.StopReplicaPartitionError(
+                        topic_name=topic.topic_name,
+                        partition_index=state.partition_index,
+                        error_code=ErrorCode.INVALID_REQUEST,
+                    )
+                    whole.partition_errors.append(error)
+            for states in _slices(sound):
+                part = StopReplicaRequest.StopReplicaTopicState(
+                    topic_name=topic.topic_name, partition_states=states
+                )
+                response = self._leadership.stop_replicas(with_topics(request, [part]))
+                whole.partition_errors.extend(response.partition_errors)
+                await asyncio.sleep(0)
+        await self._finish_deletions(request, whole)
+        return whole
+
+    async def _finish_deletions(
+        self, request: StopReplicaRequest, response: StopReplicaResponse
+    ) -> None:
+        """Answer for no deletion that is not on the disk."""
+        states = [state for topic in request.topic_states for state in topic.partition_states]
+        if not any(state.delete_partition for state in states):
+            return
+        failed = await self._logs.finish_deletions()
+        for answer in response.partition_errors:
+            topic_partition = TopicPartition(answer.topic_name, answer.partition_index)
+            if topic_partition in failed and not answer.error_code:
+                answer.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def _unsound(
+    topic: str, state: LeaderAndIsrRequest.LeaderAndIsrPartitionState
+) -> LeaderAndIsrResponse.LeaderAndIsrPartitionError:
+    log.warning("no partition can be led: %.300r, %d", topic, state.partition_index)
+    return LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+        topic_name=topic,
+        partition_index=state.partition_index,
+        error_code=ErrorCode.INVALID_REQUEST,
+    )
+
+
+def _refused(request: LeaderAndIsrRequest, code: ErrorCode) -> LeaderAndIsrResponse:
+    """The refusal of a whole request, which Kafka says for each of its partitions too."""
+    response = LeaderAndIsrResponse(error_code=code)
+    for topic in request.topic_states:
+        errors = [
+            LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                topic_name=topic.topic_name, partition_index=state.partition_index, error_code=code
+            )
+            for state in topic.partition_states
+        ]
+        response.partition_errors.extend(errors)
+        response.topics.append(
+            LeaderAndIsrResponse.LeaderAndIsrTopicError(
+                topic_id=topic.topic_id, partition_errors=errors
+            )
+        )
+    return response
+
+
+def _slices(items: list[T]) -> Iterator[list[T]]:
+    for start in range(0, len(items), _SLICE_PARTITIONS):
+        yield items[start : start + _SLICE_PARTITIONS]

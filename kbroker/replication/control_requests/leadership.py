@@ -1,0 +1,299 @@
+"""Carries out what the controller orders: lead, follow, stop, delete, know of others. Each
+partition succeeds or fails by itself.
+
+Law: owned by the event loop. A controller that has been replaced is refused by its epoch, news of
+an older leader by theirs; both are answered, never applied. The order within one partition: log
+first, then state, then announcement: listeners hear of a change when it is whole, and then those
+requests are looked at that wait for the partitions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from kbroker.clock import Clock, Timer
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import (
+    LEADER_DURING_DELETE,
+    ZERO_UUID,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
+from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
+from kbroker.protocol.messages.update_metadata import (
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from kbroker.replication.control_requests.replica_logs import ReplicaLogs
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.partition import IsrChange, Partition, no_isr_change
+from kbroker.replication.purgatories import Purgatories
+
+LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
+DeletionListener = Callable[[Iterable[TopicPartition]], None]
+
+OrderedState = LeaderAndIsrRequest.LeaderAndIsrPartitionState
+OrderedStop = StopReplicaRequest.StopReplicaPartitionState
+
+NO_EPOCH = -1
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Change:
+    """What came of one request: partitions by their new role, and an error code per partition."""
+
+    became_leader: list[Partition] = field(default_factory=list)
+    became_follower: list[Partition] = field(default_factory=list)
+    errors: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+
+
+class Leadership:
+    """Obeys one broker's controller: LeaderAndIsr, StopReplica and UpdateMetadata, in their newest
+    shapes (see `request_shapes`).
+    """
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        logs: ReplicaLogs,
+        waiting: Purgatories,
+        clock: Clock,
+        timer: Timer,
+        lag_time_max_ms: int,
+    ) -> None:
+        self._hosted = hosted
+        self._metadata = hosted.metadata
+        self._broker_id = hosted.metadata.broker_id
+        self._logs = logs
+        self._waiting = waiting
+        self._clock = clock
+        self._timer = timer
+        self._lag_time_max_ms = lag_time_max_ms
+        # Those whose log here belongs to another topic of the name.
+        self._refused: set[TopicPartition] = set()
+        self._listeners: list[LeadershipListener] = []
+        self._deletion_listeners: list[DeletionListener] = []
+        # How partitions ask for a new ISR: AlterPartition will set it, before the first one is led.
+        self.isr_change: IsrChange = no_isr_change
+        self.controller_epoch = 0  # of the latest controller that has ordered anything
+
+    def add_leadership_listener(self, listener: LeadershipListener) -> None:
+        """Call `listener(became_leader, became_follower)` after each change; stopped replicas count
+        as followers.
+        """
+        self._listeners.append(listener)
+
+    def add_deletion_listener(self, listener: DeletionListener) -> None:
+        """Call `listener` with the partitions that have gone from the cluster."""
+        self._deletion_listeners.append(listener)
+
+    # Lead and follow
+
+    def become_leader_or_follower(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        """Lead and follow as ordered; the response has an error code per partition."""
+        if request.controller_epoch < self.controller_epoch:
+            return LeaderAndIsrResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = request.controller_epoch
+        response = LeaderAndIsrResponse()
+        change = _Change()
+        for topic in request.topic_states:
+            name, topic_id = topic.topic_name, topic.topic_id
+            entries = []
+            for state in topic.partition_states:
+                topic_partition = TopicPartition(name, state.partition_index)
+                code = self._apply_or_refuse(topic_partition, topic_id, state, change)
+                change.errors[topic_partition] = code
+                entries.append(
+                    LeaderAndIsrResponse.LeaderAndIsrPartitionError(
+                        topic_name=name, partition_index=state.partition_index, error_code=code
+                    )
+                )
+            response.partition_errors.extend(entries)  # versions before 5
+            response.topics.append(
+                LeaderAndIsrResponse.LeaderAndIsrTopicError(
+                    topic_id=topic_id, partition_errors=entries
+                )
+            )
+        self._announce(change)
+        return response
+
+    def _apply_or_refuse(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        state: OrderedState,
+        change: _Change,
+    ) -> ErrorCode:
+        try:
+            self._apply(topic_partition, topic_id, state, change)
+        except KafkaError as error:
+            # A new controller tells everything again: what is known already is no trouble.
+            is_known = error.code is ErrorCode.STALE_CONTROLLER_EPOCH
+            level = logging.DEBUG if is_known else logging.WARNING
+            _log.log(level, "Leadership of %s not taken over: %s", topic_partition, error)
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                self._hosted.set_offline(topic_partition)
+            elif error.code is ErrorCode.INCONSISTENT_TOPIC_ID:
+                self._refused.add(topic_partition)
+            return error.code
+        self._refused.discard(topic_partition)
+        return ErrorCode.NONE
+
+    def was_refused(self, topic_partition: TopicPartition) -> bool:
+        """Whether the last order to lead or follow it was refused for good: its log belongs to
+        another topic of the name.
+        """
+        return topic_partition in self._refused
+
+    def _apply(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        state: OrderedState,
+        change: _Change,
+    ) -> None:
+        if self._hosted.is_offline(topic_partition):
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "its log directory is offline")
+        partition = self._hosted.find(topic_partition)
+        self._check_order(partition, topic_id, state)
+        if partition is None:
+            partition = Partition(
+                topic_partition,
+                self._logs.make(topic_partition, topic_id, is_new=state.is_new),
+                self._broker_id,
+                lag_time_max_ms=self._lag_time_max_ms,
+                isr_change=self.isr_change,
+            )
+            self._hosted.add(partition)
+        order = LeaderAndIsr(
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            isr=tuple(state.isr),
+            partition_epoch=state.partition_epoch,
+        )
+        assignment = ReplicaAssignment(
+            replicas=tuple(state.replicas),
+            adding_replicas=tuple(state.adding_replicas),
+            removing_replicas=tuple(state.removing_replicas),
+        )
+        if state.leader == self._broker_id:
+            if partition.make_leader(
+                order, assignment, state.controller_epoch, self._clock.now_ms()
+            ):
+                change.became_leader.append(partition)
+        elif partition.make_follower(order, assignment, state.controller_epoch):
+            change.became_follower.append(partition)
+
+    def _check_order(
+        self, partition: Partition | None, topic_id: UUID, state: OrderedState
+    ) -> None:
+        if partition is not None:
+            known_id = partition.topic_id
+            if topic_id != known_id and ZERO_UUID not in (topic_id, known_id):
+                raise KafkaError(
+                    ErrorCode.INCONSISTENT_TOPIC_ID, f"it has topic id {known_id}, not {topic_id}"
+                )
+            if state.leader_epoch <= partition.leader_epoch:
+                raise KafkaError(
+                    ErrorCode.STALE_CONTROLLER_EPOCH,
+                    f"leader epoch {state.leader_epoch} is not above {partition.leader_epoch}",
+                )
+        if self._broker_id not in state.replicas:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"it has no replica on broker {self._broker_id}",
+            )
+
+    # Stop and delete
+
+    def stop_replicas(self, request: StopReplicaRequest) -> StopReplicaResponse:
+        """Stop replicas, and delete logs where ordered: see `ReplicaLogs.finish_deletions`."""
+        if request.controller_epoch < self.controller_epoch:
+            return StopReplicaResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = request.controller_epoch
+        response = StopReplicaResponse()
+        change = _Change()
+        for topic in request.topic_states:
+            for order in topic.partition_states:
+                topic_partition = TopicPartition(topic.topic_name, order.partition_index)
+                code = self._stop_or_refuse(topic_partition, order, change)
+                change.errors[topic_partition] = code
+                response.partition_errors.append(
+                    StopReplicaResponse.StopReplicaPartitionError(
+                        topic_name=topic.topic_name,
+                        partition_index=order.partition_index,
+                        error_code=code,
+                    )
+                )
+        self._announce(change)
+        return response
+
+    def _stop_or_refuse(
+        self, topic_partition: TopicPartition, order: OrderedStop, change: _Change
+    ) -> ErrorCode:
+        partition = self._hosted.find(topic_partition)
+        if (
+            partition is None
+            and self._hosted.is_offline(topic_partition)
+            and not order.delete_partition
+        ):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if partition is not None:
+            from_delete = order.leader_epoch in (LEADER_DURING_DELETE, NO_EPOCH)
+            if not from_delete and order.leader_epoch < partition.leader_epoch:
+                return ErrorCode.FENCED_LEADER_EPOCH
+            partition.stop()
+            change.became_follower.append(partition)
+            if order.leader_epoch == LEADER_DURING_DELETE:
+                # Its topic has gone: should the name be used again, no old leader epoch counts.
+                self._hosted.remove(topic_partition)
+        if not order.delete_partition:
+            return ErrorCode.NONE
+        self._hosted.remove(topic_partition)
+        self._refused.discard(topic_partition)
+        return self._logs.delete(topic_partition)
+
+    # Metadata
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> UpdateMetadataResponse:
+        """Take over what the controller says about the cluster, unless it was replaced since."""
+        if request.controller_epoch < self.controller_epoch:
+            return UpdateMetadataResponse(error_code=ErrorCode.STALE_CONTROLLER_EPOCH)
+        self.controller_epoch = request.controller_epoch
+        deleted = self._metadata.update(request)
+        if deleted:
+            for listener in self._deletion_listeners:
+                listener(deleted)
+        return UpdateMetadataResponse()
+
+    # Failures
+
+    def partitions_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """The disk of these partitions has failed: they answer KAFKA_STORAGE_ERROR until a restart.
+
+        Announced a moment later, because the failed append of a listener may be what has found it
+        out.
+        """
+        change = _Change()
+        for topic_partition in topic_partitions:
+            partition = self._hosted.find(topic_partition)
+            self._hosted.set_offline(topic_partition)
+            change.errors[topic_partition] = ErrorCode.KAFKA_STORAGE_ERROR
+            if partition is not None:
+                partition.stop()
+                change.became_follower.append(partition)
+        self._metadata.replicas_failed(change.errors)
+        self._timer.call_later(0, lambda: self._announce(change))
+
+    def _announce(self, change: _Change) -> None:
+        if change.became_leader or change.became_follower:
+            for listener in self._listeners:
+                listener(change.became_leader, change.became_follower)
+        self._waiting.wake_all(change.errors)

@@ -1,0 +1,135 @@
+"""The logs of this broker's replicas: made and deleted as the controller orders, and their high
+watermarks on the disk.
+
+Law: owned by the event loop. What could not be made, or deleted, for want of room or of a file
+handle is kept in mind, and may be tried again with the controller's next order; a directory that
+has failed stays so until a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from uuid import UUID
+
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.log import Log
+from kbroker.log.log_manager import LogManager
+from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.purgatories import running_loop_future
+
+_log = logging.getLogger(__name__)
+
+
+class ReplicaLogs:
+    """`on_unmade` is called when a log could not be made, or deleted, that can be later."""
+
+    def __init__(self, hosted: HostedPartitions, log_manager: LogManager) -> None:
+        self._hosted = hosted
+        self._log_manager = log_manager
+        # High watermarks of the last run; read from disk when first needed.
+        self._checkpointed: dict[TopicPartition, int] | None = None
+        # Logs that could not be made, though nothing but room or a file handle was missing; and
+        # those that could not be deleted.
+        self._unmade: set[TopicPartition] = set()
+        self._undeleted: set[TopicPartition] = set()
+        self.on_unmade: Callable[[], None] = _nobody
+
+    def make(self, topic_partition: TopicPartition, topic_id: UUID, *, is_new: bool) -> Log:
+        """The log of a replica, made where there is none, with the high watermark it had.
+
+        Raises KafkaError KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID.
+        """
+        was_unmade = topic_partition in self._unmade  # so its log lies nowhere
+        known_id = None if topic_id == ZERO_UUID else topic_id
+        try:
+            log = self._log_manager.get_or_create_log(
+                topic_partition, known_id, is_new=is_new or was_unmade
+            )
+            checkpointed = self._high_watermarks().pop(topic_partition, 0)
+            log.update_high_watermark(
+                min(max(checkpointed, log.log_start_offset), log.log_end_offset)
+            )
+        except KafkaError as error:
+            # A log that is not new may lie in a directory that has failed.
+            may_pass = is_new or self._all_directories_work()
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR and may_pass:
+                self._unmade.add(topic_partition)
+                self.on_unmade()
+            raise
+        self._unmade.discard(topic_partition)
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> ErrorCode:
+        """Delete the log of a replica that has been stopped: see `finish_deletions`."""
+        self._unmade.discard(topic_partition)
+        self._high_watermarks().pop(topic_partition, None)
+        try:
+            self._log_manager.delete_log(topic_partition)
+        except KafkaError as error:
+            _log.warning("Log of %s not deleted: %s", topic_partition, error)
+            self._not_deleted(topic_partition)
+            return error.code
+        self._undeleted.discard(topic_partition)
+        return ErrorCode.NONE
+
+    async def finish_deletions(self) -> frozenset[TopicPartition]:
+        """Return when the logs that were to be deleted are so on the disk; those for which that
+        failed.
+        """
+        future = running_loop_future()
+
+        def finished(failed: frozenset[TopicPartition]) -> None:
+            for topic_partition in failed:
+                self._not_deleted(topic_partition)
+            if not future.done():
+                future.set_result(failed)
+
+        self._log_manager.finish_deletions(finished)
+        failed: frozenset[TopicPartition] = await future
+        return failed
+
+    def retry_unmade(self) -> bool:
+        """Let logs that could not be made, or deleted, be tried again with the next order; True if
+        there are any.
+        """
+        for topic_partition in self._unmade:
+            if self._hosted.is_offline(topic_partition):
+                self._hosted.remove(topic_partition)
+        return bool(self._unmade or self._undeleted)
+
+    def _not_deleted(self, topic_partition: TopicPartition) -> None:
+        """Have it ordered again, unless a disk failed: then its next start is asked."""
+        if self._all_directories_work():
+            self._undeleted.add(topic_partition)
+            self.on_unmade()
+
+    def _all_directories_work(self) -> bool:
+        return all(d.failure is None for d in self._log_manager.directories())
+
+    # High watermark checkpoint
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Write `replication-offset-checkpoint`: the high watermarks of all hosted partitions, and
+        of logs whose leadership is not settled yet; due every
+        `replica.high.watermark.checkpoint.interval.ms`.
+        """
+        waiting = {
+            topic_partition: offset
+            for topic_partition, offset in self._high_watermarks().items()
+            if self._log_manager.get_log(topic_partition) is not None
+        }
+        current = {
+            partition.topic_partition: partition.high_watermark for partition in self._hosted
+        }
+        self._log_manager.write_high_watermarks({**waiting, **current})
+
+    def _high_watermarks(self) -> dict[TopicPartition, int]:
+        if self._checkpointed is None:
+            self._checkpointed = dict(self._log_manager.read_high_watermarks())
+        return self._checkpointed
+
+
+def _nobody() -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,243 @@
+"""Who leads a partition, which replicas are in sync, and how far the high watermark may go.
+
+Law: frozen values and plain arithmetic. A change returns a new state; time and offsets come in as
+arguments. The local log's end offset and the present high watermark stay with the log, which
+changes with every append; they are arguments here, so an append to a partition with one replica
+builds no object.
+
+Terms: the *isr* is what the partition's state znode says; while a change of it is being written,
+`pending_isr` is what was asked for, and the high watermark waits for the replicas of both
+(KIP-497). Fencing by leader epoch: KIP-320.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from kbroker.errors import ErrorCode
+from kbroker.model import NO_LEADER, LeaderAndIsr, ReplicaAssignment
+
+UNKNOWN_OFFSET = -1  # a follower that has not fetched since this broker leads
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """What the leader knows of one follower, from its fetches."""
+
+    log_end_offset: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    last_fetch_leader_end_offset: int = 0  # the leader's end offset at the follower's last fetch
+    last_fetch_time_ms: int = 0
+    last_caught_up_time_ms: int = 0  # the last moment at which it had all that the leader had
+
+    def fetched(
+        self, fetch_offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int
+    ) -> ReplicaState:
+        """The follower asked for `fetch_offset`: it has everything before that.
+
+        Reading up to where the leader ended at the *previous* fetch counts as caught up at that
+        fetch: a busy leader is always some records ahead of the follower's newest request.
+        """
+        caught_up_ms = self.last_caught_up_time_ms
+        if fetch_offset >= leader_end_offset:
+            caught_up_ms = max(caught_up_ms, now_ms)
+        elif fetch_offset >= self.last_fetch_leader_end_offset:
+            caught_up_ms = max(caught_up_ms, self.last_fetch_time_ms)
+        return ReplicaState(
+            log_end_offset=max(self.log_end_offset, fetch_offset),
+            log_start_offset=log_start_offset,
+            last_fetch_leader_end_offset=max(leader_end_offset, self.last_fetch_leader_end_offset),
+            last_fetch_time_ms=now_ms,
+            last_caught_up_time_ms=caught_up_ms,
+        )
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: int, lag_time_max_ms: int) -> bool:
+        """True when it lacks nothing, or lacked nothing within the allowed lag."""
+        if self.log_end_offset == leader_end_offset:
+            return True
+        return now_ms - self.last_caught_up_time_ms <= lag_time_max_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionState:
+    """Leadership of one partition as one broker sees it. Starts as "never told anything"."""
+
+    local_id: int
+    leader: int = NO_LEADER
+    leader_epoch: int = NO_EPOCH
+    # Log end offset at which this broker began to lead.
+    leader_epoch_start_offset: int = UNKNOWN_OFFSET
+    controller_epoch: int = -1
+    partition_epoch: int = -1  # version of the state znode
+    isr: tuple[int, ...] = ()
+    pending_isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] = ()
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    followers: Mapping[int, ReplicaState] = field(default_factory=dict)  # kept by the leader only
+
+    @property
+    def is_leader(self) -> bool:
+        """True when this broker leads the partition."""
+        return self.leader == self.local_id
+
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Replicas of the ISR and of a change under way: those the high watermark waits for."""
+        return frozenset(self.isr) | frozenset(self.pending_isr or ())
+
+    def is_alone_in_sync(self) -> bool:
+        """True when no follower holds the high watermark back, now or soon."""
+        return self.isr == (self.local_id,) and self.pending_isr is None and not self.followers
+
+    # Leadership
+
+    def as_leader(
+        self,
+        change: LeaderAndIsr,
+        assignment: ReplicaAssignment,
+        controller_epoch: int,
+        end_offset: int,
+        now_ms: int,
+    ) -> PartitionState:
+        """The state of a leader at `change.leader_epoch` whose log ends at `end_offset`.
+
+        Followers of an older epoch are forgotten: what they reported may have been cut since. A
+        repeated message of the same epoch keeps them.
+        """
+        assert change.leader == self.local_id, "made leader by a message that names another broker"
+        new_epoch = not self.is_leader or change.leader_epoch > self.leader_epoch
+        known: Mapping[int, ReplicaState] = {} if new_epoch else self.followers
+        fresh = ReplicaState(last_caught_up_time_ms=now_ms)
+        behind = ReplicaState()
+        followers = {
+            broker: known.get(broker, fresh if broker in change.isr else behind)
+            for broker in assignment.replicas
+            if broker != self.local_id
+        }
+        start_offset = end_offset if new_epoch else self.leader_epoch_start_offset
+        state = self._told(change, assignment, controller_epoch)
+        return replace(state, leader_epoch_start_offset=start_offset, followers=followers)
+
+    def as_follower(
+        self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int
+    ) -> PartitionState:
+        """Another broker leads, or none; nothing is kept of the other replicas."""
+        assert change.leader != self.local_id, (
+            "made follower by a message that names this broker as leader"
+        )
+        state = self._told(change, assignment, controller_epoch)
+        return replace(state, leader_epoch_start_offset=UNKNOWN_OFFSET, followers={})
+
+    def stopped(self) -> PartitionState:
+        """The controller took the replica out of service: it neither leads nor knows who does."""
+        return replace(
+            self,
+            leader=NO_LEADER,
+            leader_epoch_start_offset=UNKNOWN_OFFSET,
+            pending_isr=None,
+            followers={},
+        )
+
+    def _told(
+        self, change: LeaderAndIsr, assignment: ReplicaAssignment, controller_epoch: int
+    ) -> PartitionState:
+        return PartitionState(
+            local_id=self.local_id,
+            leader=change.leader,
+            leader_epoch=change.leader_epoch,
+            controller_epoch=controller_epoch,
+            partition_epoch=change.partition_epoch,
+            isr=change.isr,
+            replicas=assignment.replicas,
+            adding_replicas=assignment.adding_replicas,
+            removing_replicas=assignment.removing_replicas,
+        )
+
+    # Fencing
+
+    def check_leader_epoch(self, requested_epoch: int) -> ErrorCode:
+        """NONE, or why a request that names `requested_epoch` (-1: does not) cannot be served."""
+        if requested_epoch in (NO_EPOCH, self.leader_epoch):
+            return ErrorCode.NONE
+        if requested_epoch < self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    def check_access(self, requested_epoch: int, *, leader_only: bool) -> ErrorCode:
+        """`check_leader_epoch`, then NOT_LEADER_OR_FOLLOWER where the request needs the leader."""
+        fenced = self.check_leader_epoch(requested_epoch)
+        if fenced is ErrorCode.NONE and leader_only and not self.is_leader:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return fenced
+
+    # In-sync replicas
+
+    def effective_min_isr(self, min_insync_replicas: int) -> int:
+        """`min.insync.replicas`, but never more than there are replicas: such a topic could take no
+        acks=all.
+        """
+        return min(min_insync_replicas, len(self.replicas))
+
+    def is_under_min_isr(self, min_insync_replicas: int) -> bool:
+        """True when acks=all has to be refused."""
+        return len(self.isr) < self.effective_min_isr(min_insync_replicas)
+
+    def follower_fetched(
+        self,
+        replica_id: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        leader_end_offset: int,
+    ) -> PartitionState:
+        """Note a follower's fetch; KeyError for a broker that holds no replica."""
+        updated = self.followers[replica_id].fetched(
+            fetch_offset, log_start_offset, now_ms, leader_end_offset
+        )
+        return replace(self, followers={**self.followers, replica_id: updated})
+
+    def expanded_isr(self, replica_id: int, high_watermark: int) -> tuple[int, ...] | None:
+        """The ISR with `replica_id` added once it has caught up, or None where nothing is to be
+        changed.
+
+        It must have reached the high watermark *and* the offset at which this leader began, else a
+        later leader from this ISR could lack records that were committed before.
+        """
+        if not self.is_leader or self.pending_isr is not None or replica_id in self.isr:
+            return None
+        follower = self.followers.get(replica_id)
+        if follower is None or follower.log_end_offset < max(
+            high_watermark, self.leader_epoch_start_offset
+        ):
+            return None
+        return (*self.isr, replica_id)
+
+    def shrunk_isr(
+        self, *, leader_end_offset: int, now_ms: int, lag_time_max_ms: int
+    ) -> tuple[int, ...] | None:
+        """The ISR without the replicas that lag, or None where nothing is to be changed."""
+        if not self.is_leader or self.pending_isr is not None:
+            return None
+        kept = tuple(
+            broker
+            for broker in self.isr
+            if broker == self.local_id
+            or self.followers[broker].is_caught_up(leader_end_offset, now_ms, lag_time_max_ms)
+        )
+        return kept if kept != self.isr else None
+
+    def proposing(self, isr: tuple[int, ...]) -> PartitionState:
+        """A change to `isr` is being written to the state znode."""
+        assert self.is_leader, "only the leader changes the ISR"
+        assert self.pending_isr is None, "one ISR change at a time"
+        assert self.local_id in isr, "a leader never leaves the ISR by its own will"
+        return replace(self, pending_isr=isr)
+
+    def settled(self, isr: tuple[int, ...], partition_epoch: int) -> PartitionState:
+        """The state znode holds `isr` at version `partition_epoch`; older news change nothing."""
+        if partition_epoch < self.partition_epoch:
+            return replace(self, pending_isr=None)
+        return replace(self, isr=isr, pending_isr=None, partition_epoch=partition_epoch)

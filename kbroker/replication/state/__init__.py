@@ -1,1 +1,0 @@
-"""Pure state of partitions."""

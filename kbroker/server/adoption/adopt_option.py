@@ -1,0 +1,27 @@
+"""What an operator asks for with `--adopt`, and how a start refuses what nobody asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kbroker.config.kafka_config import KafkaConfig
+
+
+class AdoptionNeededError(Exception):
+    """The data is Apache Kafka's and nobody has agreed to take it over; the message is the
+    sentence for the operator.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptOption:
+    """What the operator asked for."""
+
+    config: KafkaConfig
+    is_agreed: bool  # --adopt
+    cluster_id: str | None = None  # the one a new cluster is to get
+
+    @property
+    def paths(self) -> list[str]:
+        """The data directories, without slashes at their ends."""
+        return [path.rstrip("/") or "/" for path in self.config.log.data_directories()]

@@ -1,0 +1,195 @@
+"""Where the metadata of a data directory is, and the guard against starting it elsewhere.
+
+A broker without an ensemble keeps its tree in its directory. One with an ensemble leaves a file
+there that names it, and so does a tree that was exported; the tree in the directory is of the past
+then. Started against that, a broker would serve topics that have changed or gone since, and delete
+the logs of those that came.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kbroker.log.directories.checkpoint import write_atomically
+from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.log.format import META_PROPERTIES_FILE
+from kbroker.server.metadata_tree.tree_files import TREE_FILES, TreeDirectory
+from kbroker.server.metadata_tree.unwritten_files import UnwrittenFiles
+from kbroker.server.start_error import StartError
+from kbroker.server.system_clock import SystemClock
+from kbroker.zk import zk_paths
+from kbroker.zk.copy_mark import is_unfinished
+from kbroker.zk.embedded.embedded_tree import EmbeddedTree
+from kbroker.zk.tree import Tree
+
+_log = logging.getLogger(__name__)
+
+LOCATION_FILE = "kbroker-tree.location"
+BROKER_DIRECTORY = "broker-"  # of one broker of several in a directory that they share
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLocation:
+    """The ensemble, with its chroot, that has the metadata of a directory."""
+
+    zookeeper: str
+    cluster_id: str
+
+
+def read_location(file_system: FileSystem, directory: str) -> TreeLocation | None:
+    """The ensemble that has the directory's metadata, if one has. Raises StartError."""
+    path = f"{directory}/{LOCATION_FILE}"
+    try:
+        if not file_system.exists(path):
+            return None
+        document = json.loads(file_system.read_bytes(path))
+        return TreeLocation(str(document["zookeeper"]), str(document["cluster_id"]))
+    except StorageError as error:
+        raise StartError(f"data directory {directory} cannot be used: {error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise StartError(
+            f"{path} should say which ensemble has the metadata, and does not: {error!r}; write it "
+            'as {"version": 1, "zookeeper": "HOST:PORT/chroot", "cluster_id": "..."}'
+        ) from error
+
+
+def write_location(file_system: FileSystem, directory: str, location: TreeLocation) -> None:
+    """Remember the ensemble; on the device when this returns. Raises StorageError."""
+    text = json.dumps(
+        {"version": 1, "zookeeper": location.zookeeper, "cluster_id": location.cluster_id}
+    )
+    write_atomically(file_system, f"{directory}/{LOCATION_FILE}", text + "\n")
+
+
+def remove_location(file_system: FileSystem, directory: str) -> None:
+    """The directory's own tree has the metadata again. Raises StorageError."""
+    if file_system.exists(f"{directory}/{LOCATION_FILE}"):
+        file_system.unlink(f"{directory}/{LOCATION_FILE}")
+        file_system.sync_directory(directory)
+
+
+def has_tree(file_system: FileSystem, directory: str) -> bool:
+    """Whether a tree is kept in the directory."""
+    return any(file_system.exists(f"{directory}/{name}") for name in TREE_FILES)
+
+
+def brokers_in(file_system: FileSystem, directory: str) -> list[str]:
+    """The directories of single brokers in one that several share; a partition of a topic named
+    broker is none. Raises StartError.
+    """
+    try:
+        if not file_system.is_directory(directory):
+            return []
+        return [
+            name
+            for name in sorted(file_system.list(directory))
+            if name.startswith(BROKER_DIRECTORY)
+            and file_system.exists(f"{directory}/{name}/{META_PROPERTIES_FILE}")
+        ]
+    except StorageError as error:
+        raise StartError(f"data directory {directory} cannot be used: {error}") from error
+
+
+def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
+    """Refuse directories whose metadata is elsewhere, before a start without an ensemble.
+
+    Raises StartError.
+    """
+    for directory in _trimmed(directories):
+        location = read_location(file_system, directory)
+        if location is not None:
+            raise StartError(
+                f"the metadata of {directory} is in ZooKeeper at {location.zookeeper} (cluster "
+                f"{location.cluster_id}): start with --zookeeper {location.zookeeper}, or bring it "
+                f"back with `kbroker cluster import --zookeeper {location.zookeeper} --data "
+                f"{directory}`"
+            )
+        shared = _shared_directory(file_system, directory)
+        if shared is not None:
+            raise StartError(
+                f"{directory} is one of several brokers whose tree is in {shared}: start them "
+                f"together with --brokers N --data {shared}"
+            )
+
+
+def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> None:
+    """Refuse directories that several brokers share, before a start of one alone: it would take
+    their topics for its own and find none of their records, or join their ensemble as one more.
+
+    Raises StartError.
+    """
+    for directory in _trimmed(directories):
+        brokers = brokers_in(file_system, directory)
+        own = f"{directory}/{META_PROPERTIES_FILE}"
+        if brokers and (has_tree(file_system, directory) or not file_system.exists(own)):
+            raise StartError(
+                f"{directory} is that of several brokers ({', '.join(brokers)}): start them with "
+                f"--brokers {len(brokers)}, or give this one another directory"
+            )
+
+
+def check_ensemble_tree(file_system: FileSystem, directories: Sequence[str], connect: str) -> None:
+    """Refuse directories that have a tree of their own, before a start at an ensemble.
+
+    Raises StartError, CorruptTreeError.
+    """
+    for directory in _trimmed(directories):
+        for home in (directory, _shared_directory(file_system, directory)):
+            if home is None or not has_tree(file_system, home):
+                continue
+            if read_location(file_system, home) is not None:
+                continue  # exported: what is left here is of the past
+            topics = _topics_in(file_system, home)
+            if topics:
+                raise StartError(
+                    f"{home} has a tree of its own, with topics such as {topics[0]}: bring it into "
+                    f"the ensemble with `kbroker cluster export --data {home} --zookeeper "
+                    f"{connect}`, or start without --zookeeper"
+                )
+
+
+async def check_copied(tree: Tree, name: str) -> None:
+    """Refuse a tree that is not whole; `name` is what sentences call it. Raises StartError."""
+    if await is_unfinished(tree):
+        raise StartError(
+            f"the copy into {name} broke off: repeat the `kbroker cluster export` or `kbroker "
+            "cluster import` that made it"
+        )
+
+
+def remember_ensemble(
+    file_system: FileSystem, directories: Sequence[str], location: TreeLocation
+) -> None:
+    """Leave word in the directories of a broker that has started at an ensemble."""
+    for directory in _trimmed(directories):
+        try:
+            is_there = file_system.is_directory(directory)
+            if is_there and read_location(file_system, directory) != location:
+                write_location(file_system, directory, location)
+        except (StorageError, StartError) as error:
+            # The broker works all the same; a directory that fails is found out by its logs.
+            _log.warning("%s does not say where its metadata is: %s", directory, error)
+
+
+def _trimmed(directories: Sequence[str]) -> list[str]:
+    return [directory.rstrip("/") or "/" for directory in directories]
+
+
+def _shared_directory(file_system: FileSystem, directory: str) -> str | None:
+    """The directory around that of one broker of several, if this is one."""
+    parent, _, name = directory.rpartition("/")
+    is_shared = name.startswith(BROKER_DIRECTORY) and has_tree(file_system, parent or ".")
+    return (parent or ".") if is_shared else None
+
+
+def _topics_in(file_system: FileSystem, directory: str) -> list[str]:
+    tree = EmbeddedTree(SystemClock(), UnwrittenFiles(TreeDirectory(file_system, directory)))
+    prefix = f"{zk_paths.TOPICS}/"
+    return [
+        path.removeprefix(prefix)
+        for path, _, _ in tree.dump()
+        if path.startswith(prefix) and "/" not in path.removeprefix(prefix)
+    ]

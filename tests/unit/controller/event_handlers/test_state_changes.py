@@ -1,0 +1,68 @@
+"""What is said of thousands of partitions is said in pieces, and others run between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from kbroker.controller.event_handlers.state_changes import StateChanges
+from kbroker.controller.state_machines.controller_context import ControllerContext, ReplicaState
+from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment
+from kbroker.replication.control_requests.request_shapes import ControlRequest
+from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
+
+BROKERS = 3
+
+
+class RecordingChannels:
+    """Notes in which turn of the loop each request was queued."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.queued: list[tuple[int, str]] = []
+
+    def send(self, requests: Iterable[tuple[int, ControlRequest]]) -> None:
+        for _, request in requests:
+            self.queued.append((self.turn, type(request).__name__))
+
+
+def context_of(partitions: int) -> ControllerContext:
+    context = ControllerContext()
+    for broker_id in range(BROKERS):
+        end_point = EndPoint(listener_name="PLAINTEXT", host=f"b{broker_id}", port=9092)
+        context.live_brokers[broker_id] = Broker(broker_id=broker_id, end_points=(end_point,))
+    held = {p: ReplicaAssignment(replicas=(p % BROKERS,)) for p in range(partitions)}
+    context.set_assignment("t", TopicAssignment(topic_id=UUID(int=1), partitions=held))
+    for partition in context.all_partitions():
+        leader = partition.partition % BROKERS
+        context.leadership[partition] = PartitionStateZnode(
+            leader_and_isr=LeaderAndIsr(leader=leader, leader_epoch=0, isr=(leader,)),
+            controller_epoch=1,
+        )
+    return context
+
+
+async def test_a_new_controller_queues_one_request_per_turn() -> None:
+    context, channels = context_of(60), RecordingChannels()
+    nobody: Any = None
+    states = StateChanges(
+        context,
+        nobody,
+        channels,  # type: ignore[arg-type]
+        broker_id=0,
+        unclean_by_default=lambda: False,
+    )
+    replicas = context.replicas_of(context.all_partitions())
+    states.replicas.initialize()
+    working = asyncio.create_task(states.all_replicas_online(replicas))
+    while not working.done():
+        channels.turn += 1
+        await asyncio.sleep(0)
+
+    turns = [turn for turn, _ in channels.queued]
+    assert len(set(turns)) == len(turns)
+    names = [name for _, name in channels.queued]
+    assert names == ["LeaderAndIsrRequest"] * BROKERS + ["UpdateMetadataRequest"] * BROKERS
+    assert {states.context.replica_state(r) for r in replicas} == {ReplicaState.ONLINE}

@@ -1,0 +1,74 @@
+"""The tree's files share the fate of the directory they lie in."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kbroker.log.file_system import StorageError
+from kbroker.server.metadata_tree.tree_files import TreeDirectory
+from tests.fakes.failing_file_system import FailingFileSystem
+from tests.fakes.memory_file_system import MemoryFileSystem
+
+
+@pytest.fixture
+def disk() -> FailingFileSystem:
+    disk = FailingFileSystem(MemoryFileSystem())
+    disk.make_directory("/data")
+    return disk
+
+
+def test_what_was_written_is_read(disk: FailingFileSystem) -> None:
+    files = TreeDirectory(disk, "/data")
+    file = files.open_append("journal")
+    file.write(b"one")
+    file.write(b"two")
+    file.fsync()
+    file.close()
+
+    assert files.read("journal") == b"onetwo"
+    assert files.read("snapshot") is None
+    assert disk.list("/data") == ["kbroker-journal"]
+
+
+def test_after_a_failed_sync_nothing_more_is_written_and_the_directory_hears_of_it(
+    disk: FailingFileSystem,
+) -> None:
+    files = TreeDirectory(disk, "/data")
+    heard: list[StorageError] = []
+    files.on_failure = heard.append
+    file = files.open_append("journal")
+    file.write(b"one")
+    disk.fail("fsync", "*journal")
+
+    for access in (file.fsync, file.fsync, lambda: file.write(b"two"), lambda: file.truncate(0)):
+        with pytest.raises(OSError, match="Input/output error"):
+            access()
+
+    assert len(heard) == 1
+    assert disk.read_bytes("/data/kbroker-journal") == b"one"
+
+
+def test_a_full_disk_passes(disk: FailingFileSystem) -> None:
+    files = TreeDirectory(disk, "/data")
+    heard: list[StorageError] = []
+    files.on_failure = heard.append
+    file = files.open_append("journal")
+    disk.fail("write", "*journal", number=errno.ENOSPC)
+
+    with pytest.raises(OSError, match="No space left on device: free some space"):
+        file.write(b"one")
+    file.write(b"one")
+
+    assert heard == []
+
+
+def test_when_the_directory_has_failed_the_tree_takes_no_changes(disk: FailingFileSystem) -> None:
+    files = TreeDirectory(disk, "/data")
+    file = files.open_append("journal")
+
+    files.refuse(StorageError("/data", "fsync", errno.EIO))
+
+    with pytest.raises(OSError, match="fsync /data"):
+        file.write(b"one")
