@@ -39,7 +39,7 @@ from kbroker.apis.senders import heard_only_from
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import Sender
-from kbroker.protocol.codec import decode, encoder_of
+from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Piece, Request, Response
 from kbroker.protocol.schema import Message, response_class
@@ -57,6 +57,7 @@ class _Served:
     """What is known beforehand about one version of one API."""
 
     __slots__ = (
+        "decode",
         "encode",
         "handler",
         "header",
@@ -82,6 +83,7 @@ class _Served:
         self.sender = api.sender
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
+        self.decode = decoder_of(api.request_class, version)
         self.encode = encoder_of(self.response_class, version)
         self.version = version
 
@@ -134,7 +136,7 @@ class KafkaApis:
         frame = request.frame
         if len(frame) > served.large_bytes:
             return self._handle_large(served, request)
-        message, end = decode(served.request_class, served.version, frame, request.body_offset)
+        message, end = served.decode(frame, request.body_offset)
         if end != len(frame):
             self.trailing_bytes.value += 1
         try:

@@ -41,23 +41,19 @@ Receiver = Callable[[Replier, Request], None]
 class RequestChannel:
     """A bounded queue of requests with a way around it."""
 
-    __slots__ = ("_max_requests", "_queue", "_receiver", "_waiters", "requests")
+    __slots__ = ("_max_requests", "_queue", "_receiver", "_waiters", "is_full", "requests")
 
     def __init__(self, max_requests: int) -> None:
         self._max_requests = max_requests
         self._queue: deque[tuple[Replier, Request]] = deque()
         self._waiters: deque[Callable[[], None]] = deque()
         self._receiver: Receiver | None = None
+        self.is_full = False  # a connection must keep its next request; asked before each
         self.requests = Counter()  # requests that came through
 
     def __len__(self) -> int:
         """Requests that wait now."""
         return len(self._queue)
-
-    @property
-    def is_full(self) -> bool:
-        """True when a connection must keep its next request."""
-        return len(self._queue) >= self._max_requests
 
     def wait_for_room(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, when the queue has been emptied."""
@@ -69,14 +65,17 @@ class RequestChannel:
         if self._receiver is not None:
             self._receiver(replier, request)
             return
-        assert len(self._queue) < self._max_requests, "the connection did not look for room"
+        assert not self.is_full, "the connection did not look for room"
         self._queue.append((replier, request))
+        self.is_full = len(self._queue) >= self._max_requests
 
     def attach(self, receiver: Receiver) -> None:
         """Let requests flow to `receiver`, those that wait first."""
         self._receiver = receiver
         while self._queue:
-            receiver(*self._queue.popleft())
+            replier, request = self._queue.popleft()
+            self.is_full = False
+            receiver(replier, request)
         for _ in range(len(self._waiters)):
             self._waiters.popleft()()
 

@@ -12,7 +12,6 @@ never refused.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -24,7 +23,7 @@ from kbroker.protocol.schema import Message, MessageSpec, Struct
 
 MessageT = TypeVar("MessageT", bound=Message)
 
-Decoder = Callable[[memoryview, int, int], tuple[Any, int]]
+Decoder = Callable[[memoryview, int], tuple[Any, int]]
 Encoder = Callable[[Struct, bytes], list[Piece]]
 
 _decoders: dict[tuple[type[Message], int], Decoder] = {}
@@ -39,18 +38,13 @@ def decode(
     Records stay views of `buffer`; everything else is copied. Raises ProtocolError for bytes that
     are no such message and for a version that the class does not declare.
     """
-    decoder = _decoders.get((cls, version)) or _build_decoder(cls, version)
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
-    limit = len(view)
-    try:
-        message, end = decoder(view, offset, limit)
-    except (IndexError, struct.error):
-        raise ProtocolError(
-            f"{cls.__name__} v{version} ends before byte {limit - offset}"
-        ) from None
-    if end > limit:
-        raise ProtocolError(f"{cls.__name__} v{version} lacks {end - limit} bytes")
-    return message, end
+    return decoder_of(cls, version)(view, offset)
+
+
+def decoder_of(cls: type[Message], version: int) -> Decoder:
+    """What `decode` does for messages of a class in a memoryview: for who decodes many of them."""
+    return _decoders.get((cls, version)) or _build_decoder(cls, version)
 
 
 def encode_pieces(message: Message, version: int, head: bytes = b"") -> list[Piece]:

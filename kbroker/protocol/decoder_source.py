@@ -3,11 +3,13 @@
 The generated function is straight-line code with one loop per array. Neighbouring fixed-size
 fields, and the length that follows them, are read with one precompiled `struct.Struct`. Bounds: a
 slice beyond the end comes out short and moves `pos` past `limit`, which is checked once at the end;
-counts are checked against the bytes that remain.
+what reads beyond it raises, which is caught once; counts are checked against the bytes that remain.
 """
 
 from __future__ import annotations
 
+import struct
+from functools import partial
 from struct import calcsize, unpack_from
 from typing import Any
 
@@ -23,14 +25,20 @@ from kbroker.protocol.declaration import FieldSpec, Struct
 
 
 class DecoderSource:
-    """Builds `decode(buf, pos, limit) -> (message, pos)` for one class and version."""
+    """Builds `decode(buf, pos) -> (message, pos)` for one class and version; `buf` is a memoryview,
+    and what is no such message raises ProtocolError.
+    """
 
     def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:
         self._cls = cls
         self._version = version
         self._flexible = flexible
+        name = f"{cls.__name__} v{version}"
         self._source = Source(
             {
+                "out_of_bytes": (IndexError, struct.error),
+                "ends_early": partial(primitives.ends_early, name),
+                "lacks_bytes": partial(primitives.lacks_bytes, name),
                 "new": object.__new__,
                 "unpack_from": unpack_from,
                 "uvarint": primitives.read_uvarint,
@@ -51,10 +59,15 @@ class DecoderSource:
     def build(self) -> Any:
         """The compiled function."""
         source = self._source
-        with source.block("def decode(buf, pos, limit):"):
+        with source.block("def decode(buf, pos):"):
+            source.line("limit = len(buf); start = pos")
             source.line(f"left = {primitives.MAX_ELEMENTS}; tags = {primitives.MAX_UNKNOWN_TAGS}")
-            message = self._struct(self._cls)
-            self._flush()
+            with source.block("try:"):
+                message = self._struct(self._cls)
+                self._flush()
+            with source.block("except out_of_bytes:"):
+                source.line("ends_early(limit - start)")
+            source.line("if pos > limit: lacks_bytes(pos - limit)")
             source.line(f"return {message}, pos")
         return source.compile("decode", f"<decoder of {self._cls.__qualname__} v{self._version}>")
 

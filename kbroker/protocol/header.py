@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kbroker.errors import ProtocolError
 from kbroker.protocol.primitives import MAX_UNKNOWN_TAGS, read_uvarint, skip_tags, write_uvarint
-from kbroker.protocol.schema import first_flexible_version
+from kbroker.protocol.schema import FIRST_FLEXIBLE, first_flexible_version
 
 API_VERSIONS_KEY = 18
 CONTROLLED_SHUTDOWN_KEY = 7
@@ -68,9 +68,11 @@ def decode_request_header(
     if limit - offset < _FIXED_AND_LENGTH.size:
         return _decode_without_client_id(view, offset)
     api_key, api_version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(view, offset)
-    header_version = request_header_version(api_key, api_version)
-    if header_version == 0:
-        return _decode_without_client_id(view, offset)
+    first_flexible = FIRST_FLEXIBLE.get(api_key)
+    if first_flexible is None or (api_version == 0 and api_key == CONTROLLED_SHUTDOWN_KEY):
+        if request_header_version(api_key, api_version) == 0:
+            return _decode_without_client_id(view, offset)
+        first_flexible = FIRST_FLEXIBLE[api_key]
     offset += _FIXED_AND_LENGTH.size
     client_id = None
     if length >= 0:
@@ -80,8 +82,11 @@ def decode_request_header(
         offset += length
     elif length != -1:
         raise ProtocolError(f"client id of {length} bytes")
-    if header_version == 2:
-        offset = _skip_header_tags(view, offset, limit)
+    if api_version >= first_flexible:
+        if offset < limit and not view[offset]:
+            offset += 1
+        else:
+            offset = _skip_header_tags(view, offset, limit)
     return _new_tuple(RequestHeader, (api_key, api_version, correlation_id, client_id)), offset
 
 

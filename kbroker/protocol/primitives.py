@@ -97,6 +97,16 @@ def read_tag(buffer: memoryview, offset: int, limit: int, last: int) -> tuple[in
     return tag, offset, offset + size
 
 
+def ends_early(message: str, size_bytes: int) -> NoReturn:
+    """Refuse a message that goes on where the bytes end."""
+    raise ProtocolError(f"{message} ends before byte {size_bytes}") from None
+
+
+def lacks_bytes(message: str, count: int) -> NoReturn:
+    """Refuse a message whose last field is cut."""
+    raise ProtocolError(f"{message} lacks {count} bytes")
+
+
 def bad_count(field: str, count: int, remaining: int) -> NoReturn:
     """Refuse an array."""
     raise ProtocolError(

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from kbroker.errors import ErrorCode
 from kbroker.protocol.api_keys import ApiKey
-from kbroker.protocol.declaration import FieldSpec, Struct, Versions, field_specs, wire
+from kbroker.protocol.declaration import FieldSpec, Struct, Versions, field_specs, maker, wire
 from kbroker.protocol.error_response import fill_error
 
 MessageT = TypeVar("MessageT", bound="type[Message]")
@@ -83,7 +83,7 @@ def message(
         cls.spec = MessageSpec(cls.__name__, key, described, Versions.parse(flexible), answered)
         if key is not None and cls.__name__.endswith("Request"):
             _requests[key] = cls
-            _first_flexible[key] = cls.spec.flexible.lowest if cls.spec.flexible else 0x8000
+            FIRST_FLEXIBLE[key] = cls.spec.flexible.lowest if cls.spec.flexible else 0x8000
         return cls
 
     return declare
@@ -91,7 +91,8 @@ def message(
 
 # By API key, filled by @message.
 _requests: dict[int, type[Message]] = {}
-_first_flexible: dict[int, int] = {}  # read for every request header
+FIRST_FLEXIBLE: dict[int, int] = {}
+"""The first flexible version of requests, by API key: of those declared so far."""
 
 
 def request_class(key: int) -> type[Message] | None:
@@ -104,9 +105,9 @@ def request_class(key: int) -> type[Message] | None:
 
 def first_flexible_version(key: int) -> int | None:
     """The first flexible version of requests of a declared API; None if none is declared."""
-    found = _first_flexible.get(key)
+    found = FIRST_FLEXIBLE.get(key)
     if found is None and request_class(key) is not None:
-        return _first_flexible[key]
+        return FIRST_FLEXIBLE[key]
     return found
 
 
@@ -123,6 +124,7 @@ def response_class(request_class: type[Message]) -> type[Message]:
 
 
 __all__ = [
+    "FIRST_FLEXIBLE",
     "FieldSpec",
     "Message",
     "MessageSpec",
@@ -130,6 +132,7 @@ __all__ = [
     "Versions",
     "field_specs",
     "first_flexible_version",
+    "maker",
     "message",
     "message_spec",
     "request_class",

@@ -90,9 +90,13 @@ class Appends:
         results: Results = []
         pending: list[_Pending] = []
         later: list[LongEntry] = []
+        find = self._find
+        is_own = origin is AppendOrigin.COORDINATOR
         for topic_partition, records in entries:
             try:
-                partition = self._partition(topic_partition, origin)
+                partition = find(topic_partition) or self.hosted.get(topic_partition)
+                if not is_own and (topic_partition[0] in INTERNAL_TOPICS or self._waiting):
+                    self._check_is_free(topic_partition)
                 info = partition.append_records_to_leader(
                     records, required_acks, now_ms, origin, limit
                 )
@@ -150,22 +154,19 @@ class Appends:
         log = partition.log
         commit = self.shared_flush
         if commit is not None and (
-            last_offset + 1 >= log.flush_due_offset or commit.applies_to(required_acks)
+            last_offset + 1 >= log.flush_due_offset or required_acks in commit.waiting_acks
         ):
             must_flush = self._must_flush(partition, last_offset + 1, required_acks)
             if must_flush and required_acks:
                 return True
         return required_acks == REQUIRED_ACKS_ALL and log.high_watermark <= last_offset
 
-    def _partition(self, topic_partition: TopicPartition, origin: AppendOrigin) -> Partition:
-        """The partition that is appended to now. Raises KafkaError, TakesLongError."""
-        partition = self._find(topic_partition) or self.hosted.get(topic_partition)
-        if origin is not AppendOrigin.COORDINATOR:
-            if topic_partition.topic in INTERNAL_TOPICS:
-                raise _internal_topic(topic_partition)
-            if self._waiting and topic_partition in self._waiting:
-                raise TakesLongError
-        return partition
+    def _check_is_free(self, topic_partition: TopicPartition) -> None:
+        """Whether a client's append may be made now. Raises KafkaError, TakesLongError."""
+        if topic_partition.topic in INTERNAL_TOPICS:
+            raise _internal_topic(topic_partition)
+        if topic_partition in self._waiting:
+            raise TakesLongError
 
     async def _answer_later(
         self, done: asyncio.Future[None], results: Results, request: _LongRequest, timeout_ms: int

@@ -12,31 +12,46 @@ from uuid import UUID
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.protocol.schema import maker
 from kbroker.replication.produce_result import PartitionProduceResult
 from kbroker.replication.produce_validation import refusal
 
+TopicProduceResponse = ProduceResponse.TopicProduceResponse
 PartitionProduceResponse = ProduceResponse.PartitionProduceResponse
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 _new_tuple = tuple.__new__
+_response = maker(ProduceResponse, "responses")
+_topic_response = maker(TopicProduceResponse, "name", "topic_id", "partition_responses")
+_appended = maker(
+    PartitionProduceResponse,
+    "index",
+    "base_offset",
+    "log_append_time_ms",
+    "log_start_offset",
+    "record_errors",
+)
 
 
 class ProduceWork:
     """Sorts the partitions of a request into those to append and those refused at once."""
 
-    __slots__ = ("_answers", "_entries", "has_error", "not_led_here", "response")
+    __slots__ = ("_answers", "_entries", "_refused", "has_error", "not_led_here", "response")
 
     def __init__(
         self, request: ProduceRequest, version: int, topic_name: Callable[[UUID], str | None]
     ) -> None:
-        self.response = ProduceResponse()
+        self.response = _response([])
         self.has_error = False
         self.not_led_here: list[tuple[TopicPartition, PartitionProduceResponse]] = []
         self._entries: dict[TopicPartition, memoryview] = {}
-        self._answers: dict[TopicPartition, PartitionProduceResponse] = {}
+        # Where the answer of each entry belongs, in their order.
+        self._answers: list[list[PartitionProduceResponse]] = []
+        self._refused: dict[TopicPartition, PartitionProduceResponse] = {}
+        entries = self._entries
         by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
-        topics: dict[UUID | str, ProduceResponse.TopicProduceResponse] = {}
+        topics: dict[UUID | str, TopicProduceResponse] = {}
         for topic in request.topic_data:
             if not topic.partition_data:
                 continue
@@ -44,25 +59,27 @@ class ProduceWork:
             name = topic_name(topic.topic_id) if by_id else topic.name
             answer = topics.get(key)
             if answer is None:
-                # The list is its default too, but made later it costs more.
-                answer = ProduceResponse.TopicProduceResponse(
-                    name=topic.name, topic_id=topic.topic_id, partition_responses=[]
-                )
-                topics[key] = answer
+                answer = topics[key] = _topic_response(topic.name, topic.topic_id, [])
                 self.response.responses.append(answer)
+            answers = answer.partition_responses
             for data in topic.partition_data:
                 if name is None:
-                    answer.partition_responses.append(
-                        self._refused(data.index, ErrorCode.UNKNOWN_TOPIC_ID)
-                    )
+                    answers.append(self._refusal(data.index, ErrorCode.UNKNOWN_TOPIC_ID))
                     continue
-                why = refusal(data.records, version, request.transactional_id)
-                if why is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                records = data.records
+                topic_partition = _new_tuple(TopicPartition, (name, data.index))
+                why = refusal(records, version, request.transactional_id)
+                if why is None:
+                    assert records is not None, "null records are refused"
+                    known = len(entries)
+                    entries[topic_partition] = records
+                    if len(entries) > known:
+                        self._answers.append(answers)
+                elif why is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                     self._refuse_all(request, why)
                     return
-                self._take(
-                    answer, _new_tuple(TopicPartition, (name, data.index)), data.records, why
-                )
+                else:
+                    self._refuse(topic_partition, why, records, answers)
 
     @property
     def entries(self) -> Collection[tuple[TopicPartition, memoryview]]:
@@ -70,12 +87,19 @@ class ProduceWork:
         return self._entries.items()
 
     def fill(self, results: list[PartitionProduceResult]) -> ProduceResponse:
-        """Enter what the appends came to."""
-        for result in results:
-            answer = self._answers[result.topic_partition]
-            answer.base_offset = result.base_offset
-            answer.log_append_time_ms = result.log_append_time_ms
-            answer.log_start_offset = result.log_start_offset
+        """Enter what the appends came to: one result per entry, in their order."""
+        for result, answers in zip(results, self._answers, strict=True):
+            topic_partition = result.topic_partition
+            if self._refused and topic_partition in self._refused:
+                continue
+            answer = _appended(
+                topic_partition[1],
+                result.base_offset,
+                result.log_append_time_ms,
+                result.log_start_offset,
+                [],
+            )
+            answers.append(answer)
             if result.error_code is not ErrorCode.NONE:
                 self._fill_error(answer, result)
         return self.response
@@ -93,41 +117,36 @@ class ProduceWork:
         if result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
             self.not_led_here.append((result.topic_partition, answer))
 
-    def _take(
+    def _refuse(
         self,
-        topic_answer: ProduceResponse.TopicProduceResponse,
         topic_partition: TopicPartition,
+        why: ErrorCode,
         records: memoryview | None,
-        why: ErrorCode | None,
+        answers: list[PartitionProduceResponse],
     ) -> None:
-        new = PartitionProduceResponse(
-            index=topic_partition.partition, base_offset=-1, record_errors=[]
-        )
-        answer = self._answers.setdefault(topic_partition, new)
-        if answer is new:
-            topic_answer.partition_responses.append(answer)
-        if why is None:
-            assert records is not None, "null records are refused"
-            self._entries[topic_partition] = records
-            return
-        self.has_error = True
+        """The answer of a partition that is named twice is its refusal, as in Kafka."""
+        answer = self._refused.get(topic_partition)
+        if answer is None:
+            answer = self._refused[topic_partition] = self._refusal(topic_partition.partition, why)
+            answers.append(answer)
         answer.error_code = why
         if records is None:
             answer.error_message = "The partition has no records"
 
-    def _refused(self, index: int, code: ErrorCode) -> PartitionProduceResponse:
+    def _refusal(self, index: int, code: ErrorCode) -> PartitionProduceResponse:
         self.has_error = True
         return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
     def _refuse_all(self, request: ProduceRequest, code: ErrorCode) -> None:
         """Nobody may write this transaction, and the request is the transaction's as a whole."""
         self._entries.clear()
+        self._answers.clear()
         self.response.responses = [
-            ProduceResponse.TopicProduceResponse(
+            TopicProduceResponse(
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partition_responses=[
-                    self._refused(data.index, code) for data in topic.partition_data
+                    self._refusal(data.index, code) for data in topic.partition_data
                 ],
             )
             for topic in request.topic_data

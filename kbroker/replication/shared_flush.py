@@ -43,6 +43,18 @@ class FlushPolicy(StrEnum):
     ACKS_ALL = "acks-all"
     ALWAYS = "always"
 
+    @property
+    def waiting_acks(self) -> frozenset[int]:
+        """With which acks an answer may have to wait, whatever the topic's settings."""
+        return _WAITING_ACKS[self]
+
+
+_WAITING_ACKS = {
+    FlushPolicy.NEVER: frozenset[int](),
+    FlushPolicy.ACKS_ALL: frozenset({REQUIRED_ACKS_ALL}),
+    FlushPolicy.ALWAYS: frozenset({REQUIRED_ACKS_ALL, 0, 1}),
+}
+
 
 class _Flush(NamedTuple):
     partition: Partition
@@ -78,6 +90,7 @@ class SharedFlush:
         on_failure: Callable[[list[TopicPartition]], object],
     ) -> None:
         self._policy = policy
+        self.waiting_acks = policy.waiting_acks
         self._run_in_thread = run_in_thread
         self._clock = clock
         self._timer = timer
@@ -87,13 +100,6 @@ class SharedFlush:
         self._flushing: set[TopicPartition] = set()
         self._wanted: dict[TopicPartition, tuple[Partition, int]] = {}  # (…, end offset)
 
-    def applies_to(self, required_acks: int) -> bool:
-        """True where an answer with these acks may have to wait, whatever the topic's settings."""
-        policy = self._policy
-        if policy is FlushPolicy.ACKS_ALL:
-            return required_acks == REQUIRED_ACKS_ALL
-        return policy is FlushPolicy.ALWAYS
-
     def must_flush(self, partition: Partition, end_offset: int, required_acks: int) -> bool:
         """True while an answer for records below `end_offset` has to wait for this disk."""
         log = partition.log
@@ -101,7 +107,7 @@ class SharedFlush:
             return False
         if end_offset >= log.flush_due_offset or self._policy is FlushPolicy.ALWAYS:
             return True
-        return self.applies_to(required_acks) and len(partition.state.isr) < SAFE_REPLICAS
+        return required_acks in self.waiting_acks and len(partition.state.isr) < SAFE_REPLICAS
 
     def flush(self, partition: Partition, end_offset: int) -> None:
         """See that everything below `end_offset` gets to the disk."""

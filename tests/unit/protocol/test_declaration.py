@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbroker.protocol.declaration import Struct, Versions, field_specs, wire
+from kbroker.protocol.declaration import Struct, Versions, field_specs, maker, wire
 from kbroker.protocol.schema import Message, message
 
 
@@ -95,6 +95,20 @@ def test_constructor_takes_declared_names_only_and_no_positions() -> None:
         Parcel(receiver="b")  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         Parcel("a")  # type: ignore[call-arg]
+
+
+def test_a_maker_makes_what_the_constructor_does() -> None:
+    make = maker(Parcel, "items", "sender")
+
+    assert make([Parcel.Item(name="a")], "b") == Parcel(sender="b", items=[Parcel.Item(name="a")])
+    first, second = make([], None), make([], None)
+    first.stamp.value = 9
+    assert second.stamp.value == 7
+
+
+def test_a_maker_takes_declared_names_only() -> None:
+    with pytest.raises(ValueError, match="Parcel declares no receiver"):
+        maker(Parcel, "sender", "receiver")
 
 
 def test_specs_resolve_types_and_versions() -> None:
