@@ -51,6 +51,7 @@ PRODUCE_KEY = 0
 _HEADER_V0 = Struct(">i")  # correlation id
 _HEADER_V1 = Struct(">ix")  # correlation id, no tagged fields
 _LOG_INTERVAL_MS = 60_000.0
+_new_tuple = tuple.__new__
 
 
 class _Served:
@@ -146,7 +147,7 @@ class KafkaApis:
             if isinstance(answer, served.response_class):
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
                 if self._quotas is None:
-                    return Response(pieces)
+                    return _new_tuple(Response, (pieces, 0))
                 return self._throttled(served, request, answer, pieces)
             if isinstance(answer, NoResponse):
                 return self._unanswered(served, request, answer)

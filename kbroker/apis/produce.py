@@ -45,6 +45,8 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
         request.timeout_ms,
         AppendOrigin.CLIENT if is_new else AppendOrigin.OLD_CLIENT,
     )
+    if isinstance(results, list):
+        return _answer(results, ctx, request.acks, work)
     return then(results, _answer, ctx, request.acks, work)
 
 

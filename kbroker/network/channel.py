@@ -34,6 +34,7 @@ _PIPELINED_BYTES_MAX = (
     256 * 1024
 )  # a buffer grows up to here for a client that fills it with requests
 _SIZE_BYTES = 4
+_new_tuple = tuple.__new__
 
 
 class ChannelOwner(Protocol):
@@ -315,7 +316,7 @@ class Channel(asyncio.BufferedProtocol):
         size = end - start + _SIZE_BYTES
         if size > self._size_hint:
             self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
-        return Request(header, view, body_offset, self.connection)
+        return _new_tuple(Request, (header, view, body_offset, self.connection))
 
     def _answer_left(self) -> None:
         if not self._in_work and not self._muted:

@@ -66,7 +66,10 @@ class ResponseWriter:
         """
         if len(pieces) == 1 and isinstance(pieces[0], bytes):
             body = pieces[0]
-            return self._send_small(_SIZE.pack(len(body)) + body)
+            if self._holding:
+                self._held += (_SIZE.pack(len(body)), body)
+                return True
+            return self._send_at_once(_SIZE.pack(len(body)) + body)
         size = 0
         joined: list[bytes | bytearray | memoryview] = []
         for piece in pieces:
@@ -96,7 +99,7 @@ class ResponseWriter:
         self._holding = False
         held = self._held
         if held:
-            frames = held[0] if len(held) == 1 else b"".join(held)
+            frames = b"".join(held)
             held.clear()
             return self._send_at_once(frames)
         return not self._pending

@@ -7,7 +7,7 @@ stays a view of it. The view is valid until the answer has been handed back.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kbroker.protocol.header import RequestHeader
 
@@ -50,8 +50,7 @@ class ConnectionInfo:
     is_forwarded: bool = False  # of a client that asked another broker
 
 
-@dataclass(slots=True)
-class Request:
+class Request(NamedTuple):
     """A frame whose header has been read; `body_offset` is where the message starts in `frame`."""
 
     header: RequestHeader
@@ -60,8 +59,7 @@ class Request:
     connection: ConnectionInfo
 
 
-@dataclass(slots=True)
-class Response:
+class Response(NamedTuple):
     """The answer to a request, ready for the socket.
 
     The pieces hold header and body, without the size field.
