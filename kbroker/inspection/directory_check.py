@@ -177,7 +177,9 @@ def _passing(view: LogDirectoryView) -> Iterator[Finding]:
             yield Finding(Severity.INFO, FindingCode.LEFTOVER, path, what, "it may be removed")
 
 
-def _tell(findings: Findings, view: LogDirectoryView, name: str, code: str, what: str) -> None:
+def _tell(
+    findings: Findings, view: LogDirectoryView, name: str, code: FindingCode, what: str
+) -> None:
     findings.add(Finding(Severity.INFO, code, f"{view.path}/{name}", what, _LEFT_ALONE))
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
+from typing import Self
 
 _SHOWN_PER_KIND = 3  # of one kind in one file: a spoiled index would have a million of them
 
@@ -22,12 +23,31 @@ class Severity(IntEnum):
     ERROR = 2
 
 
+class FindingKind(StrEnum):
+    """What a finding is one of; its tables are `FindingCode`, of log directories, and the
+    pipeline's `AuditCode`. A value is what programs are told, as `batch-crc`.
+    """
+
+    worst: Severity  # a place or a reason may make a finding milder
+    meaning: str
+    advice: str  # empty where the place of what was found decides
+
+    def __new__(cls, code: str, worst: Severity, meaning: str, advice: str = "") -> Self:
+        """A kind, and what is said of it."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.worst = worst
+        member.meaning = meaning
+        member.advice = advice
+        return member
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was found, in words; `code` names its kind for programs."""
+    """One thing that was found, in words."""
 
     severity: Severity
-    code: str
+    code: FindingKind
     path: str
     what: str
     advice: str  # what will happen, or what to do
@@ -42,8 +62,8 @@ class Findings:
 
     def __init__(self) -> None:
         self._kept: list[Finding] = []
-        self._counts: Counter[tuple[str, str]] = Counter()
-        self._last: dict[tuple[str, str], Finding] = {}
+        self._counts: Counter[tuple[str, FindingKind]] = Counter()
+        self._last: dict[tuple[str, FindingKind], Finding] = {}
 
     def add(self, finding: Finding) -> None:
         """Take a finding in."""

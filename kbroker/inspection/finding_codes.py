@@ -1,26 +1,14 @@
-"""What can be wrong with a log directory: one table for commands, audit and pages."""
+"""What can be wrong with a log directory: one table for commands, audit and pages. The codes of
+archives and clusters are in `kbroker.pipeline.finding_codes`.
+"""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Self
-
-from kbroker.inspection.finding import Severity
+from kbroker.inspection.finding import FindingKind, Severity
 
 
-class FindingCode(StrEnum):
-    """The kinds of findings. A value is what programs are told, as `batch-crc`."""
-
-    worst: Severity  # a place or a reason may make a finding milder
-    meaning: str
-
-    def __new__(cls, code: str, worst: Severity, meaning: str) -> Self:
-        """A kind, and what is said of it."""
-        member = str.__new__(cls, code)
-        member._value_ = code
-        member.worst = worst
-        member.meaning = meaning
-        return member
+class FindingCode(FindingKind):
+    """The kinds of findings about log directories. What to do depends on where they lie."""
 
     # What records and batches have
     BATCH_CRC = (

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from kbroker.inspection.epoch_check import EpochCheck
 from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding_codes import FindingCode
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.sequence_check import SequenceCheck
 from kbroker.inspection.timestamp_check import TimestampCheck
@@ -173,7 +174,7 @@ class LogWalk:
         """Note a finding."""
         self.findings.add(finding)
 
-    def index_problem(self, path: str, code: str, what: str, *, is_recovered: bool) -> None:
+    def index_problem(self, path: str, code: FindingCode, what: str, *, is_recovered: bool) -> None:
         """A file that can be built anew from the segment is wrong."""
         severity = Severity.WARNING if is_recovered else Severity.ERROR
         advice = REBUILT if is_recovered else NOT_REBUILT

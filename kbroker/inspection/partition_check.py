@@ -205,7 +205,7 @@ class PartitionCheck:
         for problem in walk.epochs.file():
             self._epoch_finding(walk, problem.code, problem.what)
 
-    def _epoch_finding(self, walk: LogWalk, code: str, what: str) -> None:
+    def _epoch_finding(self, walk: LogWalk, code: FindingCode, what: str) -> None:
         path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
         advice = "the next start drops the entries that cannot be"
         walk.say(Finding(Severity.WARNING, code, path, what, advice))
@@ -297,6 +297,8 @@ class PartitionCheck:
                 Severity.WARNING, FindingCode.NO_SEGMENT, "", what, "a start makes an empty one"
             )
 
-    def _say(self, severity: Severity, code: str, name: str, what: str, advice: str) -> None:
+    def _say(
+        self, severity: Severity, code: FindingCode, name: str, what: str, advice: str
+    ) -> None:
         path = f"{self._directory}/{name}" if name else self._directory
         self._findings.add(Finding(severity, code, path, what, advice))

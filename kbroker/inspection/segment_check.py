@@ -303,7 +303,7 @@ class SegmentCheck:
     def _say(
         self,
         severity: Severity,
-        code: str,
+        code: FindingCode,
         what: str,
         advice: str,
         position: int,

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from fastcrc.crc32 import iscsi as crc32c
 
-from kbroker.inspection.finding import Finding, Severity
+from kbroker.inspection.finding import Finding
 from kbroker.log.file_system import File, FileSystem, RealFileSystem
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
-
-MISSING: Final = "archive-file-missing"
-WRONG_SIZE: Final = "archive-file-size"
-WRONG_CHECKSUM: Final = "archive-file-checksum"
+from kbroker.pipeline.finding_codes import AuditCode
 
 _READ_BYTES = 8 * 1024 * 1024
-_ADVICE = (
-    "its records cannot be trusted: put the file back from a copy, or archive its offsets again "
-    "into another archive"
-)
 
 
 def check_file(path: str, entry: FileEntry, disk: FileSystem | None = None) -> Finding | None:
@@ -26,20 +17,18 @@ def check_file(path: str, entry: FileEntry, disk: FileSystem | None = None) -> F
     of it is read. Raises StorageError where the disk refuses.
     """
     file_system = disk or RealFileSystem()
-    name = f"{path}/{entry.path}"
+    name, first = f"{path}/{entry.path}", entry.first_offset
     if not file_system.exists(name):
         what = f"is not there, with {entry.rows} records of {entry.topic_partition}"
-        return Finding(Severity.ERROR, MISSING, name, what, _ADVICE, None, entry.first_offset)
+        return AuditCode.ARCHIVE_FILE_MISSING.finding(name, what, offset=first)
     size = file_system.size(name)
     if size != entry.size_bytes:
         what = f"has {size} bytes, and was written with {entry.size_bytes}"
-        return Finding(Severity.ERROR, WRONG_SIZE, name, what, _ADVICE, size, entry.first_offset)
+        return AuditCode.ARCHIVE_FILE_SIZE.finding(name, what, offset=first, position=size)
     checksum = file_checksum(name, file_system)
     if checksum != entry.checksum:
         what = f"has other content than was written: {checksum}, and not {entry.checksum}"
-        return Finding(
-            Severity.ERROR, WRONG_CHECKSUM, name, what, _ADVICE, None, entry.first_offset
-        )
+        return AuditCode.ARCHIVE_FILE_CHECKSUM.finding(name, what, offset=first)
     return None
 
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.covered_ranges import joined
 from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED, FileEntry, HoleEntry
 from kbroker.pipeline.audit.archives.archive_files import FileResult
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets, OffsetRuns, united
-
-_AGAIN = "archive these offsets anew, into another archive, and compare the two"
+from kbroker.pipeline.finding_codes import AuditCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +70,9 @@ def _doubled(path: str, files: Sequence[FileResult], findings: Findings) -> None
         names = [files[int(owners[index])].entry.path for index in (before, at)]
         what = f"offsets {first} to {last} are in {names[0]}, too"
         findings.add(
-            Finding(
-                Severity.ERROR, "archive-doubled", f"{path}/{names[1]}", what,
-                "readers see these records twice: archive their offsets anew", None, first,
+            AuditCode.ARCHIVE_DOUBLED.finding(
+                f"{path}/{names[1]}", what, offset=first,
+                advice="readers see these records twice: archive their offsets anew",
             )
         )  # fmt: skip
 
@@ -113,7 +112,7 @@ class _Coverage:
 
     def _lost(self, start: int, end: int) -> None:
         what = f"offsets {start} to {end - 1} were archived and are in no file"
-        self._say(Severity.ERROR, "archive-lost", what, _AGAIN, start)
+        self._say(AuditCode.ARCHIVE_LOST, what, start)
 
     def _outside(self) -> None:
         outside = self._offsets.runs.count - sum(
@@ -122,7 +121,7 @@ class _Coverage:
         if outside:
             first = self._first_outside()
             what = f"{outside} records from offset {first} on lie outside of what was archived"
-            self._say(Severity.ERROR, "archive-outside", what, _AGAIN, first)
+            self._say(AuditCode.ARCHIVE_OUTSIDE, what, first)
 
     def _first_outside(self) -> int | None:
         at = -(2**62)
@@ -141,21 +140,18 @@ class _Coverage:
                 first = self._offsets.runs.first_within(hole.first_offset, hole.last_offset + 1)
                 if first is not None:
                     what = f"has offset {first}, and tells of it as missing ({hole.reason})"
-                    self._say(Severity.ERROR, "archive-hole", what, _AGAIN, first)
+                    self._say(AuditCode.ARCHIVE_HOLE, what, first)
             if hole.reason == UNEXPLAINED:
                 what = f"{hole.missing} of the offsets {hole.first_offset} to {hole.last_offset} "
                 what += "did not come from the source, and nobody knows why"
-                advice = "hold the archive against the log: --data"
-                self._say(Severity.WARNING, "archive-unexplained", what, advice, hole.first_offset)
+                self._say(AuditCode.ARCHIVE_UNEXPLAINED, what, hole.first_offset)
         told = _missing_of(self._holes)
         if not len(self._offsets.unknown.starts) and absent < told:
             what = f"tells of {told} missing offsets, and {absent} are"
-            self._say(Severity.ERROR, "archive-hole", what, _AGAIN, None)
+            self._say(AuditCode.ARCHIVE_HOLE, what, None)
 
-    def _say(
-        self, severity: Severity, code: str, what: str, advice: str, offset: int | None
-    ) -> None:
-        self._findings.add(Finding(severity, code, self._place, what, advice, None, offset))
+    def _say(self, code: AuditCode, what: str, offset: int | None) -> None:
+        self._findings.add(code.finding(self._place, what, offset=offset))
 
 
 def _missing_of(holes: Iterable[HoleEntry]) -> int:

@@ -12,16 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbroker.inspection.disk_advice import advice_on
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings
 from kbroker.log.file_system import StorageError
-from kbroker.pipeline.archive.manifests.file_check import MISSING
 from kbroker.pipeline.archive.manifests.file_check import check_file as check_against_manifest
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.archive.tasks.hours import hour_indexes, hour_name
 from kbroker.pipeline.audit.archives.archived_offsets import Int64s, OffsetRuns, runs_of
 from kbroker.pipeline.audit.window_counts import WindowCount, Windows
+from kbroker.pipeline.finding_codes import AuditCode
 
-_COPY = "put the file back from a copy of the archive, or archive its offsets anew"
 _COLUMNS = ["topic", "partition", "offset", "timestamp"]
 
 
@@ -73,15 +72,17 @@ class _FileCheck:
             finding = check_against_manifest(self._task.archive, entry)
             if finding is not None:
                 self.findings.add(finding)
-                if finding.code == MISSING:
+                if finding.code is AuditCode.ARCHIVE_FILE_MISSING:
                     return
             table = pq.ParquetFile(path).read(columns=_COLUMNS)
         except (StorageError, OSError) as error:
-            what, advice = f"cannot be read: {error}", advice_on(error, _COPY)
-            finding = Finding(Severity.ERROR, "archive-file-unreadable", path, what, advice)
-            self.findings.add(finding)
+            code = AuditCode.ARCHIVE_FILE_UNREADABLE
+            advice = advice_on(error, code.advice)
+            self.findings.add(code.finding(path, f"cannot be read: {error}", advice=advice))
         except (pa.ArrowException, ValueError) as error:
-            self._say("archive-file-unreadable", f"is no Parquet file to read: {_line(error)}")
+            self._say(
+                AuditCode.ARCHIVE_FILE_UNREADABLE, f"is no Parquet file to read: {_line(error)}"
+            )
         else:
             self._rows(table)
 
@@ -89,10 +90,10 @@ class _FileCheck:
         entry = self._entry
         missing = [name for name in _COLUMNS if name not in table.column_names]
         if missing:
-            self._say("archive-columns", f"has no column {', '.join(missing)}")
+            self._say(AuditCode.ARCHIVE_COLUMNS, f"has no column {', '.join(missing)}")
             return
         if table.num_rows != entry.rows:
-            self._say("archive-rows", f"has {table.num_rows} rows, not {entry.rows}")
+            self._say(AuditCode.ARCHIVE_ROWS, f"has {table.num_rows} rows, not {entry.rows}")
         offsets = _numbers(table, "offset")
         self._place(table)
         self._times(table)
@@ -102,7 +103,7 @@ class _FileCheck:
         found = (int(offsets.min()), int(offsets.max()))
         if found != (entry.first_offset, entry.last_offset):
             self._say(
-                "archive-offsets",
+                AuditCode.ARCHIVE_OFFSETS,
                 f"has offsets {found[0]} to {found[1]}, not {entry.first_offset} to "
                 f"{entry.last_offset}",
                 offset=found[0] if found[0] != entry.first_offset else found[1],
@@ -115,12 +116,12 @@ class _FileCheck:
         doubled = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(doubled):
             what = f"has {len(doubled)} offsets more than once, the first one {doubled[0]}"
-            self._say("archive-doubled", what, offset=int(doubled[0]))
+            self._say(AuditCode.ARCHIVE_DOUBLED, what, offset=int(doubled[0]))
         falls = np.flatnonzero(np.diff(offsets) < 0)
         if len(falls):
             at = int(falls[0])
             what = f"offset {offsets[at + 1]} follows {offsets[at]}: rows are not in order"
-            self._say("archive-order", what, offset=int(offsets[at + 1]))
+            self._say(AuditCode.ARCHIVE_ORDER, what, offset=int(offsets[at + 1]))
 
     def _place(self, table: pa.Table) -> None:
         entry = self._entry
@@ -130,7 +131,7 @@ class _FileCheck:
             names = ", ".join(sorted(map(str, topics)))
             numbers = ", ".join(sorted(map(str, partitions)))
             what = f"holds topic {names}, partition {numbers}, not {entry.topic_partition}"
-            self._say("archive-place", what)
+            self._say(AuditCode.ARCHIVE_PLACE, what)
 
     def _times(self, table: pa.Table) -> None:
         entry = self._entry
@@ -144,7 +145,7 @@ class _FileCheck:
         stated = (entry.min_timestamp_ms, entry.max_timestamp_ms)
         if stated not in ((-1, -1), (oldest, newest)):
             self._say(
-                "archive-timestamps",
+                AuditCode.ARCHIVE_TIMESTAMPS,
                 f"has timestamps {oldest} to {newest}, not {stated[0]} to {stated[1]}",
             )
 
@@ -152,12 +153,11 @@ class _FileCheck:
         names = {hour_name(int(index)) for index in np.unique(hour_indexes(column))}
         if names != {self._entry.hour}:
             what = f"has records of {', '.join(sorted(names))}, not of {self._entry.hour} alone"
-            self._say("archive-hour", what)
+            self._say(AuditCode.ARCHIVE_HOUR, what)
 
-    def _say(self, code: str, what: str, offset: int | None = None) -> None:
+    def _say(self, code: AuditCode, what: str, offset: int | None = None) -> None:
         path = f"{self._task.archive}/{self._entry.path}"
-        finding = Finding(Severity.ERROR, code, path, what, _COPY, None, offset)
-        self.findings.add(finding)
+        self.findings.add(code.finding(path, what, offset=offset))
 
 
 def _numbers(table: pa.Table, name: str) -> Int64s:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kbroker.inspection.disk_advice import WHO_MAY_READ, is_forbidden
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Findings
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.pipeline.archive.manifests.archive_state import (
     MANIFESTS,
@@ -33,10 +33,11 @@ from kbroker.pipeline.archive.manifests.manifest import (
     unseal,
 )
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.finding_codes import AuditCode
 
 _MANIFEST = re.compile(r"(\d{20})(\.snapshot)?\.json")
-_RESTORE = "put the file back from a copy of the archive: readers and the next run stop here"
 _KINDS = ("data", "rejected")
+_LEFT_OUT = (AuditCode.MANIFEST_DAMAGED, AuditCode.MANIFEST_MISSING, AuditCode.MANIFEST_FOREIGN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,8 @@ def foreign_files(state: ArchiveState, findings: Findings) -> None:
     for kind in _KINDS:
         for name in _files_below(state.path, kind):
             if name not in known:
-                what, advice = "is named by no manifest", "readers do not see it"
-                path = f"{state.path}/{name}"
-                findings.add(Finding(Severity.INFO, "archive-foreign", path, what, advice))
+                path, what = f"{state.path}/{name}", "is named by no manifest"
+                findings.add(AuditCode.ARCHIVE_FOREIGN.finding(path, what))
 
 
 def named_now(state: ArchiveState) -> Collection[str]:
@@ -100,7 +100,7 @@ class _History:
     def missing(self, number: int) -> None:
         """There are manifests before and after it, or none before."""
         path = manifest_path(self._path, number - 1)
-        self._say("manifest-missing", path, "is missing, and there are later ones")
+        self._say(AuditCode.MANIFEST_MISSING, path, "is missing, and there are later ones")
 
     def manifest(self, number: int) -> None:
         """Take a manifest in."""
@@ -109,11 +109,11 @@ class _History:
             manifest = read_manifest(self._path, number, self._disk)
         except PipelineError as error:
             _refuse(error)
-            self._say("manifest-damaged", path, error.sentence.removeprefix(f"{path} "))
+            self._say(AuditCode.MANIFEST_DAMAGED, path, error.sentence.removeprefix(f"{path} "))
             return
         if self.state.archive_id and manifest.archive_id != self.state.archive_id:
             what = f"is of archive {manifest.archive_id}, this is archive {self.state.archive_id}"
-            self._say("manifest-foreign", path, what)
+            self._say(AuditCode.MANIFEST_FOREIGN, path, what)
             return
         self._look_at(path, manifest)
         self.state.apply(manifest)
@@ -121,13 +121,13 @@ class _History:
     def _look_at(self, path: str, manifest: Manifest) -> None:
         unbalanced = unbalanced_partition(manifest) if manifest.kind == "batch" else None
         if unbalanced is not None:
-            self._say("manifest-balance", path, f"does not add up for {unbalanced}")
+            self._say(AuditCode.MANIFEST_BALANCE, path, f"does not add up for {unbalanced}")
         for name in manifest.removed:
             if name not in self.state.files and self._is_whole:
-                self._say("manifest-removes", path, f"removes {name}, which was not there")
+                self._say(AuditCode.MANIFEST_REMOVES, path, f"removes {name}, which was not there")
         for entry in manifest.added:
             if entry.path in self.state.files and entry.path not in manifest.removed:
-                self._say("manifest-adds", path, f"adds {entry.path}, which was there")
+                self._say(AuditCode.MANIFEST_ADDS, path, f"adds {entry.path}, which was there")
 
     def snapshot(self, number: int) -> None:
         """Hold a snapshot against the state that the manifests lead to."""
@@ -135,21 +135,16 @@ class _History:
         try:
             snapshot = msgspec.json.decode(unseal(self._disk.read_bytes(path)), type=Snapshot)
         except (ManifestError, msgspec.DecodeError, StorageError) as error:
-            advice = "readers pass it by and read the manifests"
             what = f"cannot be used: it {error}"
-            self._findings.add(Finding(Severity.WARNING, "snapshot-damaged", path, what, advice))
+            self._findings.add(AuditCode.SNAPSHOT_DAMAGED.finding(path, what))
             return
         if self._is_whole and _facts(snapshot) != _facts(self.state.snapshot()):
             what = "says something else than the manifests up to it"
-            advice = "remove it: readers believe it"
-            finding = Finding(Severity.ERROR, "snapshot-differs", path, what, advice)
-            self._findings.add(finding)
+            self._findings.add(AuditCode.SNAPSHOT_DIFFERS.finding(path, what))
 
-    def _say(self, code: str, path: str, what: str) -> None:
-        self._is_whole = self._is_whole and code not in (
-            "manifest-damaged", "manifest-missing", "manifest-foreign"
-        )  # fmt: skip
-        self._findings.add(Finding(Severity.ERROR, code, path, what, _RESTORE))
+    def _say(self, code: AuditCode, path: str, what: str) -> None:
+        self._is_whole = self._is_whole and code not in _LEFT_OUT
+        self._findings.add(code.finding(path, what))
 
 
 def _archive_id(path: str, findings: Findings) -> str | None:
@@ -159,17 +154,14 @@ def _archive_id(path: str, findings: Findings) -> str | None:
         _refuse(error)
         name = f"{path}/{MARK_NAME}"
         what = error.sentence.removeprefix(f"{name} ")
-        findings.add(Finding(Severity.ERROR, "archive-mark", name, what, _RESTORE))
+        findings.add(AuditCode.ARCHIVE_MARK.finding(name, what))
         return None
     if mark is None:
         if not RealFileSystem().exists(f"{path}/{MANIFESTS}"):
             raise PipelineError(
                 f"{path} is no archive: it has neither {MARK_NAME} nor manifests", ExitCode.USAGE
             )
-        finding = Finding(
-            Severity.ERROR, "archive-mark", f"{path}/{MARK_NAME}", "is missing", _RESTORE
-        )
-        findings.add(finding)
+        findings.add(AuditCode.ARCHIVE_MARK.finding(f"{path}/{MARK_NAME}", "is missing"))
         return None
     return mark.archive_id
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from kbroker.inspection.finding import Findings
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
-from kbroker.pipeline.archive.manifests.file_check import MISSING
 from kbroker.pipeline.audit.archives.archive_coverage import check_partition
 from kbroker.pipeline.audit.archives.archive_files import FileResult, FileTask, check_file
 from kbroker.pipeline.audit.archives.archive_history import ReadArchive, foreign_files, named_now
@@ -18,6 +17,7 @@ from kbroker.pipeline.audit.audit_finding import AuditFinding, Side, placed
 from kbroker.pipeline.audit.audit_report import ArchiveSide, AuditRequest
 from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.audit.window_counts import merged
+from kbroker.pipeline.finding_codes import AuditCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ def _without_gone(state: ArchiveState, results: Sequence[FileResult]) -> list[Fi
     missing = {
         result.entry.path
         for result in results
-        if any(finding.code == MISSING for finding in result.findings)
+        if any(finding.code is AuditCode.ARCHIVE_FILE_MISSING for finding in result.findings)
     }
     gone = missing.difference(named_now(state)) if missing else set()
     return [result for result in results if result.entry.path not in gone]

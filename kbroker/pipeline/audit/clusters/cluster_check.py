@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from kbroker.inspection.finding import Finding, Severity
+from kbroker.inspection.finding import Severity
 from kbroker.model import INTERNAL_TOPICS, TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.clusters.cluster_offsets import ClusterOffsets
+from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 
 
@@ -55,32 +56,21 @@ class _ClusterCheck:
             before, after = self._before.partitions.get(place), self._after.partitions.get(place)
             if place not in self._after.partitions:
                 what = f"the cluster does not have it, {log.path} does"
-                yield self._say(
-                    Severity.WARNING, "cluster-lacks", place, what,
-                    "it was deleted, or this is another cluster", log.range.start,
-                )  # fmt: skip
+                yield self._say(AuditCode.CLUSTER_LACKS, place, what, log.range.start)
             if before is not None and log.range.end < before.end:
                 what = f"ends with {before.end} on the cluster, with {log.range.end} in {log.path}"
-                yield self._say(
-                    Severity.WARNING, "log-behind-cluster", place, what,
-                    "a follower may be behind; a broker that died has not what came later",
-                    log.range.end,
-                )  # fmt: skip
+                yield self._say(AuditCode.LOG_BEHIND_CLUSTER, place, what, log.range.end)
             if after is not None and log.range.end > after.end:
                 yield self._beyond(place, log, after)
 
     def _beyond(self, place: TopicPartition, log: SeenLog, after: OffsetRange) -> AuditFinding:
-        committed = log.high_watermark is not None and log.high_watermark > after.end
+        code = AuditCode.CLUSTER_BEHIND_LOG
         what = f"ends with {after.end} on the cluster, with {log.range.end} in {log.path}"
-        if committed:
+        if log.high_watermark is not None and log.high_watermark > after.end:
             what += f", where {log.high_watermark} was committed"
-        advice = (
-            "committed records are not on the cluster any more: take them from this directory"
-            if committed
-            else "the rest was not committed"
-        )
-        severity = Severity.ERROR if committed else Severity.INFO
-        return self._say(severity, "cluster-behind-log", place, what, advice, after.end)
+            return self._say(code, place, what, after.end)
+        advice = "the rest was not committed"
+        return self._say(code, place, what, after.end, severity=Severity.INFO, advice=advice)
 
     def archive(self) -> Iterator[AuditFinding]:
         """The archive's offsets."""
@@ -88,33 +78,23 @@ class _ClusterCheck:
             after = self._after.partitions.get(place)
             if place not in self._after.partitions:
                 what = "the archive has it, the cluster does not"
-                yield self._say(
-                    Severity.INFO, "cluster-lacks", place, what,
-                    "it was deleted, or this is another cluster", archived.start,
-                )  # fmt: skip
+                code, start = AuditCode.CLUSTER_LACKS, archived.start
+                yield self._say(code, place, what, start, severity=Severity.INFO)
             elif after is not None and archived.end > after.end:
                 what = f"ends with {after.end} on the cluster, with {archived.end} in the archive"
-                yield self._say(
-                    Severity.ERROR, "cluster-behind-archive", place, what,
-                    "the cluster lost records, or the topic was made anew", after.end,
-                )  # fmt: skip
+                yield self._say(AuditCode.CLUSTER_BEHIND_ARCHIVE, place, what, after.end)
             elif after is not None and archived.end < after.start:
                 what = f"begins with {after.start} on the cluster, the archive ends with "
                 what += f"{archived.end}: what lies between is in neither"
-                yield self._say(
-                    Severity.ERROR, "archive-overtaken", place, what,
-                    "archive more often than retention deletes", archived.end,
-                )  # fmt: skip
+                yield self._say(AuditCode.ARCHIVE_OVERTAKEN, place, what, archived.end)
 
     def absent(self) -> Iterator[AuditFinding]:
         """Topics that other sides do not have."""
         wanted = self._others.topics
         known = {place.topic for place in self._after.partitions}
         for topic in sorted(set(wanted) - known):
-            yield self._say(
-                Severity.WARNING, "topic-missing", TopicPartition(topic, -1),
-                f"{topic} is not on the cluster", "see `kbroker topic list`", None,
-            )  # fmt: skip
+            place, what = TopicPartition(topic, -1), f"{topic} is not on the cluster"
+            yield self._say(AuditCode.TOPIC_MISSING, place, what, None)
         for side, places in (("the directories", self._others.logs),
                              ("the archive", self._others.archive)):  # fmt: skip
             if places is None:
@@ -126,11 +106,10 @@ class _ClusterCheck:
                     continue
                 severity = Severity.WARNING if place.topic in wanted else Severity.INFO
                 what = f"is on the cluster, with {found.count} offsets, and not in {side}"
-                advice = "another broker may have it"
-                if places is self._others.archive:
-                    advice = "it was not archived"
-                code = "partition-absent"
-                yield self._say(severity, code, place, what, advice, found.start)
+                code = AuditCode.PARTITION_ABSENT
+                is_archive = places is self._others.archive
+                advice = "it was not archived" if is_archive else code.advice
+                yield self._say(code, place, what, found.start, severity=severity, advice=advice)
 
     def groups(self) -> Iterator[AuditFinding]:
         """Offsets of groups beyond the ends; groups were asked first, so no lag is negative."""
@@ -140,23 +119,20 @@ class _ClusterCheck:
                 if committed is None or end is None or committed <= end.end:
                     continue
                 what = f"group {name} has committed {committed}, the partition ends with {end.end}"
-                yield self._say(
-                    Severity.WARNING, "group-beyond-end", place, what,
-                    "it is set to what auto.offset.reset says, and reads records again or never",
-                    committed,
-                )  # fmt: skip
+                yield self._say(AuditCode.GROUP_BEYOND_END, place, what, committed)
 
     def _say(
         self,
-        severity: Severity,
-        code: str,
+        code: AuditCode,
         place: TopicPartition,
         what: str,
-        advice: str,
         offset: int | None,
+        *,
+        severity: Severity | None = None,
+        advice: str | None = None,
     ) -> AuditFinding:
         path = f"{self._after.bootstrap} ({place})" if place.partition >= 0 else place.topic
-        finding = Finding(severity, code, path, what, advice, None, offset)
+        finding = code.finding(path, what, offset=offset, severity=severity, advice=advice)
         return AuditFinding(Side.CLUSTER, finding, place if place.partition >= 0 else None)
 
 

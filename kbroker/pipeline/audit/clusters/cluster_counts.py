@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kbroker.inspection.finding import Finding, Severity
 from kbroker.model import TopicPartition
 from kbroker.pipeline.audit.audit_finding import AuditFinding, Side
 from kbroker.pipeline.audit.audit_report import PartitionSides
 from kbroker.pipeline.audit.window_counts import WindowCount, Windows
+from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.sources.source import Source
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from kbroker.pipeline.spark_job.stream_failure import is_of_spark, sentence_of_failure
@@ -65,6 +65,5 @@ def check_counts(sides: PartitionSides) -> Iterator[AuditFinding]:
                 what = f"in the window from {start} the cluster serves {served} records, and "
                 what += f"{log.path} has {ours}"
                 place = sides.topic_partition
-                advice = "see the other findings of this partition"
-                finding = Finding(Severity.ERROR, "cluster-count", str(place), what, advice)
+                finding = AuditCode.CLUSTER_COUNT.finding(str(place), what)
                 yield AuditFinding(Side.CLUSTER, finding, place)

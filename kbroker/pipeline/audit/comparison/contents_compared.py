@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.format import log_file
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
+from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.logdir.decode.damage import DamagedBatchError
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches
 from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
@@ -29,7 +30,6 @@ _COLUMNS = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 _COMPARED = _COLUMNS[1:]
 _ROWS = 65_536
 _TABLES_KEPT = 4
-_ADVICE = "one of the two was changed: compare both with a replica, or with what was produced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +130,8 @@ class _Comparison:
         path = log_file(self._task.directory, self._task.base_offset)
         for offset in offsets.tolist():
             what = f"record {offset} has another {name} than in {path}"
-            self._findings.add(
-                Finding(
-                    Severity.ERROR, "archive-differs", f"{self._task.archive}/{entry.path}", what,
-                    _ADVICE, None, offset,
-                )
-            )  # fmt: skip
+            archived = f"{self._task.archive}/{entry.path}"
+            self._findings.add(AuditCode.ARCHIVE_DIFFERS.finding(archived, what, offset=offset))
 
     def _table(self, entry: FileEntry) -> pa.Table | None:
         if entry.path not in self._tables:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Findings
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archive.manifests.manifest import (
@@ -24,12 +24,11 @@ from kbroker.pipeline.archive.manifests.manifest import (
 )
 from kbroker.pipeline.audit.archives.archived_offsets import ArchivedOffsets, Int64s
 from kbroker.pipeline.audit.logs.log_batches import CONTROL, OPAQUE, TRANSACTIONAL, LogBatches
+from kbroker.pipeline.finding_codes import AuditCode
 
-_RESTORE = "archive these offsets anew, into another archive, and compare the two"
 # Why the archive may lack what this log still holds: it was read from another replica.
 _POSSIBLE = (ABORTED, EXPIRED, RETENTION, COMPACTION)
 _CONTRADICTED = (RETENTION, COMPACTION)
-_FROM_ARCHIVE = "take them from the archive, or copy the log from a replica"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +83,14 @@ class _Comparison:
             first = archived.runs.first_within(log.end_offset, 2**62)
             what = f"the archive holds {beyond} records from offset {first} on, the log ends with "
             what += f"{log.end_offset}"
-            self._say(Severity.ERROR, "log-behind-archive", log.path, what, _FROM_ARCHIVE, first)
+            self._say(AuditCode.LOG_BEHIND_ARCHIVE, log.path, what, first)
         if archived.stretches and archived.end_offset < log.start_offset:
             what = f"offsets {archived.end_offset} to {log.start_offset - 1} are neither here nor "
             what += f"in {log.path}: they were deleted before they were archived"
-            advice = "archive more often than retention deletes"
-            self._say(
-                Severity.ERROR, "archive-overtaken", self._place, what, advice, archived.end_offset
-            )
+            self._say(AuditCode.ARCHIVE_OVERTAKEN, self._place, what, archived.end_offset)
         elif archived.end_offset < log.end_offset:
             what = f"ends with {archived.end_offset}, the log with {log.end_offset}"
-            advice = "the next run of the archive goes on there"
-            self._say(
-                Severity.INFO, "archive-behind", self._place, what, advice, archived.end_offset
-            )
+            self._say(AuditCode.ARCHIVE_BEHIND, self._place, what, archived.end_offset)
 
     def lost(self, stretch: Stretch) -> None:
         """What the log holds of a stretch, and the archive not."""
@@ -130,14 +123,11 @@ class _Comparison:
                 elif is_whole and hole.reason in _CONTRADICTED and not self._log.is_compacted:
                     what = f"says {hole.reason} of offsets {first} to {after - 1}, and the log "
                     what += "still has them"
-                    advice = "another replica, from which it was archived, may have been cleaned "
-                    advice += "before this one; otherwise archive them anew"
-                    code = "archive-hole-contradicted"
-                    self._say(Severity.WARNING, code, self._place, what, advice, first)
+                    self._say(AuditCode.ARCHIVE_HOLE_CONTRADICTED, self._place, what, first)
 
     def _say_lost(self, start: int, end: int, told: str) -> None:
         what = f"offsets {start} to {end - 1} are in the log and not in the archive, which {told}"
-        self._say(Severity.ERROR, "archive-lost", self._place, what, _RESTORE, start)
+        self._say(AuditCode.ARCHIVE_LOST, self._place, what, start)
 
     def extra(self) -> None:
         """What the archive holds between the ends of the log, and no batch of records does."""
@@ -145,7 +135,7 @@ class _Comparison:
             first = self._archived.runs.first_within(int(self._base[at]), int(self._last[at]) + 1)
             if first is not None:
                 what = f"has a record with offset {first}, where the log has a transaction's marker"
-                self._say(Severity.ERROR, "archive-extra", self._place, what, _RESTORE, first)
+                self._say(AuditCode.ARCHIVE_EXTRA, self._place, what, first)
         if self._log.is_compacted:
             return
         start, end = np.array([self._log.start_offset]), np.array([self._log.end_offset])
@@ -156,12 +146,10 @@ class _Comparison:
         for at in np.flatnonzero(held > 0).tolist():
             first = runs.first_within(int(gap_starts[at]), int(gap_ends[at]))
             what = f"{int(held[at])} records from offset {first} on are in the archive and not here"
-            self._say(Severity.ERROR, "log-lost", self._log.path, what, _FROM_ARCHIVE, first)
+            self._say(AuditCode.LOG_LOST, self._log.path, what, first)
 
-    def _say(
-        self, severity: Severity, code: str, path: str, what: str, advice: str, offset: int | None
-    ) -> None:
-        self._findings.add(Finding(severity, code, path, what, advice, None, offset))
+    def _say(self, code: AuditCode, path: str, what: str, offset: int | None) -> None:
+        self._findings.add(code.finding(path, what, offset=offset))
 
 
 def _explained(

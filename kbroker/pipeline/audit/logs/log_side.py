@@ -12,7 +12,7 @@ from kbroker.inspection.directory_check import (
     check_together,
     check_topic_ids,
 )
-from kbroker.inspection.finding import Finding, Findings, Severity
+from kbroker.inspection.finding import Finding, Findings
 from kbroker.inspection.log_directory_view import PartitionView, view_log_directory
 from kbroker.inspection.log_paths import (
     DataDirectory,
@@ -38,6 +38,7 @@ from kbroker.pipeline.audit.logs.log_tasks import (
 from kbroker.pipeline.audit.spread import Spread
 from kbroker.pipeline.audit.window_counts import Windows, merged
 from kbroker.pipeline.errors import ExitCode, PipelineError
+from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.logdir.directory.lock_probe import is_locked
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 
@@ -109,11 +110,8 @@ def other_topics(results: Iterable[LogResult], archived: Mapping[str, str]) -> l
         known = archived.get(place.topic)
         if topic_id is None or known is None or str(topic_id) == known:
             continue
-        finding = Finding(
-            Severity.ERROR, "archive-other-topic", result.task.path,
-            f"is of the topic with the id {topic_id}, the archive has {known} of that name",
-            "the topic was made anew, or is another cluster's: it needs an archive of its own",
-        )  # fmt: skip
+        what = f"is of the topic with the id {topic_id}, the archive has {known} of that name"
+        finding = AuditCode.ARCHIVE_OTHER_TOPIC.finding(result.task.path, what)
         found.append(AuditFinding(Side.ARCHIVE, finding, place))
     return found
 

@@ -10,7 +10,6 @@ from typing import Any
 from kbroker.inspection.finding import Severity
 from kbroker.pipeline.audit.audit_finding import AuditFinding
 from kbroker.pipeline.audit.audit_report import AuditReport, partition_rows
-from kbroker.pipeline.audit.report.codes import CODES
 from kbroker.pipeline.audit.report.plots import offsets_covered, records_per_window
 from kbroker.pipeline.audit.window_counts import HOUR_MS
 from kbroker.pipeline.errors import PipelineError
@@ -51,7 +50,7 @@ def render_page(report: AuditReport) -> str:
         **_summary(report),
         findings=[_finding(each) for each in shown],
         left_out=len(report.findings) - len(shown),
-        codes=[(code, CODES[code]) for code in met],
+        codes=[(code, code.meaning) for code in met],
         coverage=picture(offsets_covered(report)),
         windows=picture(records_per_window(report)),
         has_paths=len(report.request.directories) > 1,
@@ -112,7 +111,7 @@ def _summary(report: AuditReport) -> dict[str, Any]:
 def _finding(each: AuditFinding) -> dict[str, object]:
     row = each.row()
     places = [f"{name} {row[name]}" for name in ("position", "offset") if row[name] is not None]
-    return {**row, "place": ", ".join(places), "meaning": CODES[str(row["code"])]}
+    return {**row, "place": ", ".join(places), "meaning": each.finding.code.meaning}
 
 
 def _columns(report: AuditReport) -> list[tuple[str, tuple[str, ...]]]:

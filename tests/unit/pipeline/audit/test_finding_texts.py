@@ -1,5 +1,5 @@
-"""What an audit says, word by word: a finding of every code that archive and cluster can have, held
-against `tests/golden/audit/findings.jsonl`.
+"""What an audit says, word by word: a finding of every code of its table, held against
+`tests/golden/audit/findings.jsonl`.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from kbroker.pipeline.audit.comparison.contents_compared import ContentsTask, co
 from kbroker.pipeline.audit.comparison.offsets_compared import ComparedLog, compare_offsets
 from kbroker.pipeline.audit.logs.log_batches import CONTROL, LogBatches
 from kbroker.pipeline.audit.logs.log_side import other_topics, plan_logs, run_logs
-from kbroker.pipeline.audit.report.codes import CODES
 from kbroker.pipeline.audit.spread import InProcess
 from kbroker.pipeline.audit.window_counts import HOUR_MS, WindowCount
+from kbroker.pipeline.finding_codes import AuditCode
 from kbroker.pipeline.spark_job.offsets import OffsetRange
 from tests.fakes.archived_directory import archive_directory
 from tests.golden import golden_logs
@@ -299,7 +299,7 @@ def rows(
         row = {
             "severity": finding.severity.name, "code": finding.code, "path": finding.path,
             "position": finding.position, "offset": finding.offset, "what": what,
-            "advice": finding.advice, "meaning": CODES[finding.code],
+            "advice": finding.advice, "meaning": finding.code.meaning,
         }  # fmt: skip
         text = json.dumps(row)
         for name, shown in hidden.items():
@@ -321,3 +321,4 @@ def test_every_finding_has_its_words(data: Path, archive: Path, tmp_path: Path) 
 
     golden = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     assert list(rows(told, {str(tmp_path): "DIR", archive_id: "ARCHIVE-ID"})) == golden
+    assert {row["code"] for row in golden} == set(AuditCode)
