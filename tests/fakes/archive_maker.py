@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from kbroker.pipeline.archive.manifests.archive_disk import ArchiveDisk
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
 from kbroker.pipeline.archive.manifests.manifest import (
     FileEntry,

@@ -15,7 +15,11 @@ import pyarrow.parquet as pq
 
 from kbroker.client.group_offsets import GroupOffsets
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests.archive_state import MARK_NAME, manifest_path, read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import (
+    MARK_NAME,
+    manifest_path,
+    read_archive,
+)
 from kbroker.pipeline.archive.manifests.file_check import file_checksum
 from kbroker.pipeline.archive.manifests.manifest import (
     ABORTED,

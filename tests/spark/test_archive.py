@@ -16,7 +16,8 @@ from kafka import TopicPartition as ClientPartition
 from compat_tests.clients import create_topic
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_run import archive_run
-from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason, read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.manifests.archive_state import missing_by_reason
 from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.reader import ArchiveSelection, read_archive_frame
 from kbroker.pipeline.archive.upkeep.merge_and_expiry import merge_small_files

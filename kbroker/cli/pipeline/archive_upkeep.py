@@ -15,11 +15,8 @@ import click
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.pipeline.parameters import directory, duration, names
 from kbroker.cli.pipeline.session_options import pipeline_errors
-from kbroker.pipeline.archive.manifests.archive_state import (
-    ArchiveState,
-    missing_by_reason,
-    read_archive,
-)
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, missing_by_reason
 from kbroker.pipeline.archive.manifests.manifest import NO_HOUR
 
 _COLUMNS = (

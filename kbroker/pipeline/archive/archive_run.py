@@ -13,7 +13,7 @@ from kbroker.pipeline.archive.evidence.hole_reasons import HoleWitness
 from kbroker.pipeline.archive.evidence.log_evidence import LogIdentity, LogWitness
 from kbroker.pipeline.archive.evidence.same_source import SourceIdentity
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
-from kbroker.pipeline.archive.manifests.archive_state import read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter
 from kbroker.pipeline.sources.kafka_source import KafkaSource
 from kbroker.pipeline.sources.log_directory_source import LogDirectorySource

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import NO_HOUR, FileEntry
 from kbroker.pipeline.envelope import RECORD_SCHEMA
 from kbroker.pipeline.errors import ExitCode, PipelineError

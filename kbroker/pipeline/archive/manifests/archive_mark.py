@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import ArchiveDisk
-from kbroker.pipeline.archive.manifests.archive_state import (
+from kbroker.pipeline.archive.manifests.archive_reading import (
     LOCK_NAME,
     MANIFESTS,
     MARK_NAME,

@@ -33,17 +33,17 @@ from kbroker.pipeline.archive.manifests.archive_disk import (
     disk_sentences,
 )
 from kbroker.pipeline.archive.manifests.archive_mark import check_target, claim_directory
-from kbroker.pipeline.archive.manifests.archive_state import (
+from kbroker.pipeline.archive.manifests.archive_reading import (
     LOCK_NAME,
     MANIFESTS,
     SNAPSHOT_EVERY,
     STAGING,
-    ArchiveState,
     manifest_path,
     read_archive,
     refresh,
     snapshot_path,
 )
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.covered_ranges import gaps, overlap
 from kbroker.pipeline.archive.manifests.manifest import (
     EpochEntry,

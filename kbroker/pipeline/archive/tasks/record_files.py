@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from kbroker.log.file_system import StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import disk_sentence
-from kbroker.pipeline.archive.manifests.archive_state import STAGING
+from kbroker.pipeline.archive.manifests.archive_reading import STAGING
 from kbroker.pipeline.archive.manifests.file_check import file_checksum
 from kbroker.pipeline.archive.manifests.manifest import FileEntry, FileKind, file_name, file_path
 from kbroker.pipeline.archive.tasks.hours import NO_HOUR_INDEX, hour_indexes, hour_name

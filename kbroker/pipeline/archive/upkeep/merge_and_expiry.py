@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from kbroker.pipeline.archive.manifests.archive_state import read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, Step, system_ms
 from kbroker.pipeline.archive.manifests.manifest import FileEntry
 from kbroker.pipeline.archive.tasks.hours import hour_name

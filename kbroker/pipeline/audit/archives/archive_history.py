@@ -15,16 +15,15 @@ import msgspec
 from kbroker.inspection.disk_advice import WHO_MAY_READ, is_forbidden
 from kbroker.inspection.finding import Findings
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.pipeline.archive.manifests.archive_state import (
+from kbroker.pipeline.archive.manifests.archive_reading import (
     MANIFESTS,
     MARK_NAME,
-    ArchiveState,
-    Snapshot,
     manifest_path,
     read_manifest,
     read_mark,
     snapshot_path,
 )
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, Snapshot
 from kbroker.pipeline.archive.manifests.manifest import (
     Manifest,
     ManifestError,

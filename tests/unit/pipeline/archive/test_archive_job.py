@@ -11,7 +11,7 @@ import pytest
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_job import ArchiveJob, ArchiveOptions
 from kbroker.pipeline.archive.evidence.hole_reasons import Surroundings
-from kbroker.pipeline.archive.manifests.archive_state import read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
 from kbroker.pipeline.archive.manifests.archive_writer import Step
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.errors import PipelineError

@@ -18,7 +18,7 @@ from kbroker.client.group_offsets import GroupOffsets
 from kbroker.inspection.finding import Finding, Findings
 from kbroker.inspection.log_walk import CheckTotals
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests import archive_state
+from kbroker.pipeline.archive.manifests import archive_reading, archive_state
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch
 from kbroker.pipeline.archive.manifests.file_check import file_checksum
 from kbroker.pipeline.archive.manifests.manifest import (
@@ -238,10 +238,10 @@ def said_of_manifests(archive: Path) -> Iterator[Finding]:
         path.unlink() if before is None else path.write_bytes(before)
         return told
 
-    state = archive_state.read_archive(str(archive))
-    last = archive_state.manifest_path(str(archive), state.number)
+    state = archive_reading.read_archive(str(archive))
+    last = archive_reading.manifest_path(str(archive), state.number)
     manifest = decode_manifest(Path(last).read_bytes())
-    snapshot_path = archive_state.snapshot_path(str(archive), state.number)
+    snapshot_path = archive_reading.snapshot_path(str(archive), state.number)
     snapshot = state.snapshot()
     yield from written(last, b"{}")
     for changes in (
@@ -251,16 +251,16 @@ def said_of_manifests(archive: Path) -> Iterator[Finding]:
         yield from written(last, encode_manifest(msgspec.structs.replace(manifest, **changes)))
     yield from written(snapshot_path, seal(msgspec.structs.replace(snapshot, files=())))
     yield from written(snapshot_path, seal(snapshot)[:-1])
-    yield from written(f"{archive}/{archive_state.MARK_NAME}", b"{}")
+    yield from written(f"{archive}/{archive_reading.MARK_NAME}", b"{}")
     yield from written(f"{archive}/data/left.parquet", b"")
-    Path(archive_state.manifest_path(str(archive), 1)).unlink()
+    Path(archive_reading.manifest_path(str(archive), 1)).unlink()
     yield from read()
-    (archive / archive_state.MARK_NAME).unlink()
+    (archive / archive_reading.MARK_NAME).unlink()
     yield from read()
 
 
 def said_of_contents(data: Path, archive: Path) -> Iterator[Finding]:
-    (entry, *_) = archive_state.read_archive(str(archive)).entries(TopicPartition("plain", 0))
+    (entry, *_) = archive_reading.read_archive(str(archive)).entries(TopicPartition("plain", 0))
     path = archive / entry.path
     table = pq.ParquetFile(path).read()
     index = table.column_names.index("value")
@@ -308,7 +308,7 @@ def rows(
 
 
 def test_every_finding_has_its_words(data: Path, archive: Path, tmp_path: Path) -> None:
-    archive_id = archive_state.read_archive(str(archive)).archive_id
+    archive_id = archive_reading.read_archive(str(archive)).archive_id
     told = [
         *said_of_a_cluster(),
         *said_of_offsets(),

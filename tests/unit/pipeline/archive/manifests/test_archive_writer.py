@@ -11,7 +11,11 @@ import pytest
 from kbroker.log.file_system import StorageError
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.archive_mark import check_target
-from kbroker.pipeline.archive.manifests.archive_state import MARK_NAME, SNAPSHOT_EVERY, read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import (
+    MARK_NAME,
+    SNAPSHOT_EVERY,
+    read_archive,
+)
 from kbroker.pipeline.archive.manifests.archive_writer import Step
 from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.manifests.manifest import (

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kbroker.model import TopicPartition
-from kbroker.pipeline.archive.manifests.archive_state import ArchiveState, read_archive
+from kbroker.pipeline.archive.manifests.archive_reading import read_archive
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.archive_writer import ArchiveWriter, StagedFile, Step
 from kbroker.pipeline.archive.manifests.file_check import check_file
 from kbroker.pipeline.archive.manifests.manifest import NO_HOUR

@@ -11,13 +11,13 @@ import pytest
 
 from kbroker.inspection.finding import Findings, Severity
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.pipeline.archive.manifests.archive_state import (
+from kbroker.pipeline.archive.manifests.archive_reading import (
     MARK_NAME,
-    ArchiveState,
     manifest_path,
     read_archive,
     snapshot_path,
 )
+from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.manifest import (
     checksum_of,
     decode_manifest,
