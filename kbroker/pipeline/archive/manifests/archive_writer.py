@@ -1,14 +1,8 @@
 """The one way a step becomes part of an archive: staged, moved to its place, then said by a
 manifest.
 
-    staging/<job>.lock              held while the job runs: one run of a job at a time
-    staging/<job>-<batch>/          removed when the step is published
-    staging/<job>-<batch>/<run>/    what the tasks of this run write
-    staging/<job>-<batch>/targets   the places files are about to be moved to
-    kbroker-archive.lock            held while a step is published: one after the other
-
 Law: until its manifest has its name, nothing of a step is part of the archive, and whatever it left
-(staged files, files already moved) is found by `targets` and removed by the next writer. A step
+(staged files, files already moved) is removed by the next writer, see `archive_staging`. A step
 whose manifest is there is done. Neither files nor manifests ever replace others, so that even where
 locks do not reach (some network file systems) one of two writers ends with a sentence.
 """
@@ -17,16 +11,14 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Self
-from uuid import uuid4
 
-from kbroker.log.file_system import FileLock, StorageError
+from kbroker.log.file_system import StorageError
 from kbroker.pipeline.archive.manifests.archive_disk import (
     ArchiveDisk,
     RealArchiveDisk,
@@ -34,15 +26,14 @@ from kbroker.pipeline.archive.manifests.archive_disk import (
 )
 from kbroker.pipeline.archive.manifests.archive_mark import check_target, claim_directory
 from kbroker.pipeline.archive.manifests.archive_reading import (
-    LOCK_NAME,
     MANIFESTS,
     SNAPSHOT_EVERY,
-    STAGING,
     manifest_path,
     read_archive,
     refresh,
     snapshot_path,
 )
+from kbroker.pipeline.archive.manifests.archive_staging import ArchiveStaging
 from kbroker.pipeline.archive.manifests.archive_state import ArchiveState
 from kbroker.pipeline.archive.manifests.covered_ranges import gaps, overlap
 from kbroker.pipeline.archive.manifests.manifest import (
@@ -53,17 +44,11 @@ from kbroker.pipeline.archive.manifests.manifest import (
     ManifestKind,
     RangeEntry,
     encode_manifest,
-    is_file_path,
     seal,
     unbalanced_partition,
 )
 from kbroker.pipeline.errors import PipelineError
 
-_TARGETS = "targets"
-_BATCH_DIRECTORY = re.compile(r"(.+)-(\d+)")
-_LOCK_PAUSE_S = 0.05
-_LOCK_ATTEMPTS = 1_200  # a minute
-_REMOVAL_ATTEMPTS = 100
 _SNAPSHOTS_KEPT = 2  # the one before the last is for readers that have just found it
 
 
@@ -110,21 +95,23 @@ class ArchiveWriter:
         self.job = job
         self.path = self._path = path = os.path.abspath(path)
         self._disk = disk or RealArchiveDisk()
+        self._staging = ArchiveStaging(path, self._disk)
         self._now_ms = now_ms
         with disk_sentences(path):
             check_target(path, self._disk)
             self._disk.make_directory(path)
-            with self._locked():
+            with self._staging.locked():
                 claim_directory(path, self._disk, self._now_ms())
-            self._job_lock = self._lock_of(job)
+            self._job_lock = self._staging.lock_of(job)
             if self._job_lock is None:
                 raise PipelineError(
                     f"job {job} runs already on the archive {path}: wait for it, or stop it"
                 )
             try:
                 self.state: ArchiveState = read_archive(path, self._disk)
-                with self._locked():
-                    self._remove_leftovers()
+                with self._staging.locked():
+                    refresh(self.state, self._disk)
+                    self._staging.remove_leftovers(job, self._is_known)
             except BaseException:
                 self._job_lock.release()
                 raise
@@ -167,33 +154,29 @@ class ArchiveWriter:
         """An empty directory for the files of a batch, under a name that was never used: the tasks
         of a run that was killed may live a little longer, and find theirs gone.
         """
-        above = self._staging(f"{self.job}-{batch}")
-        directory = f"{above}/{uuid4().hex}"
         with disk_sentences(self._path):
-            self._remove_tree(above)
-            self._disk.make_directory(directory)
-        return directory
+            return self._staging.emptied(self.job, batch)
 
     def give_up(self, batch: int) -> None:
         """Remove what the tasks of a batch left that will not be published: a full disk should not
         stay full. What cannot be removed, the next run finds.
         """
         with suppress(StorageError):
-            self._remove_tree(self._staging(f"{self.job}-{batch}"))
+            self._staging.remove(self._staging.of(self.job, batch))
 
     def publish(self, step: Step) -> Manifest:
         """Make a step part of the archive. Afterwards it is on the disk."""
-        with disk_sentences(self._path), self._locked():
+        with disk_sentences(self._path), self._staging.locked():
             refresh(self.state, self._disk)
             manifest = self._manifest(step)
             self._refuse(manifest)
-            directory = self._staging(f"{self.job}-{step.batch}")
+            directory = self._staging.of(self.job, step.batch)
             self._disk.make_directory(directory)
             self._move_files(directory, step.files)
             self._write_manifest(directory, manifest)
             self.state.apply(manifest)
             self._write_snapshot(directory)
-            self._remove_tree(directory)
+            self._staging.remove(directory)
         return manifest
 
     def delete_removed(self, older_than_ms: int) -> int:
@@ -204,7 +187,7 @@ class ArchiveWriter:
         paths = tuple(path for path, at_ms in self.state.waiting.items() if at_ms <= before_ms)
         if not paths:
             return 0
-        with disk_sentences(self._path), self._locked():
+        with disk_sentences(self._path), self._staging.locked():
             refresh(self.state, self._disk)
             for path in paths:
                 self._disk.unlink(f"{self._path}/{path}")
@@ -214,6 +197,9 @@ class ArchiveWriter:
     def next_batch(self) -> int:
         """A number for a step of upkeep, which has no batch of its own."""
         return self.state.number + 1
+
+    def _is_known(self, path: str) -> bool:
+        return path in self.state.files or path in self.state.waiting
 
     # Before a step
 
@@ -268,9 +254,7 @@ class ArchiveWriter:
     def _move_files(self, directory: str, files: tuple[StagedFile, ...]) -> None:
         if not files:
             return
-        targets = "".join(f"{staged.entry.path}\n" for staged in files)
-        self._disk.write_bytes(f"{directory}/{_TARGETS}", targets.encode(), sync=True)
-        self._sync_up(directory)
+        self._staging.note_targets(directory, [staged.entry.path for staged in files])
         folders = {staged.entry.path.rpartition("/")[0] for staged in files}
         for folder in sorted(folders):
             self._disk.make_directory(f"{self._path}/{folder}")
@@ -316,78 +300,6 @@ class ArchiveWriter:
                 self._disk.unlink(snapshot_path(self._path, old_number))
         except StorageError:
             pass  # it only saves time, and the step is published
-
-    # What others left
-
-    def _remove_leftovers(self) -> None:
-        """Of runs of this job, and of jobs that run no more."""
-        refresh(self.state, self._disk)
-        for name in self._disk.list(self._staging("")):
-            matched = _BATCH_DIRECTORY.fullmatch(name)
-            if matched is None or not self._disk.is_directory(self._staging(name)):
-                continue
-            lock = None if matched[1] == self.job else self._lock_of(matched[1])
-            if matched[1] != self.job and lock is None:
-                continue  # it runs
-            try:
-                self._remove_batch(self._staging(name))
-            finally:
-                if lock is not None:
-                    lock.release()
-
-    def _remove_batch(self, directory: str) -> None:
-        targets = f"{directory}/{_TARGETS}"
-        content = self._disk.read_bytes(targets) if self._disk.exists(targets) else b""
-        for path in content.decode(errors="replace").splitlines():
-            if not is_file_path(path):
-                break  # a list that is not whole: no file has been moved
-            if path in self.state.files or path in self.state.waiting:
-                continue
-            if self._disk.unlink(f"{self._path}/{path}"):
-                self._disk.sync_directory(f"{self._path}/{path}".rpartition("/")[0])
-        self._remove_tree(directory)
-
-    def _remove_tree(self, directory: str) -> None:
-        """Also while tasks of a run that was killed still make files in it."""
-        for _ in range(_REMOVAL_ATTEMPTS):
-            try:
-                self._disk.remove_tree(directory)
-                return
-            except StorageError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.ENOENT):
-                    raise
-            time.sleep(_LOCK_PAUSE_S)
-        self._disk.remove_tree(directory)
-
-    # The disk
-
-    def _staging(self, name: str) -> str:
-        return f"{self._path}/{STAGING}/{name}".rstrip("/")
-
-    def _lock_of(self, job: str) -> FileLock | None:
-        return self._disk.lock(self._staging(f"{job}.lock"))
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = self._disk.lock(f"{self._path}/{LOCK_NAME}")
-        for _ in range(_LOCK_ATTEMPTS):
-            if lock is not None:
-                break
-            time.sleep(_LOCK_PAUSE_S)
-            lock = self._disk.lock(f"{self._path}/{LOCK_NAME}")
-        if lock is None:
-            raise PipelineError(
-                f"another run has been publishing to the archive {self._path} for a minute: "
-                "see what it does, and run again"
-            )
-        try:
-            yield
-        finally:
-            lock.release()
-
-    def _sync_up(self, directory: str) -> None:
-        self._disk.sync_directory(directory)
-        self._disk.sync_directory(self._staging(""))
 
 
 def _with_parents(folders: Iterable[str]) -> set[str]:
