@@ -156,8 +156,8 @@ def test_usage_says_who_used_what(services: Services, quotas: FakeQuotas) -> Non
 def test_a_client_of_another_broker_is_left_to_that_one(
     services: Services, quotas: FakeQuotas
 ) -> None:
-    request = replace(
-        request_of(12, 1, HEARTBEAT), connection=replace(local_connection(), is_forwarded=True)
+    request = request_of(12, 1, HEARTBEAT)._replace(
+        connection=replace(local_connection(), is_forwarded=True)
     )
     result = apis_with(services, HeartbeatRequest, now).handle(request)
 
