@@ -334,9 +334,11 @@ class LogConfig(ConfigGroup):
         return self.log_cleaner_dedupe_buffer_size // threads > MIN_DEDUPE_BYTES
 
     def data_directories(self) -> tuple[str, ...]:
-        """The directories of log.dirs, or of log.dir; each once, in order."""
+        """The directories of log.dirs, or of log.dir; each once, in order, and without slashes at
+        its end: a directory has one name.
+        """
         named = (part.strip() for part in (self.log_dirs or self.log_dir).split(","))
-        return tuple(dict.fromkeys(part for part in named if part))
+        return tuple(dict.fromkeys(part.rstrip("/") or "/" for part in named if part))
 
     def log_retention_ms_effective(self) -> int:
         """Retention from log.retention.ms, else minutes, else hours; -1 without limit."""

@@ -54,7 +54,7 @@ class LocalCluster:
         self._clock = clock or SystemClock()
         self._watch_loading = watch_loading
         self._configs = list(configs)
-        self._directory = directory.rstrip("/") or "/"
+        self._directory = directory
         self._cluster_id = cluster_id
         self._file_system = file_system or RealFileSystem()
         self._lock: LogDirectory | None = None

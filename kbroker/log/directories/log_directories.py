@@ -72,7 +72,7 @@ class LogDirectories:
         """
         directories: list[LogDirectory] = []
         errors: list[LogDirectoryError] = []
-        for path in (path.rstrip("/") or "/" for path in paths):
+        for path in paths:
             try:
                 directories.append(open_log_directory(file_system, path))
             except LogDirectoryError as error:

@@ -23,5 +23,5 @@ class AdoptOption:
 
     @property
     def paths(self) -> list[str]:
-        """The data directories, without slashes at their ends."""
-        return [path.rstrip("/") or "/" for path in self.config.log.data_directories()]
+        """The data directories."""
+        return list(self.config.log.data_directories())

@@ -98,7 +98,7 @@ def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
 
     Raises StartError.
     """
-    for directory in _trimmed(directories):
+    for directory in directories:
         location = read_location(file_system, directory)
         if location is not None:
             raise StartError(
@@ -121,7 +121,7 @@ def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> 
 
     Raises StartError.
     """
-    for directory in _trimmed(directories):
+    for directory in directories:
         brokers = brokers_in(file_system, directory)
         own = f"{directory}/{META_PROPERTIES_FILE}"
         if brokers and (has_tree(file_system, directory) or not file_system.exists(own)):
@@ -136,7 +136,7 @@ def check_ensemble_tree(file_system: FileSystem, directories: Sequence[str], con
 
     Raises StartError, CorruptTreeError.
     """
-    for directory in _trimmed(directories):
+    for directory in directories:
         for home in (directory, _shared_directory(file_system, directory)):
             if home is None or not has_tree(file_system, home):
                 continue
@@ -164,7 +164,7 @@ def remember_ensemble(
     file_system: FileSystem, directories: Sequence[str], location: TreeLocation
 ) -> None:
     """Leave word in the directories of a broker that has started at an ensemble."""
-    for directory in _trimmed(directories):
+    for directory in directories:
         try:
             is_there = file_system.is_directory(directory)
             if is_there and read_location(file_system, directory) != location:
@@ -172,10 +172,6 @@ def remember_ensemble(
         except (StorageError, StartError) as error:
             # The broker works all the same; a directory that fails is found out by its logs.
             _log.warning("%s does not say where its metadata is: %s", directory, error)
-
-
-def _trimmed(directories: Sequence[str]) -> list[str]:
-    return [directory.rstrip("/") or "/" for directory in directories]
 
 
 def _shared_directory(file_system: FileSystem, directory: str) -> str | None:

@@ -173,6 +173,11 @@ def test_data_directories_are_named_once_in_order() -> None:
     assert KafkaConfig({"log.dir": "/c"}).log.data_directories() == ("/c",)
 
 
+def test_a_data_directory_has_one_name_with_slashes_at_its_end_and_without() -> None:
+    config = KafkaConfig({"log.dirs": "/b/,/a//,/b,/"})
+    assert config.log.data_directories() == ("/b", "/a", "/")
+
+
 def test_a_dynamic_value_of_the_broker_wins_over_the_clusters_and_the_file() -> None:
     start = KafkaConfig.from_values({"log.retention.ms": "1", "num.io.threads": "4"})[0]
     config = start.with_dynamic(

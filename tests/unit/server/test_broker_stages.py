@@ -393,7 +393,8 @@ def test_a_broker_without_a_data_directory_cannot_go_on() -> None:
     with_server(main)
 
 
-def test_a_failed_directory_with_the_tree_takes_no_more_changes() -> None:
+@pytest.mark.parametrize("named", [DATA, f"{DATA}/"])
+def test_a_failed_directory_with_the_tree_takes_no_more_changes(named: str) -> None:
     async def main(server: KafkaServer) -> None:
         server.parts.data.logs.fail_directory(DATA, StorageError(DATA, "write", 5))
 
@@ -402,7 +403,29 @@ def test_a_failed_directory_with_the_tree_takes_no_more_changes() -> None:
         (result,) = await server.parts.services.topics.create_topics([topic], 1_000, False)
         assert result.error is not ErrorCode.NONE
 
-    with_server(main, log_dirs=f"{DATA},/more")
+    with_server(main, log_dirs=f"{named},/more")
+
+
+def test_a_data_directory_with_a_slash_at_its_end_is_that_without() -> None:
+    disk = MemoryFileSystem()
+    seen: list[tuple[object, ...]] = []
+
+    async def start_as(named: str) -> None:
+        server = KafkaServer(config_of(log_dirs=named), file_system=disk)
+        await server.startup()
+        parts = server.parts
+        if not seen:
+            await create_topic(parts, "t")
+        topics = await parts.storage.zk.topics()
+        (log,) = parts.data.logs.all_logs()
+        tree, identity = parts.storage.tree, parts.storage.identity
+        seen.append((identity, tree.own_directory, log.directory, log.topic_id, topics))
+        await server.shutdown()
+
+    for named in (DATA, f"{DATA}/", DATA):
+        asyncio.run(start_as(named))
+
+    assert seen[1:] == seen[:1] * 2
 
 
 def test_the_group_coordinator_hears_what_it_leads_and_no_longer_leads() -> None:

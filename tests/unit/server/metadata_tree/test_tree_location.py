@@ -66,7 +66,7 @@ def test_a_directory_with_its_own_tree_starts_without_an_ensemble_only(
     before = all_bytes(disk, DATA)
     check_own_tree(disk, [DATA])
     with pytest.raises(StartError, match=r"orders.*cluster export --data /data --zookeeper zk:1/k"):
-        check_ensemble_tree(disk, ["/data/"], "zk:1/k")
+        check_ensemble_tree(disk, [DATA], "zk:1/k")
     assert all_bytes(disk, DATA) == before
 
 
@@ -77,7 +77,7 @@ def test_a_tree_without_topics_is_nothing_to_lose(disk: MemoryFileSystem) -> Non
 
 def test_a_directory_of_an_ensemble_starts_at_one_only(disk: MemoryFileSystem) -> None:
     make_tree(disk, DATA, "/brokers/topics/orders")
-    remember_ensemble(disk, ["/data/", "/not-made-yet"], ENSEMBLE)
+    remember_ensemble(disk, [DATA, "/not-made-yet"], ENSEMBLE)
     assert read_location(disk, DATA) == ENSEMBLE
     check_ensemble_tree(disk, [DATA], "moved:2181/kafka")
     with pytest.raises(StartError, match=r"is in ZooKeeper at zk:2181/kafka \(cluster C\): start"):
