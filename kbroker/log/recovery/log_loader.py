@@ -361,7 +361,7 @@ class LogLoader:
             return end_offset
         if not agree_with(self._epochs, tail, self._request.log_start_offset):
             self._find_epochs()
-        if end_offset != self._recovery_point:
+        if end_offset != self._recovery_point or (active.size_bytes and not tail):
             return sound_end_offset(active, self._recovery_point)
         return end_offset
 

@@ -219,3 +219,15 @@ def test_a_last_batch_that_was_moved_is_seen_where_the_index_leads_to_it(tmp_pat
     data.write_bytes(content)
 
     assert open_log(tmp_path, recovery_point=12).log_end_offset == 12
+
+
+def test_a_recovery_point_in_front_of_a_damaged_segment_hides_no_batch_of_it(
+    tmp_path: Path,
+) -> None:
+    stopped(tmp_path)
+    path = data_of(tmp_path, BASES[-1])
+    path.write_bytes(path.read_bytes()[:-5])
+
+    log = reopened(tmp_path, recovery_point=BASES[-1])
+
+    assert (log.log_end_offset, served(log)) == (COUNT - 1, list(range(COUNT - 1)))
