@@ -120,9 +120,10 @@ class BatchAudit:
             position += checked
         return position, expected
 
-    def sound_stretches(self, expected: int) -> Iterator[tuple[int, int]]:
-        """(start, end) of sound batches, a window at a time; what lies between is damaged."""
-        position = 0
+    def sound_stretches(self, expected: int, position: int = 0) -> Iterator[tuple[int, int]]:
+        """(start, end) of sound batches from `position` on, a window at a time; what lies between
+        is damaged.
+        """
         while position < self._limit:
             stop = min(position + _WINDOW_BYTES, self._limit)
             end, expected = self.verify(position, expected, stop)
@@ -131,6 +132,13 @@ class BatchAudit:
             else:
                 end = self.next_sound(position, expected, ())
             position = end
+
+    def sound_headers(self, expected: int, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the sound batches from `position` on."""
+        for start, end in self.sound_stretches(expected, position):
+            while start < end and (header := self.header(start)) is not None:
+                yield start, header
+                start += header.size_bytes
 
     def sound(self, position: int) -> BatchHeader | None:
         """The batch at `position`, its base offset that of its first record; None where it is

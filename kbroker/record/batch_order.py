@@ -107,6 +107,30 @@ def recoverable(
         yield held
 
 
+def end_after_clean_stop(
+    sound: Iterable[tuple[int, BatchHeader]], base_offset: int, size_bytes: int, noted: int
+) -> int:
+    """The end of a log whose last segment, of `size_bytes`, claims another end than the stop noted.
+
+    `sound`: (position, header) of the last batches that count. The last of them is right, unless
+    damage follows it, or its own offset was damaged: the noted end knows better then.
+    """
+    last: BatchHeader | None = None
+    end_offset = before_last = base_offset
+    end_position = 0
+    for position, header in sound:
+        before_last = end_offset if last is not None else header.base_offset
+        last, end_offset, end_position = header, header.next_offset, position + header.size_bytes
+    is_misplaced = (
+        last is not None
+        and last.base_offset != before_last
+        and noted == before_last + last.last_offset_delta + 1
+    )
+    if end_position < size_bytes or is_misplaced:
+        return max(before_last if is_misplaced else end_offset, noted)
+    return end_offset
+
+
 def misses_records_before(base_offset: int, end_offset: int, gaps_up_to: int) -> bool:
     """Whether a power loss took the end of the segment before, which ends at `end_offset` now, and
     left the one that begins at `base_offset`: up to `gaps_up_to` a gap tells nothing.

@@ -362,3 +362,26 @@ def test_a_killed_brokers_log_ends_where_recovery_ends_it(
 
     assert found is not None
     assert found.end_offset == log.log_end_offset
+
+
+@settings(max_examples=300, deadline=None)
+@given(broken_logs(), st.sampled_from([0, BASE, BASE + 1, BASE + 5, BASE + 20, 5000]))
+def test_a_stopped_brokers_log_ends_where_its_next_start_ends_it(
+    disk: MemoryFileSystem, recovery_point: int
+) -> None:
+    view = PartitionView(was_clean=True, recovery_point=recovery_point)
+    directory = PartitionDirectory(DIRECTORY, PARTITION)
+    found = find_log(Disk(disk), directory, view, is_live=False)
+    request = LoadRequest(
+        topic_partition=PARTITION,
+        directory=DIRECTORY,
+        config=TopicConfig(),
+        now_ms=NOW_MS,
+        recovery_point=recovery_point,
+        was_clean=True,
+    )
+
+    log = load_log(request, LogEnvironment(file_system=disk))
+
+    assert found is not None
+    assert found.end_offset == log.log_end_offset

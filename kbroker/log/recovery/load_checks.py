@@ -16,6 +16,7 @@ from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.log.leader_epoch_cache import EpochEntry, LeaderEpochCache
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
+from kbroker.record.batch_order import end_after_clean_stop
 from kbroker.record.record_batch import BatchHeader
 
 _MAX_WITNESSED = 100  # newest entries of a transaction index: older ones are rarely asked for
@@ -46,25 +47,10 @@ def first_epoch(segment: LogSegment) -> int:
 
 
 def sound_end_offset(segment: LogSegment, recovery_point: int) -> int:
-    """The end of a log whose last segment does not end where its recovery point was noted.
-
-    The last sound batch is right, unless damage follows it, or its own offset was damaged: the
-    noted end knows better then.
-    """
+    """The end of a log whose last segment does not end where its recovery point was noted."""
     segment.distrust(segment.base_offset + MAX_RELATIVE_OFFSET + 1)
-    last: BatchHeader | None = None
-    end_offset = before_last = segment.base_offset
-    end_position = 0
-    for position, header in _last_sound_headers(segment):
-        before_last = end_offset if last is not None else header.base_offset
-        last, end_offset, end_position = header, header.next_offset, position + header.size_bytes
-    is_misplaced = last is not None and (
-        last.base_offset != before_last
-        and recovery_point == before_last + last.last_offset_delta + 1
-    )
-    if end_position < segment.size_bytes or is_misplaced:
-        return max(before_last if is_misplaced else end_offset, recovery_point)
-    return end_offset
+    sound = _last_sound_headers(segment)
+    return end_after_clean_stop(sound, segment.base_offset, segment.size_bytes, recovery_point)
 
 
 def _last_sound_headers(segment: LogSegment) -> Iterator[tuple[int, BatchHeader]]:

@@ -20,7 +20,6 @@ from kbroker.log.batch_audit import BatchAudit
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import LOG_SUFFIX, offset_of
 from kbroker.record.default_record import Record
-from kbroker.record.legacy_record import read_any_header
 from kbroker.record.readable_records import readable_records
 from kbroker.record.record_batch import BatchHeader
 
@@ -93,12 +92,9 @@ def _records(file_system: FileSystem, directory: str) -> Iterator[Record]:
 
 def _sound_records(data: memoryview, base_offset: int) -> Iterator[Record]:
     audit = BatchAudit(_Mapped(data), len(data), MAX_LONG)
-    for position, end in audit.sound_stretches(base_offset):
-        while position < end:
-            header = read_any_header(data, position)
-            if not header.is_control:
-                yield from _records_of(header, data[position : position + header.size_bytes])
-            position += header.size_bytes
+    for position, header in audit.sound_headers(base_offset):
+        if not header.is_control:
+            yield from _records_of(header, data[position : position + header.size_bytes])
 
 
 def _records_of(header: BatchHeader, batch: memoryview) -> Iterator[Record]:

@@ -1,8 +1,9 @@
 """Where the log of a dead directory ends, by the batches in its segments.
 
-After a clean stop a log ends with its last batch. After any other, batches from the recovery point
-on count as far as a recovery would leave them (`record.batch_order`); what follows the first that
-does not count is gone. The high watermark file is no bound then: it is as old as its last writing,
+After a clean stop a log ends with its last batch; where that is not the end that the stop noted,
+with the last one that counts (`record.batch_order`). After any other, batches from the recovery
+point on count as far as a recovery would leave them; what follows the first that does not count is
+gone. The high watermark file is no bound then: it is as old as its last writing,
 and a broker without followers had promised more. What other replicas never got may be among these
 records.
 """
@@ -10,31 +11,62 @@ records.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from itertools import chain, islice
 
 from kbroker.inspection.log_directory_view import PartitionView
 from kbroker.inspection.segment_scan import SegmentScan
+from kbroker.log.batch_audit import BatchAudit, ReadableFile
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import MAX_OFFSET, MAX_RELATIVE_OFFSET, log_file
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup
-from kbroker.record.batch_order import is_older, misses_records_before, recoverable
+from kbroker.record.batch_order import (
+    end_after_clean_stop,
+    is_older,
+    misses_records_before,
+    recoverable,
+)
+from kbroker.record.record_batch import BatchHeader
 
 
 def clean_end(
     file_system: FileSystem, directory: str, view: PartitionView, base_offsets: Sequence[int]
 ) -> int:
-    """The end of a log that was stopped cleanly; `base_offsets` are those of its segments, one at
-    least. Raises StorageError.
+    """The end of a log that was stopped cleanly, as its broker finds it at the next start: headers
+    are believed where they come to the recovery point, else what counts is looked for.
+    `base_offsets` are those of its segments, one at least. Raises StorageError.
 
-    Where its last batch is broken, the recovery point tells how far the log went: whoever reads so
+    Where the last batch is broken, the recovery point tells how far the log went: whoever reads so
     far shall meet the damage.
     """
-    end_offset = base_offsets[-1]
-    lookup = SegmentLookup(file_system, directory, end_offset)
+    base_offset, noted = base_offsets[-1], view.recovery_point or 0
+    lookup = SegmentLookup(file_system, directory, base_offset)
     scan = SegmentScan(file_system, lookup.path, checks_crc=False, start=lookup.last())
+    end_offset = base_offset
     for batch in scan.batches():
         end_offset = batch.header.next_offset
-    return max(end_offset, view.recovery_point or 0) if scan.tail is not None else end_offset
+    if scan.tail is None and end_offset == noted:
+        return end_offset
+    with closing(file_system.open(lookup.path, read_only=True)) as file:
+        size_bytes = file.size()
+        highest_end = base_offset + MAX_RELATIVE_OFFSET + 1
+        audit = BatchAudit(ReadableFile(file), size_bytes, highest_end)
+        return end_after_clean_stop(_last_sound(audit, lookup), base_offset, size_bytes, noted)
+
+
+def _last_sound(audit: BatchAudit, lookup: SegmentLookup) -> Iterator[tuple[int, BatchHeader]]:
+    """From the last index entry on; all of them where fewer than two are behind it: what is wrong
+    with the last one is seen beside the one before.
+    """
+    position = lookup.last()
+    first = audit.header(position) if position else None
+    if first is not None:
+        behind = audit.sound_headers(first.base_offset, position)
+        found = list(islice(behind, 2))
+        if len(found) == 2:
+            return chain(found, behind)
+    return audit.sound_headers(lookup.base_offset)
 
 
 def recovered_end(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.inspection.segment_scan import SegmentScan
 from kbroker.log.file_system import RealFileSystem
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.logdir.directory.log_catalog import LogCatalog
@@ -120,6 +121,41 @@ def test_a_stopped_log_whose_last_batch_is_broken_reaches_to_where_it_had_come(
     file.write_bytes(file.read_bytes()[:-3])
 
     assert log_in(tmp_path).end_offset == 10
+
+
+@pytest.mark.parametrize("place", ["base offset", "last offset delta"])
+@pytest.mark.parametrize("bit", [0, 3, 20, 30])
+def test_a_flipped_bit_in_the_last_header_moves_the_end_of_a_stopped_log_nowhere(
+    tmp_path: Path, place: str, bit: int
+) -> None:
+    with written(tmp_path) as directory:
+        directory.fill(10)
+        directory.append(b"a", b"b", b"c")
+    flip(last_file(tmp_path), -1, place, bit)
+
+    assert log_in(tmp_path).end_offset == 13
+
+
+@pytest.mark.parametrize("bit", [31, 40])
+def test_a_stopped_log_that_notes_no_end_goes_to_its_last_batch_that_counts(
+    tmp_path: Path, bit: int
+) -> None:
+    with written(tmp_path) as directory:
+        directory.fill(10)
+    flip(last_file(tmp_path), -1, "base offset", bit)
+    (tmp_path / "recovery-point-offset-checkpoint").unlink()
+
+    assert log_in(tmp_path).end_offset == 9
+
+
+def flip(file: Path, number: int, place: str, bit: int) -> None:
+    """One bit in the header of the so-manieth batch of a file."""
+    scan = SegmentScan(RealFileSystem(), str(file), checks_crc=False)
+    position = [batch.position for batch in scan.batches()][number]
+    last_byte = position + {"base offset": 7, "last offset delta": 26}[place]
+    data = bytearray(file.read_bytes())
+    data[last_byte - bit // 8] ^= 1 << bit % 8
+    file.write_bytes(data)
 
 
 def test_a_log_starts_where_records_were_deleted_to(tmp_path: Path) -> None:
