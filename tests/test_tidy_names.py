@@ -27,8 +27,6 @@ WILL_BE_USED = {
     ("zk/zk_paths.py", "ACL"): "the authorizer that keeps its rules in the tree",
     ("zk/zk_paths.py", "EXTENDED_ACL"): "the same",
     ("zk/zk_paths.py", "ACL_RESOURCE_TYPES"): "the same",
-    # metrics
-    ("replication/purgatory.py", "watched_keys"): "PurgatorySize",
     # the embedded broker for users' tests
     ("config/kafka_config.py", "for_profile"): "its settings",
     ("server/local_cluster.py", "kill_broker"): "a broker that fails in a user's test",

@@ -45,6 +45,7 @@ from kbroker.controller.zookeeper_leader_elector import (
     Seat,
     ZookeeperLeaderElector,
 )
+from kbroker.counters import CounterRegistry, MetricName
 from kbroker.errors import KafkaError
 from kbroker.features import SUPPORTED_FEATURES
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, SupportedFeature, TopicPartition
@@ -130,6 +131,11 @@ class KafkaController:
             events.ControllerFenced: self._on_fenced,
             events.ReadAgain: self._on_read_again,
         }
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Name what is measured here."""
+        name = MetricName("kafka.controller", "ControllerChannelManager", "TotalQueueSize")
+        counters.add(name, lambda: self._reign.changes.queue_size if self._reign else 0)
 
     @property
     def is_active(self) -> bool:

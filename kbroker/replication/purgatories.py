@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kbroker.clock import Clock, Timer
 from kbroker.config.replication_config import ReplicationConfig
+from kbroker.counters import CounterRegistry, MetricName
 from kbroker.model import TopicPartition
 from kbroker.replication.delayed_fetch import DelayedFetch
 from kbroker.replication.delayed_produce import DelayedProduce
@@ -46,6 +48,21 @@ class Purgatories:
                 clock, timer, purge_interval=config.delete_records_purgatory_purge_interval_requests
             )
         )
+
+    def register(self, counters: CounterRegistry) -> None:
+        """Name what is measured here: the operations that wait, and, as Kafka counts its size, how
+        often they are watched.
+        """
+        purgatory = partial(MetricName, "kafka.server", "DelayedOperationPurgatory")
+        kinds: tuple[tuple[str, DelayedOperationPurgatory[Any]], ...] = (
+            ("Fetch", self.fetches),
+            ("Produce", self.produces),
+            ("DeleteRecords", self.deletions),
+        )
+        for kind, waiting in kinds:
+            tags = (("delayedOperation", kind),)
+            counters.add(purgatory("NumDelayedOperations", tags), waiting.__len__)
+            counters.add(purgatory("PurgatorySize", tags), waiting.watched)
 
     def wake(self, topic_partition: TopicPartition) -> None:
         """The partition's end, high watermark, last stable offset or flushed end has moved."""

@@ -75,9 +75,9 @@ class DelayedOperationPurgatory(Generic[OperationT]):
         """Operations that wait."""
         return self._size
 
-    def watched_keys(self) -> int:
-        """Keys with at least one operation."""
-        return len(self._watchers)
+    def watched(self) -> int:
+        """How often operations are watched: once under each of their keys."""
+        return sum(map(len, self._watchers.values()))
 
     def watch(self, operation: OperationT, keys: Iterable[Hashable], timeout_ms: float) -> None:
         """Keep an operation whose condition has just been found not to hold.

@@ -157,7 +157,14 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
         config.socket_server, config.end_points(), apis.handle, around.clock
     )
     counters = CounterRegistry()
-    for part in (socket_server, apis, data.replicas.fetch_sessions):
+    replicas = data.replicas
+    for part in (
+        socket_server,
+        apis,
+        replicas.fetch_sessions,
+        replicas.waiting,
+        cluster.controller,
+    ):
         part.register(counters)
     return BrokerParts(
         storage=storage,

@@ -10,6 +10,7 @@ from pathlib import Path
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.counters import Counter, MetricName
 from kbroker.peers.broker_client import BrokerClient
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.server.kafka_server import KafkaServer
@@ -75,5 +76,47 @@ def test_counters_follow_requests(tmp_path: Path) -> None:
         while socket("connection-count"):  # noqa: ASYNC110  the end of the connection comes
             await asyncio.sleep(0.001)
         assert socket("connection-creation-total") == socket("connection-close-total") == 1
+
+    with_broker(tmp_path, scenario)
+
+
+def test_gauges_tell_who_waits(tmp_path: Path) -> None:
+    async def scenario(server: KafkaServer) -> None:
+        def waiting(name: str) -> dict[str, float]:
+            counters = server.parts.counters
+            return {
+                kind: counters.value(
+                    MetricName(
+                        "kafka.server",
+                        "DelayedOperationPurgatory",
+                        name,
+                        (("delayedOperation", kind),),
+                    )
+                )
+                for kind in ("Fetch", "Produce", "DeleteRecords")
+            }
+
+        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+        await server.parts.services.topics.create_topics([topic], 10_000, False)
+        partitions = [
+            FetchRequest.FetchPartition(partition=number, partition_max_bytes=1)
+            for number in (0, 1)
+        ]
+        topics = [FetchRequest.FetchTopic(topic="t", partitions=partitions)]
+        fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1, topics=topics)
+        client = BrokerClient(server.end_points[1], "1", 20_000)
+        answer = asyncio.ensure_future(client.send(fetch, highest_version=11))
+
+        while not waiting("NumDelayedOperations")["Fetch"]:  # noqa: ASYNC110  it tells nobody
+            await asyncio.sleep(0.001)
+        assert waiting("NumDelayedOperations") == {"Fetch": 1, "Produce": 0, "DeleteRecords": 0}
+        assert waiting("PurgatorySize") == {"Fetch": 2, "Produce": 0, "DeleteRecords": 0}
+
+        answer.cancel()
+        client.close()
+        while waiting("PurgatorySize")["Fetch"]:  # noqa: ASYNC110  the end of the connection comes
+            await asyncio.sleep(0.001)
+        queue = MetricName("kafka.controller", "ControllerChannelManager", "TotalQueueSize")
+        assert server.parts.counters.value(queue) == 0
 
     with_broker(tmp_path, scenario)

@@ -94,10 +94,10 @@ class ControllerChannelManager:
             else:
                 sender.put(request)
 
-    def waiting(self, broker_id: int) -> int:
-        """Number of requests a broker has not answered yet."""
-        sender = self._senders.get(broker_id)
-        return 0 if sender is None else sender.waiting
+    @property
+    def queue_size(self) -> int:
+        """Requests that wait to be sent, to all brokers; those on their way are none of them."""
+        return sum(len(sender.queue) for sender in self._senders.values())
 
     def begin_anew(self) -> None:
         """Everything will be sent once more: what waits is dropped, and what is on its way now is
@@ -125,7 +125,7 @@ class _Sender:
         self.broker = broker
         self._channel = channel
         self._on_response = on_response
-        self._queue: deque[ControlRequest] = deque()
+        self.queue: deque[ControlRequest] = deque()
         self._in_flight: ControlRequest | None = None
         self._is_cancelled = False
         self._is_superseded = False  # what is in flight, by all that follows it
@@ -133,14 +133,10 @@ class _Sender:
         name = f"controller to broker {broker.broker_id}"
         self._task = asyncio.create_task(self._run(), name=name)
 
-    @property
-    def waiting(self) -> int:
-        return len(self._queue) + (self._in_flight is not None)
-
     def put(self, request: ControlRequest) -> None:
-        self._queue.append(request)
-        if len(self._queue) > MERGE_ABOVE:
-            self._queue = deque(merge_requests(self._queue))
+        self.queue.append(request)
+        if len(self.queue) > MERGE_ABOVE:
+            self.queue = deque(merge_requests(self.queue))
         self._arrived.set()
 
     def move(self, broker: Broker, channel: BrokerChannel) -> None:
@@ -148,7 +144,7 @@ class _Sender:
         self.broker, self._channel = broker, channel
 
     def begin_anew(self) -> None:
-        self._queue.clear()
+        self.queue.clear()
         self._is_superseded = self._in_flight is not None
 
     def cancel(self) -> None:
@@ -165,7 +161,7 @@ class _Sender:
 
     async def _run(self) -> None:
         while True:
-            while not self._queue:
+            while not self.queue:
                 self._arrived.clear()
                 await self._arrived.wait()
             try:
@@ -181,13 +177,13 @@ class _Sender:
         queue is merged, and another request may be the first. None when nothing is left to send.
         """
         backoff_s, failures = RETRY_BACKOFF_S, 0
-        while self._queue:
-            request = self._in_flight = self._queue.popleft()
+        while self.queue:
+            request = self._in_flight = self.queue.popleft()
             try:
                 response = await self._channel.send(request)
             except (OSError, TimeoutError) as error:
                 if not self._is_superseded:
-                    self._queue = deque(merge_requests((request, *self._queue)))
+                    self.queue = deque(merge_requests((request, *self.queue)))
                 failures += 1
                 self._report(error, failures)
             else:

@@ -77,6 +77,11 @@ class ClusterChanges:
         self._handlers: dict[type[Event], Callable[[Any], Awaitable[object]]] = {}
         self._register_all()
 
+    @property
+    def queue_size(self) -> int:
+        """Requests that wait to be sent to brokers."""
+        return self._states.channels.queue_size
+
     async def start(self) -> None:
         """Take over: read the cluster, set up the states, tell the brokers, end what was begun.
 

@@ -65,7 +65,7 @@ def test_a_completed_operation_leaves_all_its_keys(purgatory):
 
     purgatory.check_and_complete("a")
 
-    assert (len(purgatory), purgatory.watched_keys()) == (0, 0)
+    assert (len(purgatory), purgatory.watched()) == (0, 0)
 
 
 def test_an_operation_expires_at_its_deadline(purgatory, time):
@@ -77,7 +77,7 @@ def test_an_operation_expires_at_its_deadline(purgatory, time):
     time.advance(1)
 
     assert (before, operation.events) == ([], ["expired"])
-    assert (len(purgatory), purgatory.watched_keys()) == (0, 0)
+    assert (len(purgatory), purgatory.watched()) == (0, 0)
 
 
 def test_an_operation_ends_once(purgatory, time):
@@ -174,3 +174,13 @@ def test_an_operation_that_is_watched_while_others_complete_is_not_lost(purgator
     purgatory.check_and_complete("a")
 
     assert later.events == ["completed"]
+
+
+def test_an_operation_is_watched_once_under_each_of_its_keys(purgatory):
+    first, second = Waiting(), Waiting()
+    purgatory.watch(first, ["a", "b"], 100)
+    purgatory.watch(second, ["b"], 100)
+
+    assert (len(purgatory), purgatory.watched()) == (2, 3)
+    purgatory.drop(first)
+    assert (len(purgatory), purgatory.watched()) == (1, 1)
