@@ -2,7 +2,10 @@
 
 A registration names its needs. One for the request refuses it as a whole; one for each entry takes
 out what is refused, and the answer has the entries for that after those of the handler, in the
-shape of the API. Where neither fits, the handler asks itself, and the need says for what.
+shape of the API. Kafka does so for most; it answers CreateTopics and DeleteTopics in the order of
+the request, and has what is refused first in OffsetCommit and DescribeGroups. Nothing depends on
+it: clients find answers by name. Where neither fits, the handler asks itself, and the need says for
+what.
 
 Law: what may not be seen is not looked up. Where everybody may do everything this stage is not
 there at all.

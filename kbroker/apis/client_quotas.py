@@ -1,7 +1,12 @@
 """Quotas of clients: how long a connection pauses because of what it asked for (KIP-13, KIP-219).
 
 The answer leaves at once and says for how long its connection is muted; the broker holds to it.
-What is counted, and against which limits, is known to an implementation of `Quotas` alone.
+What is counted, and against which limits, is known to an implementation of `Quotas` alone. What a
+registration calls exempt is not counted, as with Kafka: a follower's Fetch.
+
+One difference from Kafka: a throttled Fetch carries its records here, and they are counted. Kafka
+answers it empty, counts no records, and leaves its session as it was; to do so, Fetch has to ask
+before the session is told of the answer.
 """
 
 from __future__ import annotations

@@ -38,10 +38,15 @@ Read = Callable[[FetchParams, list[FetchPartition]], NowOrLater[Answers]]
 _ISOLATION = {0: FetchIsolation.HIGH_WATERMARK, 1: FetchIsolation.TXN_COMMITTED}
 
 
+def _is_from_follower(request: FetchRequest) -> bool:
+    return request.replica_id >= 0 or request.replica_state.replica_id >= 0
+
+
 @api(
     FetchRequest,
     AskedInside(AclOperation.READ, ResourceType.TOPIC),
     AskedInside(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+    exempt=_is_from_follower,
 )
 def handle(ctx: RequestContext, request: FetchRequest) -> NowOrLater[FetchResponse]:
     """Read; answered at once unless there is less than `min_bytes` and time to wait."""

@@ -60,6 +60,7 @@ class _Served:
     __slots__ = (
         "decode",
         "encode",
+        "exempt",
         "handler",
         "header",
         "large_bytes",
@@ -81,6 +82,7 @@ class _Served:
         self.large_bytes = sys.maxsize if api.key == PRODUCE_KEY else LARGE_BYTES
         self.name = api.name
         self.parts = api.parts
+        self.exempt = api.exempt
         self.sender = api.sender
         self.request_class = api.request_class
         self.response_class = response_class(api.request_class)
@@ -190,15 +192,20 @@ class KafkaApis:
             response = await answer
             if isinstance(response, NoResponse):
                 return self._unanswered(served, request, response)
-            return self._respond(served, request, response)
+            return self._respond(served, request, response, message)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
             return self._refuse(served, request, message, error)
 
-    def _respond(self, served: _Served, request: Request, response: Message) -> Result:
+    def _respond(
+        self, served: _Served, request: Request, response: Message, message: Message | None = None
+    ) -> Result:
         head = served.header.pack(request.header.correlation_id)
-        return self._throttled(served, request, response, served.encode(response, head))
+        pieces = served.encode(response, head)
+        if served.exempt is not None and message is not None and served.exempt(message):
+            return Response(pieces)
+        return self._throttled(served, request, response, pieces)
 
     def _throttled(
         self, served: _Served, request: Request, response: Any, pieces: list[Piece]
@@ -273,7 +280,7 @@ class KafkaApis:
             # A producer with acks=0 reads no answers; a closed connection it notices.
             return NoResponse(close=True)
         response = message.error_response(code, served.version, text)
-        return self._respond(served, request, response)
+        return self._respond(served, request, response, message)
 
     def _log_bug(self, served: _Served, error: Exception) -> None:
         trace = error.__traceback__

@@ -2,8 +2,9 @@
 
 A handler file is named as its API's key and registers itself with `@api`; nothing enumerates them.
 What is served is known by the names of the files, in which versions by the declarations of the
-messages: a handler is imported at the first request for it. ApiVersions, the README's table and the
-golden tests are computed from this registry.
+messages: a handler is imported when it is first asked for. A broker asks for all of them before it
+serves clients (`ApiTable.load`), commands and tests for few. ApiVersions, the README's table and
+the golden tests are computed from this registry.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from kbroker.protocol.schema import Message, Versions, request_class
 Handler = Callable[..., Any]
 Shown = Callable[[Any, Any, Any], bool]
 """(ctx, request, response): whether this broker shows what the response says was done."""
+Exempt = Callable[[Any], bool]
+"""(request): whether a broker asks, whom clients' quotas leave alone."""
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
@@ -39,6 +42,7 @@ class Api:
     needs: tuple[Need, ...] = ()
     forwarded: Shown | None = None  # given where only the controller can answer
     parts: Parts | None = None
+    exempt: Exempt | None = None  # given where brokers ask what clients ask, too
 
     @property
     def sender(self) -> Sender:
@@ -62,13 +66,14 @@ def api(
     *needs: Need,
     forwarded: Shown | None = None,
     parts: Parts | None = None,
+    exempt: Exempt | None = None,
 ) -> Callable[[HandlerT], HandlerT]:
     """Register a handler `(ctx, request) -> NowOrLater[response]` for a request class.
 
     `needs` are the operations that a client must be authorized to. With `forwarded`, a broker that
     is not controller passes the request on to it, and answers once `forwarded` says that clients
     which ask this broker next will see what was done. With `parts`, a large request is answered
-    part by part.
+    part by part. What is `exempt` is not throttled; the handler must answer it later.
 
     Raises ValueError for a key that is registered twice.
     """
@@ -88,6 +93,7 @@ def api(
             needs,
             forwarded,
             parts,
+            exempt,
         )
         return handler
 
@@ -117,7 +123,8 @@ class ApiTable(Mapping[int, Api]):
 
     def load(self) -> None:
         """Import those that are not yet: a module's file cannot be read once the process has no
-        descriptor left, and its request must be answered then too.
+        descriptor left, and may be of another release once the package was upgraded under it. A
+        request must be answered then too. All of them take about 30 ms.
         """
         for key in self:
             self[key]

@@ -22,6 +22,7 @@ from kbroker.protocol.declaration import field_specs
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kbroker.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import NoResponse, Response
@@ -188,6 +189,31 @@ def test_what_brokers_say_to_each_other_is_not_throttled(
 
     assert isinstance(result, Response)
     assert (result.throttle_ms, quotas.used) == (0, [])
+
+
+@pytest.mark.parametrize("version", [4, 14, 15, 17])
+@pytest.mark.parametrize("is_follower", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_fetch_of_a_follower_is_not_throttled_and_that_of_a_consumer_is(
+    services: Services, quotas: FakeQuotas, version: int, is_follower: bool, fails: bool
+) -> None:
+    async def fetch(ctx: RequestContext, request: Any) -> FetchResponse:
+        if fails:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return FetchResponse()
+
+    broker_id = 1 if is_follower else -1
+    request = (
+        FetchRequest(replica_id=broker_id)
+        if version < 15
+        else FetchRequest(replica_state=FetchRequest.ReplicaState(replica_id=broker_id))
+    )
+    apis = apis_with(services, FetchRequest, fetch, exempt=registered()[1].exempt)
+
+    result = answered(apis.handle(request_of(1, version, encode(request, version))))
+
+    expected = (0, 0) if is_follower else (THROTTLE_MS, 1)
+    assert (result.throttle_ms, len(quotas.used)) == expected
 
 
 def test_every_answer_to_a_client_has_a_place_for_it_but_for_those_that_kafka_gave_none() -> None:
