@@ -150,7 +150,7 @@ class KafkaApis:
                 pieces = served.encode(answer, served.header.pack(header.correlation_id))
                 if self._quotas is None:
                     return _new_tuple(Response, (pieces, 0))
-                return self._throttled(served, request, answer, pieces)
+                return self._throttled(served, request, answer, pieces, message)
             if isinstance(answer, NoResponse):
                 return self._unanswered(served, request, answer)
         except ProtocolError:
@@ -178,7 +178,7 @@ class KafkaApis:
             head = served.header.pack(header.correlation_id)
             response = await answer
             pieces = await encoded(response, served.version, head)
-            return self._throttled(served, request, response, pieces)
+            return self._throttled(served, request, response, pieces, message)
         except ProtocolError:
             raise
         except Exception as error:  # as in `handle`
@@ -203,16 +203,21 @@ class KafkaApis:
     ) -> Result:
         head = served.header.pack(request.header.correlation_id)
         pieces = served.encode(response, head)
-        if served.exempt is not None and message is not None and served.exempt(message):
-            return Response(pieces)
-        return self._throttled(served, request, response, pieces)
+        return self._throttled(served, request, response, pieces, message)
 
     def _throttled(
-        self, served: _Served, request: Request, response: Any, pieces: list[Piece]
+        self,
+        served: _Served,
+        request: Request,
+        response: Any,
+        pieces: list[Piece],
+        message: Message | None,
     ) -> Result:
         """The answer, which says for how long its connection is muted. What brokers say to each
         other is never throttled, and a client that asked another broker is by that one.
         """
+        if served.exempt is not None and message is not None and served.exempt(message):
+            return Response(pieces)
         throttle_ms = self._throttle_ms(served, request, sum(map(len, pieces)))
         if not throttle_ms:
             return Response(pieces)

@@ -73,7 +73,7 @@ def api(
     `needs` are the operations that a client must be authorized to. With `forwarded`, a broker that
     is not controller passes the request on to it, and answers once `forwarded` says that clients
     which ask this broker next will see what was done. With `parts`, a large request is answered
-    part by part. What is `exempt` is not throttled; the handler must answer it later.
+    part by part. What is `exempt` is not throttled.
 
     Raises ValueError for a key that is registered twice.
     """
