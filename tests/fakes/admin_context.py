@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kbroker.admin.producer_id_manager import ProducerIdManager
 from kbroker.apis.context import RequestContext, Services
-from kbroker.config.kafka_config import KafkaConfig
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.header import RequestHeader
-from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
+from tests.fakes.controller_cluster import FakeBroker
 from tests.fakes.peers import no_peers
 from tests.fakes.recording_replier import local_connection
 
@@ -53,22 +51,3 @@ class AdminClient:
             config=self.broker.cluster.config,
             clock=nothing,
         )
-
-
-def with_client(
-    scenario: Callable[[AdminClient], Awaitable[None]],
-    settings: dict[str, str] | None = None,
-    brokers: int = 1,
-) -> None:
-    """Run a scenario against the first of some brokers; the first is controller."""
-
-    async def main() -> None:
-        cluster = ControllerCluster(KafkaConfig.for_profile("dev", settings or {}))
-        for broker_id in range(brokers):
-            await cluster.start(broker_id)
-        try:
-            await scenario(AdminClient(cluster.brokers[0]))
-        finally:
-            await cluster.stop()
-
-    asyncio.run(main())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from kbroker.admin.producer_id_manager import ProducerIdManager
@@ -177,28 +177,3 @@ def cut(_request: Message) -> None:
 async def hang(_request: Message) -> None:
     """Nothing is ever answered."""
     await asyncio.Event().wait()
-
-
-def with_cluster(
-    scenario: Callable[[ForwardingCluster], Awaitable[None]],
-    brokers: int = 3,
-    settings: dict[str, str] | None = None,
-) -> float:
-    """Run a scenario on some brokers; the first is controller. Returns the seconds it took."""
-    loop = VirtualLoop()
-
-    async def main() -> float:
-        cluster = ForwardingCluster(settings)
-        for broker_id in range(brokers):
-            await cluster.start(broker_id)
-        start = loop.time()
-        try:
-            await scenario(cluster)
-            return loop.time() - start
-        finally:
-            await cluster.stop()
-
-    try:
-        return loop.run_until_complete(main())
-    finally:
-        loop.close()

@@ -1,10 +1,16 @@
+"""What requests are asked of: handlers over replicas, over a controller, or among three brokers."""
+
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from kbroker.config.kafka_config import KafkaConfig
+from tests.fakes.admin_context import AdminClient
 from tests.fakes.api_context import ApiCaller
+from tests.fakes.controller_cluster import ControllerCluster, running
+from tests.fakes.forwarding_cluster import ForwardingCluster
 from tests.fakes.replication_cluster import ReplicationCluster
 
 
@@ -18,3 +24,17 @@ def cluster() -> Iterator[ReplicationCluster]:
 @pytest.fixture
 def call(cluster) -> ApiCaller:
     return ApiCaller(cluster)
+
+
+@pytest.fixture
+async def client(brokers: int, config: KafkaConfig | None) -> AsyncIterator[AdminClient]:
+    """Of the first broker, which is controller."""
+    async with running(ControllerCluster(config), brokers=brokers) as cluster:
+        yield AdminClient(cluster.brokers[0])
+
+
+@pytest.fixture
+async def forwarding_cluster() -> AsyncIterator[ForwardingCluster]:
+    """Three brokers; the first is controller."""
+    async with running(ForwardingCluster(), brokers=3) as cluster:
+        yield cluster

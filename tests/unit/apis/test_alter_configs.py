@@ -7,7 +7,7 @@ import pytest
 from kbroker.apis.alter_configs import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.alter_configs import AlterConfigsRequest
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 
 BROKER, LOGGER = 4, 8
 
@@ -26,60 +26,50 @@ def resource(
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_all_settings_of_a_resource_are_replaced(version: int) -> None:
-    async def scenario(client: AdminClient) -> None:
-        first = resource(BROKER, "0", log_cleaner_threads="2", log_retention_ms="1000")
-        second = resource(BROKER, "0", log_retention_ms="2000", num_io_threads="4")
-        for wanted in (first, second):
-            request = AlterConfigsRequest(resources=[wanted])
-            (answer,) = (await client.ask(handle, request, version)).responses
-            assert (answer.error_code, answer.error_message) == (0, None)
+async def test_all_settings_of_a_resource_are_replaced(version: int, client: AdminClient) -> None:
+    first = resource(BROKER, "0", log_cleaner_threads="2", log_retention_ms="1000")
+    second = resource(BROKER, "0", log_retention_ms="2000", num_io_threads="4")
+    for wanted in (first, second):
+        request = AlterConfigsRequest(resources=[wanted])
+        (answer,) = (await client.ask(handle, request, version)).responses
+        assert (answer.error_code, answer.error_message) == (0, None)
 
-        assert await client.broker.configs.broker_overrides(0) == {
-            "log.retention.ms": "2000",
-            "num.io.threads": "4",
-        }
-
-    with_client(scenario)
+    assert await client.broker.configs.broker_overrides(0) == {
+        "log.retention.ms": "2000",
+        "num.io.threads": "4",
+    }
 
 
-def test_each_resource_gets_its_own_answer_and_a_refused_one_keeps_its_settings() -> None:
-    async def scenario(client: AdminClient) -> None:
-        good = resource(BROKER, "", log_retention_ms="1000")
-        await client.ask(handle, AlterConfigsRequest(resources=[good]), 1)
-        request = AlterConfigsRequest(
-            resources=[
-                resource(BROKER, "", log_retention_ms=None),
-                resource(BROKER, "7", log_retention_ms="1"),
-                resource(LOGGER, "0", root="DEBUG"),
-            ]
-        )
-        answers = (await client.ask(handle, request, 1)).responses
+async def test_each_resource_gets_its_own_answer_and_a_refused_one_keeps_its_settings(
+    client: AdminClient,
+) -> None:
+    good = resource(BROKER, "", log_retention_ms="1000")
+    await client.ask(handle, AlterConfigsRequest(resources=[good]), 1)
+    request = AlterConfigsRequest(
+        resources=[
+            resource(BROKER, "", log_retention_ms=None),
+            resource(BROKER, "7", log_retention_ms="1"),
+            resource(LOGGER, "0", root="DEBUG"),
+        ]
+    )
+    answers = (await client.ask(handle, request, 1)).responses
 
-        assert [a.error_code for a in answers] == [ErrorCode.INVALID_REQUEST] * 3
-        assert await client.broker.configs.broker_overrides(None) == {"log.retention.ms": "1000"}
-
-    with_client(scenario)
-
-
-def test_a_resource_named_twice_is_refused_twice() -> None:
-    async def scenario(client: AdminClient) -> None:
-        twice = [resource(BROKER, "0", log_retention_ms="1000")] * 2
-        answers = (await client.ask(handle, AlterConfigsRequest(resources=twice), 1)).responses
-
-        assert [a.error_code for a in answers] == [ErrorCode.INVALID_REQUEST] * 2
-        assert await client.broker.configs.broker_overrides(0) == {}
-
-    with_client(scenario)
+    assert [a.error_code for a in answers] == [ErrorCode.INVALID_REQUEST] * 3
+    assert await client.broker.configs.broker_overrides(None) == {"log.retention.ms": "1000"}
 
 
-def test_a_check_changes_nothing() -> None:
-    async def scenario(client: AdminClient) -> None:
-        wanted = [resource(BROKER, "0", log_retention_ms="1000")]
-        request = AlterConfigsRequest(resources=wanted, validate_only=True)
-        (answer,) = (await client.ask(handle, request, 1)).responses
+async def test_a_resource_named_twice_is_refused_twice(client: AdminClient) -> None:
+    twice = [resource(BROKER, "0", log_retention_ms="1000")] * 2
+    answers = (await client.ask(handle, AlterConfigsRequest(resources=twice), 1)).responses
 
-        assert answer.error_code == 0
-        assert await client.broker.configs.broker_overrides(0) == {}
+    assert [a.error_code for a in answers] == [ErrorCode.INVALID_REQUEST] * 2
+    assert await client.broker.configs.broker_overrides(0) == {}
 
-    with_client(scenario)
+
+async def test_a_check_changes_nothing(client: AdminClient) -> None:
+    wanted = [resource(BROKER, "0", log_retention_ms="1000")]
+    request = AlterConfigsRequest(resources=wanted, validate_only=True)
+    (answer,) = (await client.ask(handle, request, 1)).responses
+
+    assert answer.error_code == 0
+    assert await client.broker.configs.broker_overrides(0) == {}

@@ -49,7 +49,7 @@ from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 from tests.fakes.denying_authorizer import DenyingAuthorizer, answer_to, ask
 from tests.fakes.group_caller import GroupCaller
 from tests.fakes.replication_cluster import batch, topic_id_of
@@ -72,7 +72,7 @@ def services_without(services: Any, *denied: Denied) -> Any:
 
 
 @pytest.fixture
-def client(cluster: Any, call: Any) -> Callable[..., Any]:
+def answer_of(cluster: Any, call: Any) -> Callable[..., Any]:
     """Asks a broker that leads two topics, without some rights."""
     cluster.append(cluster.lead(OPEN), b"v")
     cluster.append(cluster.lead(SECRET), b"v")
@@ -129,9 +129,9 @@ def codes(response: Any) -> dict[str, int]:
 
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_produce_stores_what_it_may_and_refuses_the_rest_by_topic(
-    client: Any, version: int
+    answer_of: Any, version: int
 ) -> None:
-    response = client(produce(), version, topic(AclOperation.WRITE))
+    response = answer_of(produce(), version, topic(AclOperation.WRITE))
 
     by_topic = {
         found.name or found.topic_id: found.partition_responses[0] for found in response.responses
@@ -141,15 +141,15 @@ def test_produce_stores_what_it_may_and_refuses_the_rest_by_topic(
     assert [by_topic[name].base_offset for name in names] == [1, -1]
 
 
-def test_produce_without_an_answer_closes_where_a_topic_is_refused(client: Any) -> None:
+def test_produce_without_an_answer_closes_where_a_topic_is_refused(answer_of: Any) -> None:
     denied = topic(AclOperation.WRITE)
 
-    assert client(produce(acks=0), 9, denied, answer=answer_to) == NoResponse(close=True)
+    assert answer_of(produce(acks=0), 9, denied, answer=answer_to) == NoResponse(close=True)
 
 
-def test_produce_of_a_transaction_needs_its_id(client: Any) -> None:
+def test_produce_of_a_transaction_needs_its_id(answer_of: Any) -> None:
     denied = AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "tx")
-    response = client(produce(transactional_id="tx"), 9, denied)
+    response = answer_of(produce(transactional_id="tx"), 9, denied)
 
     found = {row.error_code for topic in response.responses for row in topic.partition_responses}
     assert found == {TRANSACTIONAL_ID_53}
@@ -157,67 +157,67 @@ def test_produce_of_a_transaction_needs_its_id(client: Any) -> None:
 
 @pytest.mark.parametrize("version", [0, 4, 12, 13, 18])
 def test_fetch_reads_what_it_may_and_refuses_the_rest_by_partition(
-    client: Any, version: int
+    answer_of: Any, version: int
 ) -> None:
-    response = client(fetch(SECRET, OPEN), version, topic(AclOperation.READ))
+    response = answer_of(fetch(SECRET, OPEN), version, topic(AclOperation.READ))
 
     rows = [found.partitions[0] for found in response.responses]
     assert [row.error_code for row in rows] == [TOPIC_29, 0]
     assert [bool(row.records) for row in rows] == [False, True]
 
 
-def test_a_fetch_session_reads_what_is_granted_later(client: Any) -> None:
-    first = client(fetch(SECRET, session_epoch=0), 12, topic(AclOperation.READ))
-    second = client(fetch(session_id=first.session_id, session_epoch=1), 12)
+def test_a_fetch_session_reads_what_is_granted_later(answer_of: Any) -> None:
+    first = answer_of(fetch(SECRET, session_epoch=0), 12, topic(AclOperation.READ))
+    second = answer_of(fetch(session_id=first.session_id, session_epoch=1), 12)
 
     assert first.responses[0].partitions[0].error_code == TOPIC_29
     assert second.responses[0].partitions[0].error_code == 0
     assert second.responses[0].partitions[0].records
 
 
-def test_metadata_names_what_was_asked_for_and_says_no_more(client: Any) -> None:
-    response = client(metadata(SECRET, OPEN, "none"), 9, topic(AclOperation.DESCRIBE))
+def test_metadata_names_what_was_asked_for_and_says_no_more(answer_of: Any) -> None:
+    response = answer_of(metadata(SECRET, OPEN, "none"), 9, topic(AclOperation.DESCRIBE))
 
     assert codes(response) == {SECRET: TOPIC_29, OPEN: 0, "none": 3}
     (hidden,) = [found for found in response.topics if found.name == SECRET]
     assert (hidden.partitions, hidden.topic_id) == ([], ZERO_UUID)
 
 
-def test_metadata_does_not_tell_a_topic_that_exists_from_one_that_does_not(client: Any) -> None:
+def test_metadata_does_not_tell_a_topic_that_exists_from_one_that_does_not(answer_of: Any) -> None:
     denied = [topic(AclOperation.DESCRIBE, name) for name in (SECRET, "none")]
-    response = client(metadata(SECRET, "none", create=True), 9, *denied)
+    response = answer_of(metadata(SECRET, "none", create=True), 9, *denied)
 
     assert codes(response) == {SECRET: TOPIC_29, "none": TOPIC_29}
 
 
-def test_metadata_of_all_topics_leaves_out_what_may_not_be_seen(client: Any) -> None:
-    assert codes(client(metadata(), 9, topic(AclOperation.DESCRIBE))) == {OPEN: 0}
+def test_metadata_of_all_topics_leaves_out_what_may_not_be_seen(answer_of: Any) -> None:
+    assert codes(answer_of(metadata(), 9, topic(AclOperation.DESCRIBE))) == {OPEN: 0}
 
 
-def test_metadata_by_id_hides_the_name(client: Any) -> None:
+def test_metadata_by_id_hides_the_name(answer_of: Any) -> None:
     asked = MetadataRequest.MetadataRequestTopic(name=None, topic_id=topic_id_of(SECRET))
-    response = client(MetadataRequest(topics=[asked]), 12, topic(AclOperation.DESCRIBE))
+    response = answer_of(MetadataRequest(topics=[asked]), 12, topic(AclOperation.DESCRIBE))
 
     (found,) = response.topics
     assert (found.error_code, found.name) == (TOPIC_29, None)
     assert found.topic_id == topic_id_of(SECRET)
 
 
-def test_metadata_creates_only_what_the_client_may_create(client: Any, call: Any) -> None:
+def test_metadata_creates_only_what_the_client_may_create(answer_of: Any, call: Any) -> None:
     denied = [(AclOperation.CREATE, CLUSTER), topic(AclOperation.CREATE, "b")]
-    response = client(metadata("a", "b", create=True), 9, *denied)
+    response = answer_of(metadata("a", "b", create=True), 9, *denied)
 
     assert codes(response) == {"a": 0, "b": TOPIC_29}
     assert call.topics.asked == ["a"]
 
 
-def test_metadata_lists_the_operations_that_are_authorized(client: Any) -> None:
+def test_metadata_lists_the_operations_that_are_authorized(answer_of: Any) -> None:
     request = MetadataRequest(
         topics=[MetadataRequest.MetadataRequestTopic(name=SECRET)],
         include_topic_authorized_operations=True,
         include_cluster_authorized_operations=True,
     )
-    response = client(request, 8, topic(AclOperation.WRITE), (AclOperation.DESCRIBE, CLUSTER))
+    response = answer_of(request, 8, topic(AclOperation.WRITE), (AclOperation.DESCRIBE, CLUSTER))
 
     left = SUPPORTED_OPERATIONS[ResourceType.TOPIC] - {AclOperation.WRITE}
     assert response.topics[0].topic_authorized_operations == operation_bits(left)
@@ -265,9 +265,9 @@ DELETE_RECORDS = DeleteRecordsRequest(
     ],
 )
 def test_a_topic_is_refused_by_itself(
-    client: Any, request_: Any, version: int, denied: list[Denied]
+    answer_of: Any, request_: Any, version: int, denied: list[Denied]
 ) -> None:
-    response = client(request_, version, *denied)
+    response = answer_of(request_, version, *denied)
 
     found = {
         getattr(answered, "name", None) or answered.topic: answered.partitions[0].error_code
@@ -276,8 +276,8 @@ def test_a_topic_is_refused_by_itself(
     assert found == {OPEN: 0, SECRET: TOPIC_29}
 
 
-def test_cluster_action_stands_for_the_right_to_see_leader_epochs(client: Any) -> None:
-    response = client(EPOCHS, 4, topic(AclOperation.DESCRIBE))
+def test_cluster_action_stands_for_the_right_to_see_leader_epochs(answer_of: Any) -> None:
+    response = answer_of(EPOCHS, 4, topic(AclOperation.DESCRIBE))
 
     assert [found.partitions[0].error_code for found in response.topics] == [0, 0]
 
@@ -285,58 +285,51 @@ def test_cluster_action_stands_for_the_right_to_see_leader_epochs(client: Any) -
 # The cluster
 
 
-def test_the_directories_are_described_to_whom_may_describe_the_cluster(client: Any) -> None:
-    response = client(DescribeLogDirsRequest(topics=None), 3, (AclOperation.DESCRIBE, CLUSTER))
+def test_the_directories_are_described_to_whom_may_describe_the_cluster(answer_of: Any) -> None:
+    response = answer_of(DescribeLogDirsRequest(topics=None), 3, (AclOperation.DESCRIBE, CLUSTER))
 
     assert (response.error_code, response.results) == (CLUSTER_31, [])
 
 
-def test_describe_cluster_is_answered_without_operations(client: Any) -> None:
+def test_describe_cluster_is_answered_without_operations(answer_of: Any) -> None:
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     full = operation_bits(SUPPORTED_OPERATIONS[ResourceType.CLUSTER])
 
-    assert client(request, 0).cluster_authorized_operations == full == 8096
-    refused = client(request, 0, (AclOperation.DESCRIBE, CLUSTER))
+    assert answer_of(request, 0).cluster_authorized_operations == full == 8096
+    refused = answer_of(request, 0, (AclOperation.DESCRIBE, CLUSTER))
     assert (refused.error_code, refused.cluster_authorized_operations) == (0, 0)
 
 
-def test_elections_are_refused_for_every_partition(client: Any) -> None:
+def test_elections_are_refused_for_every_partition(answer_of: Any) -> None:
     asked = ElectLeadersRequest.TopicPartitions(topic=OPEN, partitions=[0])
     request = ElectLeadersRequest(topic_partitions=[asked], timeout_ms=1000)
-    response = client(request, 1, (AclOperation.ALTER, CLUSTER))
+    response = answer_of(request, 1, (AclOperation.ALTER, CLUSTER))
 
     assert response.error_code == CLUSTER_31
 
 
-def test_orders_are_refused_without_cluster_action() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        services = services_without(admin.services, (AclOperation.CLUSTER_ACTION, CLUSTER))
-        response = await ask(services, UpdateMetadataRequest(), 5)
-        assert response.error_code == CLUSTER_31
-
-    with_client(scenario)
+async def test_orders_are_refused_without_cluster_action(client: AdminClient) -> None:
+    services = services_without(client.services, (AclOperation.CLUSTER_ACTION, CLUSTER))
+    response = await ask(services, UpdateMetadataRequest(), 5)
+    assert response.error_code == CLUSTER_31
 
 
 @pytest.mark.parametrize(("may_write_a_topic", "code"), [(True, 0), (False, CLUSTER_31)])
-def test_producer_ids_are_for_writers(may_write_a_topic: bool, code: int) -> None:
-    async def scenario(admin: AdminClient) -> None:
-        authorizer = DenyingAuthorizer((AclOperation.IDEMPOTENT_WRITE, CLUSTER))
-        authorizer.writers = may_write_a_topic
-        services = replace(admin.services, authorizer=authorizer)
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-        assert (await ask(services, request, 4)).error_code == code
+async def test_producer_ids_are_for_writers(
+    may_write_a_topic: bool, code: int, client: AdminClient
+) -> None:
+    authorizer = DenyingAuthorizer((AclOperation.IDEMPOTENT_WRITE, CLUSTER))
+    authorizer.writers = may_write_a_topic
+    services = replace(client.services, authorizer=authorizer)
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
+    assert (await ask(services, request, 4)).error_code == code
 
-    with_client(scenario)
 
-
-def test_a_transactional_id_has_its_own_refusal() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        denied = AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "tx")
-        request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
-        response = await ask(services_without(admin.services, denied), request, 4)
-        assert (response.error_code, response.producer_id) == (TRANSACTIONAL_ID_53, -1)
-
-    with_client(scenario)
+async def test_a_transactional_id_has_its_own_refusal(client: AdminClient) -> None:
+    denied = AclOperation.WRITE, Resource(ResourceType.TRANSACTIONAL_ID, "tx")
+    request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000)
+    response = await ask(services_without(client.services, denied), request, 4)
+    assert (response.error_code, response.producer_id) == (TRANSACTIONAL_ID_53, -1)
 
 
 # Administration
@@ -350,107 +343,90 @@ def create_topics(*names: str) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=topics, timeout_ms=1000)
 
 
-def test_topics_are_created_by_whom_may_create_them() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        nowhere = (AclOperation.CREATE, CLUSTER)
-        denied = [topic(AclOperation.CREATE), topic(AclOperation.DESCRIBE_CONFIGS, OPEN)]
-        services = services_without(admin.services, nowhere, *denied)
-        response = await ask(services, create_topics(SECRET, OPEN), 7)
-        assert codes(response) == {SECRET: TOPIC_29, OPEN: 0}
-        by_name = {found.name: found for found in response.topics}
-        assert by_name[SECRET].error_message == "Authorization failed."
-        assert by_name[OPEN].topic_config_error_code == TOPIC_29
-        assert (by_name[OPEN].num_partitions, by_name[OPEN].configs) == (-1, [])
-        assert not admin.broker.metadata.contains_topic(SECRET)
-
-    with_client(scenario)
+async def test_topics_are_created_by_whom_may_create_them(client: AdminClient) -> None:
+    nowhere = (AclOperation.CREATE, CLUSTER)
+    denied = [topic(AclOperation.CREATE), topic(AclOperation.DESCRIBE_CONFIGS, OPEN)]
+    services = services_without(client.services, nowhere, *denied)
+    response = await ask(services, create_topics(SECRET, OPEN), 7)
+    assert codes(response) == {SECRET: TOPIC_29, OPEN: 0}
+    by_name = {found.name: found for found in response.topics}
+    assert by_name[SECRET].error_message == "Authorization failed."
+    assert by_name[OPEN].topic_config_error_code == TOPIC_29
+    assert (by_name[OPEN].num_partitions, by_name[OPEN].configs) == (-1, [])
+    assert not client.broker.metadata.contains_topic(SECRET)
 
 
-def test_whom_the_cluster_lets_create_need_not_be_let_by_topics() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        services = services_without(admin.services, topic(AclOperation.CREATE))
-        assert codes(await ask(services, create_topics(SECRET), 7)) == {SECRET: 0}
-
-    with_client(scenario)
+async def test_whom_the_cluster_lets_create_need_not_be_let_by_topics(client: AdminClient) -> None:
+    services = services_without(client.services, topic(AclOperation.CREATE))
+    assert codes(await ask(services, create_topics(SECRET), 7)) == {SECRET: 0}
 
 
 @pytest.mark.parametrize("version", [1, 5, 6])
-def test_topics_are_deleted_by_whom_may_delete_them(version: int) -> None:
-    async def scenario(admin: AdminClient) -> None:
-        await ask(admin.services, create_topics(SECRET, OPEN), 7)
-        states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in (SECRET, OPEN)]
-        request = DeleteTopicsRequest(topics=states, topic_names=[SECRET, OPEN], timeout_ms=1000)
-        services = services_without(admin.services, topic(AclOperation.DELETE))
-        response = await ask(services, request, version)
-        found = {row.name: row.error_code for row in response.responses}
-        assert found == {SECRET: TOPIC_29, OPEN: 0}
-        assert admin.broker.metadata.contains_topic(SECRET)
-
-    with_client(scenario)
-
-
-def test_a_topic_that_is_to_be_deleted_by_id_keeps_its_name_hidden() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        await ask(admin.services, create_topics(SECRET), 7)
-        topic_id = admin.broker.metadata.topic_id(SECRET)
-        state = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=topic_id)
-        services = services_without(admin.services, topic(AclOperation.DESCRIBE))
-        request = DeleteTopicsRequest(topics=[state], timeout_ms=1000)
-        (row,) = (await ask(services, request, 6)).responses
-        assert (row.error_code, row.name, row.topic_id) == (TOPIC_29, None, topic_id)
-
-    with_client(scenario)
+async def test_topics_are_deleted_by_whom_may_delete_them(
+    version: int, client: AdminClient
+) -> None:
+    await ask(client.services, create_topics(SECRET, OPEN), 7)
+    states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in (SECRET, OPEN)]
+    request = DeleteTopicsRequest(topics=states, topic_names=[SECRET, OPEN], timeout_ms=1000)
+    services = services_without(client.services, topic(AclOperation.DELETE))
+    response = await ask(services, request, version)
+    found = {row.name: row.error_code for row in response.responses}
+    assert found == {SECRET: TOPIC_29, OPEN: 0}
+    assert client.broker.metadata.contains_topic(SECRET)
 
 
-def test_partitions_are_added_by_whom_may_alter_the_topic() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        await ask(admin.services, create_topics(SECRET, OPEN), 7)
-        more = [
-            CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=2, assignments=None)
-            for name in (SECRET, OPEN)
-        ]
-        services = services_without(admin.services, topic(AclOperation.ALTER))
-        request = CreatePartitionsRequest(topics=more, timeout_ms=1000)
-        response = await ask(services, request, 1)
-        found = {row.name: row.error_code for row in response.results}
-        assert found == {SECRET: TOPIC_29, OPEN: 0}
-
-    with_client(scenario)
+async def test_a_topic_that_is_to_be_deleted_by_id_keeps_its_name_hidden(
+    client: AdminClient,
+) -> None:
+    await ask(client.services, create_topics(SECRET), 7)
+    topic_id = client.broker.metadata.topic_id(SECRET)
+    state = DeleteTopicsRequest.DeleteTopicState(name=None, topic_id=topic_id)
+    services = services_without(client.services, topic(AclOperation.DESCRIBE))
+    request = DeleteTopicsRequest(topics=[state], timeout_ms=1000)
+    (row,) = (await ask(services, request, 6)).responses
+    assert (row.error_code, row.name, row.topic_id) == (TOPIC_29, None, topic_id)
 
 
-def test_settings_are_refused_by_what_they_belong_to() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        await ask(admin.services, create_topics(SECRET, OPEN), 7)
-        asked = [
-            DescribeConfigsRequest.DescribeConfigsResource(resource_type=kind, resource_name=name)
-            for kind, name in ((2, SECRET), (2, OPEN), (4, "0"))
-        ]
-        services = services_without(
-            admin.services,
-            topic(AclOperation.DESCRIBE_CONFIGS),
-            (AclOperation.DESCRIBE_CONFIGS, CLUSTER),
-        )
-        response = await ask(services, DescribeConfigsRequest(resources=asked), 1)
-        found = {row.resource_name: row.error_code for row in response.results}
-        assert found == {SECRET: TOPIC_29, OPEN: 0, "0": CLUSTER_31}
-
-    with_client(scenario)
+async def test_partitions_are_added_by_whom_may_alter_the_topic(client: AdminClient) -> None:
+    await ask(client.services, create_topics(SECRET, OPEN), 7)
+    more = [
+        CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=2, assignments=None)
+        for name in (SECRET, OPEN)
+    ]
+    services = services_without(client.services, topic(AclOperation.ALTER))
+    request = CreatePartitionsRequest(topics=more, timeout_ms=1000)
+    response = await ask(services, request, 1)
+    found = {row.name: row.error_code for row in response.results}
+    assert found == {SECRET: TOPIC_29, OPEN: 0}
 
 
-def test_settings_are_altered_by_whom_may_alter_them() -> None:
-    async def scenario(admin: AdminClient) -> None:
-        await ask(admin.services, create_topics(SECRET), 7)
-        asked = AlterConfigsRequest.AlterConfigsResource(
-            resource_type=2,
-            resource_name=SECRET,
-            configs=[AlterConfigsRequest.AlterableConfig(name="retention.ms", value="1000")],
-        )
-        services = services_without(admin.services, topic(AclOperation.ALTER_CONFIGS))
-        response = await ask(services, AlterConfigsRequest(resources=[asked]), 1)
-        assert [row.error_code for row in response.responses] == [TOPIC_29]
-        assert await admin.broker.configs.topic_overrides(SECRET) == {}
+async def test_settings_are_refused_by_what_they_belong_to(client: AdminClient) -> None:
+    await ask(client.services, create_topics(SECRET, OPEN), 7)
+    asked = [
+        DescribeConfigsRequest.DescribeConfigsResource(resource_type=kind, resource_name=name)
+        for kind, name in ((2, SECRET), (2, OPEN), (4, "0"))
+    ]
+    services = services_without(
+        client.services,
+        topic(AclOperation.DESCRIBE_CONFIGS),
+        (AclOperation.DESCRIBE_CONFIGS, CLUSTER),
+    )
+    response = await ask(services, DescribeConfigsRequest(resources=asked), 1)
+    found = {row.resource_name: row.error_code for row in response.results}
+    assert found == {SECRET: TOPIC_29, OPEN: 0, "0": CLUSTER_31}
 
-    with_client(scenario)
+
+async def test_settings_are_altered_by_whom_may_alter_them(client: AdminClient) -> None:
+    await ask(client.services, create_topics(SECRET), 7)
+    asked = AlterConfigsRequest.AlterConfigsResource(
+        resource_type=2,
+        resource_name=SECRET,
+        configs=[AlterConfigsRequest.AlterableConfig(name="retention.ms", value="1000")],
+    )
+    services = services_without(client.services, topic(AclOperation.ALTER_CONFIGS))
+    response = await ask(services, AlterConfigsRequest(resources=[asked]), 1)
+    assert [row.error_code for row in response.responses] == [TOPIC_29]
+    assert await client.broker.configs.topic_overrides(SECRET) == {}
 
 
 # Groups

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -11,28 +10,26 @@ from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.messages.controlled_shutdown import ControlledShutdownRequest
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.forwarding_cluster import ForwardingCluster, with_cluster
+from tests.fakes.forwarding_cluster import ForwardingCluster
 from tests.fakes.topic_nodes import create_topic
 
 VERSIONS = range(4)
 STOPPING, REPLICAS = 1, (1, 2)
+pytestmark = pytest.mark.virtual_time
 
 
-def with_topic(scenario: Callable[[ForwardingCluster], Awaitable[None]]) -> None:
+@pytest.fixture
+async def cluster(forwarding_cluster: ForwardingCluster) -> ForwardingCluster:
     """Three brokers, 0 is controller, 1 leads a partition that 2 follows and one of its own."""
-
-    async def main(cluster: ForwardingCluster) -> None:
-        partitions = {
-            0: ReplicaAssignment(replicas=REPLICAS),
-            1: ReplicaAssignment(replicas=REPLICAS[:1]),
-        }
-        topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
-        await create_topic(cluster.controller.zk, "t", topic)
-        await cluster.settle()
-        assert leader_of(cluster, 0) == STOPPING
-        await scenario(cluster)
-
-    with_cluster(main)
+    partitions = {
+        0: ReplicaAssignment(replicas=REPLICAS),
+        1: ReplicaAssignment(replicas=REPLICAS[:1]),
+    }
+    topic = TopicAssignment(topic_id=UUID(int=7), partitions=partitions)
+    await create_topic(forwarding_cluster.controller.zk, "t", topic)
+    await forwarding_cluster.settle()
+    assert leader_of(forwarding_cluster, 0) == STOPPING
+    return forwarding_cluster
 
 
 def leader_of(cluster: ForwardingCluster, partition: int) -> int:
@@ -46,63 +43,58 @@ def stop(broker_id: int = STOPPING, epoch: int = -1) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_others_can_lead_is_led_by_them(version: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        request = stop(epoch=cluster.broker(STOPPING).broker_epoch)
+async def test_what_others_can_lead_is_led_by_them(
+    version: int, cluster: ForwardingCluster
+) -> None:
+    request = stop(epoch=cluster.broker(STOPPING).broker_epoch)
 
-        answer = await cluster.broker(0).ask(request, version)
+    answer = await cluster.broker(0).ask(request, version)
 
-        assert (answer.error_code, answer.remaining_partitions) == (ErrorCode.NONE, [])
-        assert (leader_of(cluster, 0), leader_of(cluster, 1)) == (2, STOPPING)
-
-    with_topic(scenario)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_nobody_in_sync_can_lead_is_named(version: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.brokers[2].kill()
-        await cluster.settle()
-
-        answer = await cluster.broker(0).ask(stop(), version)
-
-        named = [(p.topic_name, p.partition_index) for p in answer.remaining_partitions]
-        assert (answer.error_code, named) == (ErrorCode.NONE, [("t", 0)])
-
-    with_topic(scenario)
+    assert (answer.error_code, answer.remaining_partitions) == (ErrorCode.NONE, [])
+    assert (leader_of(cluster, 0), leader_of(cluster, 1)) == (2, STOPPING)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_broker_that_is_not_controller_answers_as_kafkas_do(version: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        answer = await cluster.broker(2).ask(stop(), version)
+async def test_what_nobody_in_sync_can_lead_is_named(
+    version: int, cluster: ForwardingCluster
+) -> None:
+    cluster.brokers[2].kill()
+    await cluster.settle()
 
-        assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
-        assert leader_of(cluster, 0) == STOPPING
+    answer = await cluster.broker(0).ask(stop(), version)
 
-    with_topic(scenario)
+    named = [(p.topic_name, p.partition_index) for p in answer.remaining_partitions]
+    assert (answer.error_code, named) == (ErrorCode.NONE, [("t", 0)])
 
 
-def test_an_earlier_life_of_a_broker_does_not_stop_the_present_one() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        epoch = cluster.broker(STOPPING).broker_epoch
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_broker_that_is_not_controller_answers_as_kafkas_do(
+    version: int, cluster: ForwardingCluster
+) -> None:
+    answer = await cluster.broker(2).ask(stop(), version)
 
-        answer = await cluster.broker(0).ask(stop(epoch=epoch - 1), 3)
+    assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
+    assert leader_of(cluster, 0) == STOPPING
 
-        assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
-        assert leader_of(cluster, 0) == STOPPING
 
-    with_topic(scenario)
+async def test_an_earlier_life_of_a_broker_does_not_stop_the_present_one(
+    cluster: ForwardingCluster,
+) -> None:
+    epoch = cluster.broker(STOPPING).broker_epoch
+
+    answer = await cluster.broker(0).ask(stop(epoch=epoch - 1), 3)
+
+    assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
+    assert leader_of(cluster, 0) == STOPPING
 
 
 @pytest.mark.parametrize("broker_id", [77, -1, -(2**31), 2**31 - 1])
-def test_a_broker_that_is_not_registered_is_unknown(broker_id: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        answer = await cluster.broker(0).ask(stop(broker_id), 3)
+async def test_a_broker_that_is_not_registered_is_unknown(
+    broker_id: int, cluster: ForwardingCluster
+) -> None:
+    answer = await cluster.broker(0).ask(stop(broker_id), 3)
 
-        assert answer.error_code == ErrorCode.BROKER_NOT_AVAILABLE
-
-    with_topic(scenario)
+    assert answer.error_code == ErrorCode.BROKER_NOT_AVAILABLE
 
 
 def test_the_oldest_request_has_a_header_without_client_id() -> None:

@@ -9,7 +9,7 @@ from kbroker.apis.create_topics import handle as handle_create
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 
 
 def request(*wanted: tuple[str, int]) -> CreatePartitionsRequest:
@@ -21,31 +21,23 @@ def request(*wanted: tuple[str, int]) -> CreatePartitionsRequest:
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_topic_grows_in_every_version(version: int) -> None:
-    async def scenario(client: AdminClient) -> None:
-        topic = CreateTopicsRequest.CreatableTopic(name="T", num_partitions=1, replication_factor=1)
-        await client.ask(handle_create, CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5)
-        good = (await client.ask(handle, request(("T", 3)), version)).results[0]
-        again = (await client.ask(handle, request(("T", 3)), version)).results[0]
-        assert (good.error_code, good.error_message) == (0, None)
-        assert (again.error_code, again.error_message) == (37, "Topic already has 3 partitions.")
-        assert client.broker.metadata.partition_count("T") == 3
-
-    with_client(scenario)
+async def test_a_topic_grows_in_every_version(version: int, client: AdminClient) -> None:
+    topic = CreateTopicsRequest.CreatableTopic(name="T", num_partitions=1, replication_factor=1)
+    await client.ask(handle_create, CreateTopicsRequest(topics=[topic], timeout_ms=1000), 5)
+    good = (await client.ask(handle, request(("T", 3)), version)).results[0]
+    again = (await client.ask(handle, request(("T", 3)), version)).results[0]
+    assert (good.error_code, good.error_message) == (0, None)
+    assert (again.error_code, again.error_message) == (37, "Topic already has 3 partitions.")
+    assert client.broker.metadata.partition_count("T") == 3
 
 
-def test_a_topic_named_twice_is_refused() -> None:
-    async def scenario(client: AdminClient) -> None:
-        (result,) = (await client.ask(handle, request(("T", 3), ("T", 4)), 1)).results
-        assert (result.error_code, result.error_message) == (42, "Duplicate topic in request.")
-
-    with_client(scenario)
+async def test_a_topic_named_twice_is_refused(client: AdminClient) -> None:
+    (result,) = (await client.ask(handle, request(("T", 3), ("T", 4)), 1)).results
+    assert (result.error_code, result.error_message) == (42, "Duplicate topic in request.")
 
 
-def test_a_broker_that_is_not_controller_says_so() -> None:
-    async def scenario(client: AdminClient) -> None:
-        other = AdminClient(client.broker.cluster.brokers[1])
-        (result,) = (await other.ask(handle, request(("T", 3)), 1)).results
-        assert result.error_code == ErrorCode.NOT_CONTROLLER
-
-    with_client(scenario, brokers=2)
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_broker_that_is_not_controller_says_so(client: AdminClient) -> None:
+    other = AdminClient(client.broker.cluster.brokers[1])
+    (result,) = (await other.ask(handle, request(("T", 3)), 1)).results
+    assert result.error_code == ErrorCode.NOT_CONTROLLER

@@ -8,7 +8,7 @@ from kbroker.apis.create_topics import handle
 from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 
 
 def request(*names: str) -> CreateTopicsRequest:
@@ -20,32 +20,24 @@ def request(*names: str) -> CreateTopicsRequest:
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_topic_is_created_in_every_version(version: int) -> None:
-    async def scenario(client: AdminClient) -> None:
-        response = await client.ask(handle, request("T", "a b"), version)
-        good, bad = response.topics
-        assert (good.error_code, bad.error_code) == (0, ErrorCode.INVALID_TOPIC_EXCEPTION)
-        assert client.broker.metadata.partition_count("T") == 2
-        assert (good.num_partitions == 2) == (version >= 5)
-        assert (len(good.configs or ()) == 36) == (version >= 5)
-        assert (good.topic_id != ZERO_UUID) == (version >= 7)
-
-    with_client(scenario)
+async def test_a_topic_is_created_in_every_version(version: int, client: AdminClient) -> None:
+    response = await client.ask(handle, request("T", "a b"), version)
+    good, bad = response.topics
+    assert (good.error_code, bad.error_code) == (0, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    assert client.broker.metadata.partition_count("T") == 2
+    assert (good.num_partitions == 2) == (version >= 5)
+    assert (len(good.configs or ()) == 36) == (version >= 5)
+    assert (good.topic_id != ZERO_UUID) == (version >= 7)
 
 
-def test_a_good_topic_has_no_message_and_a_bad_one_has() -> None:
-    async def scenario(client: AdminClient) -> None:
-        good, bad = (await client.ask(handle, request("T", "."), 5)).topics
-        assert good.error_message is None
-        assert bad.error_message == "Topic name is invalid: '.' is not allowed"
-
-    with_client(scenario)
+async def test_a_good_topic_has_no_message_and_a_bad_one_has(client: AdminClient) -> None:
+    good, bad = (await client.ask(handle, request("T", "."), 5)).topics
+    assert good.error_message is None
+    assert bad.error_message == "Topic name is invalid: '.' is not allowed"
 
 
-def test_a_broker_that_is_not_controller_says_so() -> None:
-    async def scenario(client: AdminClient) -> None:
-        other = AdminClient(client.broker.cluster.brokers[1])
-        response = await other.ask(handle, request("T"), 5)
-        assert [t.error_code for t in response.topics] == [ErrorCode.NOT_CONTROLLER]
-
-    with_client(scenario, brokers=2)
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_broker_that_is_not_controller_says_so(client: AdminClient) -> None:
+    other = AdminClient(client.broker.cluster.brokers[1])
+    response = await other.ask(handle, request("T"), 5)
+    assert [t.error_code for t in response.topics] == [ErrorCode.NOT_CONTROLLER]

@@ -8,10 +8,11 @@ import pytest
 
 from kbroker.apis.create_topics import handle as handle_create
 from kbroker.apis.delete_topics import handle
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 
 
 async def create(client: AdminClient, name: str) -> None:
@@ -25,71 +26,59 @@ def by_id(topic_id: UUID, name: str | None = None) -> DeleteTopicsRequest:
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_a_topic_is_deleted_by_name(version: int) -> None:
-    async def scenario(client: AdminClient) -> None:
-        await create(client, "T")
-        request = DeleteTopicsRequest(topic_names=["T", "no-such"], timeout_ms=1000)
-        response = await client.ask(handle, request, version)
-        assert [r.error_code for r in response.responses] == [0, 3]
-        assert not client.broker.metadata.contains_topic("T")
-
-    with_client(scenario)
+async def test_a_topic_is_deleted_by_name(version: int, client: AdminClient) -> None:
+    await create(client, "T")
+    request = DeleteTopicsRequest(topic_names=["T", "no-such"], timeout_ms=1000)
+    response = await client.ask(handle, request, version)
+    assert [r.error_code for r in response.responses] == [0, 3]
+    assert not client.broker.metadata.contains_topic("T")
 
 
-def test_a_topic_is_deleted_by_id_and_the_answer_has_its_name() -> None:
-    async def scenario(client: AdminClient) -> None:
-        await create(client, "T")
-        topic_id = client.broker.metadata.topic_id("T")
-        (deleted,) = (await client.ask(handle, by_id(topic_id), 6)).responses
-        (unknown,) = (await client.ask(handle, by_id(UUID(int=5)), 6)).responses
-        assert (deleted.error_code, deleted.name, deleted.topic_id) == (0, "T", topic_id)
-        assert (unknown.error_code, unknown.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
-
-    with_client(scenario)
+async def test_a_topic_is_deleted_by_id_and_the_answer_has_its_name(client: AdminClient) -> None:
+    await create(client, "T")
+    topic_id = client.broker.metadata.topic_id("T")
+    (deleted,) = (await client.ask(handle, by_id(topic_id), 6)).responses
+    (unknown,) = (await client.ask(handle, by_id(UUID(int=5)), 6)).responses
+    assert (deleted.error_code, deleted.name, deleted.topic_id) == (0, "T", topic_id)
+    assert (unknown.error_code, unknown.name) == (ErrorCode.UNKNOWN_TOPIC_ID, None)
 
 
-def test_neither_name_nor_id_is_refused_beside_others() -> None:
-    async def scenario(client: AdminClient) -> None:
-        await create(client, "T")
-        request = by_id(UUID(int=0))
-        request.topics.append(DeleteTopicsRequest.DeleteTopicState(name="T"))
-        nothing, deleted = (await client.ask(handle, request, 6)).responses
-        assert (nothing.error_code, nothing.name) == (ErrorCode.INVALID_REQUEST, None)
-        assert nothing.error_message == "Neither topic name nor id were specified."
-        assert (deleted.error_code, deleted.name) == (0, "T")
-
-    with_client(scenario)
+async def test_neither_name_nor_id_is_refused_beside_others(client: AdminClient) -> None:
+    await create(client, "T")
+    request = by_id(UUID(int=0))
+    request.topics.append(DeleteTopicsRequest.DeleteTopicState(name="T"))
+    nothing, deleted = (await client.ask(handle, request, 6)).responses
+    assert (nothing.error_code, nothing.name) == (ErrorCode.INVALID_REQUEST, None)
+    assert nothing.error_message == "Neither topic name nor id were specified."
+    assert (deleted.error_code, deleted.name) == (0, "T")
 
 
-def test_name_and_id_together_are_refused() -> None:
-    async def scenario(client: AdminClient) -> None:
-        with pytest.raises(KafkaError) as refusal:
-            await client.ask(handle, by_id(UUID(int=5), "T"), 6)
-        assert refusal.value.code is ErrorCode.INVALID_REQUEST
-
-    with_client(scenario)
+async def test_name_and_id_together_are_refused(client: AdminClient) -> None:
+    with pytest.raises(KafkaError) as refusal:
+        await client.ask(handle, by_id(UUID(int=5), "T"), 6)
+    assert refusal.value.code is ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize(
     ("version", "code"),
     [(1, ErrorCode.INVALID_REQUEST), (5, ErrorCode.TOPIC_DELETION_DISABLED)],
 )
-def test_with_deletion_switched_off_nothing_goes(version: int, code: ErrorCode) -> None:
-    async def scenario(client: AdminClient) -> None:
-        await create(client, "T")
-        request = DeleteTopicsRequest(topic_names=["T"], timeout_ms=1000)
-        response = await client.ask(handle, request, version)
-        assert [r.error_code for r in response.responses] == [code]
-        assert client.broker.metadata.contains_topic("T")
+@pytest.mark.parametrize(
+    "config", [KafkaConfig.for_profile("dev", {"delete.topic.enable": "false"})]
+)
+async def test_with_deletion_switched_off_nothing_goes(
+    version: int, code: ErrorCode, client: AdminClient
+) -> None:
+    await create(client, "T")
+    request = DeleteTopicsRequest(topic_names=["T"], timeout_ms=1000)
+    response = await client.ask(handle, request, version)
+    assert [r.error_code for r in response.responses] == [code]
+    assert client.broker.metadata.contains_topic("T")
 
-    with_client(scenario, {"delete.topic.enable": "false"})
 
-
-def test_a_broker_that_is_not_controller_says_so() -> None:
-    async def scenario(client: AdminClient) -> None:
-        other = AdminClient(client.broker.cluster.brokers[1])
-        request = DeleteTopicsRequest(topic_names=["T"], timeout_ms=1000)
-        response = await other.ask(handle, request, 5)
-        assert [r.error_code for r in response.responses] == [ErrorCode.NOT_CONTROLLER]
-
-    with_client(scenario, brokers=2)
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_broker_that_is_not_controller_says_so(client: AdminClient) -> None:
+    other = AdminClient(client.broker.cluster.brokers[1])
+    request = DeleteTopicsRequest(topic_names=["T"], timeout_ms=1000)
+    response = await other.ask(handle, request, 5)
+    assert [r.error_code for r in response.responses] == [ErrorCode.NOT_CONTROLLER]

@@ -12,7 +12,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import ReplicaAssignment
 from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from kbroker.zk.zk_paths import TopicAssignment
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 from tests.fakes.topic_nodes import create_topic
 
 Row = tuple[str, int, int]
@@ -62,124 +62,117 @@ async def write_isr(client: AdminClient, isr: str) -> None:
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_a_preferred_leader_that_is_back_leads_again(version: int) -> None:
-    async def scenario(client: AdminClient) -> None:
-        cluster = client.broker.cluster
-        await create(client, "t", (1, 0), (0, 1))
-        cluster.brokers[1].kill()
-        await cluster.settle()
-        await cluster.start(1)
-        await write_isr(client, "0,1")
-        assert await elect(client, of("t", 0, 1), version=version) == [
-            ("t", 0, ErrorCode.NONE),
-            ("t", 1, ErrorCode.ELECTION_NOT_NEEDED),
-        ]
-        (state,) = [s for s in cluster.state() if s.startswith("t-0")]
-        assert '"leader":1' in state
-
-    with_client(scenario, brokers=2)
-
-
-def test_a_request_for_all_partitions_shows_only_those_that_were_to_change() -> None:
-    async def scenario(client: AdminClient) -> None:
-        cluster = client.broker.cluster
-        await create(client, "t", (1, 0), (0, 1))
-        assert await elect(client, every=True) == []
-        cluster.brokers[1].kill()
-        await cluster.settle()
-        assert await elect(client, every=True) == [
-            ("t", 0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
-        ]
-
-    with_client(scenario, brokers=2)
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_preferred_leader_that_is_back_leads_again(
+    version: int, client: AdminClient
+) -> None:
+    cluster = client.broker.cluster
+    await create(client, "t", (1, 0), (0, 1))
+    cluster.brokers[1].kill()
+    await cluster.settle()
+    await cluster.start(1)
+    await write_isr(client, "0,1")
+    assert await elect(client, of("t", 0, 1), version=version) == [
+        ("t", 0, ErrorCode.NONE),
+        ("t", 1, ErrorCode.ELECTION_NOT_NEEDED),
+    ]
+    (state,) = [s for s in cluster.state() if s.startswith("t-0")]
+    assert '"leader":1' in state
 
 
-def test_partitions_that_cannot_be_led_have_an_error_and_a_sentence() -> None:
-    async def scenario(client: AdminClient) -> None:
-        cluster = client.broker.cluster
-        await create(client, "lone", (1,))
-        cluster.brokers[1].kill()
-        await cluster.settle()
-        asked = [of("lone", 0), of("no-such", 3)]
-        assert await elect(client, *asked, kind=UNCLEAN) == [
-            ("lone", 0, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
-            ("no-such", 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ]
-        request = ElectLeadersRequest(topic_partitions=asked)
-        response = await client.ask(handle, request, 1)
-        messages = [t.partition_result[0].error_message for t in response.replica_election_results]
-        assert messages == [
-            "Failed to elect leader for partition lone-0 under strategy "
-            "PreferredReplicaPartitionLeaderElectionStrategy",
-            "The partition does not exist.",
-        ]
-
-    with_client(scenario, brokers=2)
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_request_for_all_partitions_shows_only_those_that_were_to_change(
+    client: AdminClient,
+) -> None:
+    cluster = client.broker.cluster
+    await create(client, "t", (1, 0), (0, 1))
+    assert await elect(client, every=True) == []
+    cluster.brokers[1].kill()
+    await cluster.settle()
+    assert await elect(client, every=True) == [("t", 0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)]
 
 
-def test_an_unclean_election_takes_a_living_replica_that_is_not_in_sync() -> None:
-    async def scenario(client: AdminClient) -> None:
-        cluster = client.broker.cluster
-        await create(client, "t", (1, 0))
-        await write_isr(client, "1")
-        cluster.brokers[1].kill()
-        await cluster.settle()
-        assert await elect(client, of("t", 0), kind=PREFERRED) == [
-            ("t", 0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
-        ]
-        assert await elect(client, of("t", 0), kind=UNCLEAN) == [("t", 0, ErrorCode.NONE)]
-        (state,) = cluster.state()
-        assert '"leader":0' in state
-        assert '"leader_recovery_state":1' in state
-        assert await elect(client, of("t", 0), kind=UNCLEAN) == [
-            ("t", 0, ErrorCode.ELECTION_NOT_NEEDED)
-        ]
-
-    with_client(scenario, brokers=2)
-
-
-def test_a_broker_that_is_not_controller_says_so_for_each_partition() -> None:
-    async def scenario(client: AdminClient) -> None:
-        await create(client, "t", (0,))
-        other = AdminClient(client.broker.cluster.brokers[1])
-        expected = [("t", 0, ErrorCode.NOT_CONTROLLER)]
-        assert await elect(other, of("t", 0)) == expected
-        assert await elect(other, every=True) == expected
-
-    with_client(scenario, brokers=2)
+@pytest.mark.parametrize("brokers", [2])
+async def test_partitions_that_cannot_be_led_have_an_error_and_a_sentence(
+    client: AdminClient,
+) -> None:
+    cluster = client.broker.cluster
+    await create(client, "lone", (1,))
+    cluster.brokers[1].kill()
+    await cluster.settle()
+    asked = [of("lone", 0), of("no-such", 3)]
+    assert await elect(client, *asked, kind=UNCLEAN) == [
+        ("lone", 0, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+        ("no-such", 3, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    request = ElectLeadersRequest(topic_partitions=asked)
+    response = await client.ask(handle, request, 1)
+    messages = [t.partition_result[0].error_message for t in response.replica_election_results]
+    assert messages == [
+        "Failed to elect leader for partition lone-0 under strategy "
+        "PreferredReplicaPartitionLeaderElectionStrategy",
+        "The partition does not exist.",
+    ]
 
 
-def test_leaders_that_are_not_shown_in_time_are_reported(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("brokers", [2])
+async def test_an_unclean_election_takes_a_living_replica_that_is_not_in_sync(
+    client: AdminClient,
+) -> None:
+    cluster = client.broker.cluster
+    await create(client, "t", (1, 0))
+    await write_isr(client, "1")
+    cluster.brokers[1].kill()
+    await cluster.settle()
+    assert await elect(client, of("t", 0), kind=PREFERRED) == [
+        ("t", 0, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+    ]
+    assert await elect(client, of("t", 0), kind=UNCLEAN) == [("t", 0, ErrorCode.NONE)]
+    (state,) = cluster.state()
+    assert '"leader":0' in state
+    assert '"leader_recovery_state":1' in state
+    assert await elect(client, of("t", 0), kind=UNCLEAN) == [
+        ("t", 0, ErrorCode.ELECTION_NOT_NEEDED)
+    ]
+
+
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_broker_that_is_not_controller_says_so_for_each_partition(
+    client: AdminClient,
+) -> None:
+    await create(client, "t", (0,))
+    other = AdminClient(client.broker.cluster.brokers[1])
+    expected = [("t", 0, ErrorCode.NOT_CONTROLLER)]
+    assert await elect(other, of("t", 0)) == expected
+    assert await elect(other, every=True) == expected
+
+
+@pytest.mark.parametrize("brokers", [2])
+async def test_leaders_that_are_not_shown_in_time_are_reported(
+    monkeypatch: pytest.MonkeyPatch, client: AdminClient
 ) -> None:
     async def hear_nothing(_request: object) -> None:
         await asyncio.Event().wait()
 
-    async def scenario(client: AdminClient) -> None:
-        cluster = client.broker.cluster
-        await create(client, "t", (1, 0))
-        cluster.brokers[1].kill()
-        await cluster.settle()
-        await cluster.start(1)
-        await write_isr(client, "0,1")
-        monkeypatch.setattr(client.broker, "send", hear_nothing)
-        request = ElectLeadersRequest(topic_partitions=[of("t", 0)], timeout_ms=0)
-        response = await client.ask(handle, request, 2)
-        (row,) = response.replica_election_results[0].partition_result
-        assert row.error_code == ErrorCode.REQUEST_TIMED_OUT
-
-    with_client(scenario, brokers=2)
+    cluster = client.broker.cluster
+    await create(client, "t", (1, 0))
+    cluster.brokers[1].kill()
+    await cluster.settle()
+    await cluster.start(1)
+    await write_isr(client, "0,1")
+    monkeypatch.setattr(client.broker, "send", hear_nothing)
+    request = ElectLeadersRequest(topic_partitions=[of("t", 0)], timeout_ms=0)
+    response = await client.ask(handle, request, 2)
+    (row,) = response.replica_election_results[0].partition_result
+    assert row.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_an_unknown_kind_of_election_is_refused() -> None:
-    async def scenario(client: AdminClient) -> None:
-        request = ElectLeadersRequest(election_type=7, topic_partitions=[of("t", 0)])
-        response = await client.ask(handle, request, 1)
-        (row,) = response.replica_election_results[0].partition_result
-        assert (response.error_code, row.error_code, row.error_message) == (-1, -1, None)
-        await create(client, "t", (0,))
-        request = ElectLeadersRequest(election_type=7, topic_partitions=None)
-        response = await client.ask(handle, request, 1)
-        assert (response.error_code, response.replica_election_results) == (-1, [])
-
-    with_client(scenario)
+async def test_an_unknown_kind_of_election_is_refused(client: AdminClient) -> None:
+    request = ElectLeadersRequest(election_type=7, topic_partitions=[of("t", 0)])
+    response = await client.ask(handle, request, 1)
+    (row,) = response.replica_election_results[0].partition_result
+    assert (response.error_code, row.error_code, row.error_message) == (-1, -1, None)
+    await create(client, "t", (0,))
+    request = ElectLeadersRequest(election_type=7, topic_partitions=None)
+    response = await client.ask(handle, request, 1)
+    assert (response.error_code, response.replica_election_results) == (-1, [])

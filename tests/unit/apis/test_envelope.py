@@ -13,7 +13,7 @@ from kbroker.protocol.messages.create_topics import CreateTopicsRequest, CreateT
 from kbroker.protocol.messages.envelope import EnvelopeRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
-from tests.fakes.forwarding_cluster import ForwardingCluster, with_cluster
+from tests.fakes.forwarding_cluster import ForwardingCluster
 from tests.fakes.recording_replier import local_connection
 
 ADDRESS = b"\x7f\x00\x00\x01"
@@ -22,6 +22,13 @@ CREATE = CreateTopicsRequest(
     topics=[CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)],
     timeout_ms=5_000,
 )
+
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.fixture
+def cluster(forwarding_cluster: ForwardingCluster) -> ForwardingCluster:
+    return forwarding_cluster
 
 
 def inside(request: Any, version: int) -> bytes:
@@ -35,21 +42,18 @@ def envelope(data: bytes, principal: bytes | None = ANONYMOUS, address: bytes = 
     )
 
 
-def ask(request: EnvelopeRequest, broker_id: int = 0) -> Any:
+async def ask(cluster: ForwardingCluster, request: EnvelopeRequest, broker_id: int = 0) -> Any:
     """What broker 0, the controller, or another one answers."""
-    answers = []
-
-    async def scenario(cluster: ForwardingCluster) -> None:
-        answers.append(await cluster.broker(broker_id).ask(request, 0))
-        assert cluster.asked == []  # what was passed on once is not passed on again
-
-    with_cluster(scenario)
-    return answers[0]
+    answer = await cluster.broker(broker_id).ask(request, 0)
+    assert cluster.asked == []  # what was passed on once is not passed on again
+    return answer
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_the_request_inside_is_answered_in_its_own_version(version: int) -> None:
-    answer = ask(envelope(inside(CREATE, version)))
+async def test_the_request_inside_is_answered_in_its_own_version(
+    version: int, cluster: ForwardingCluster
+) -> None:
+    answer = await ask(cluster, envelope(inside(CREATE, version)))
 
     assert answer.error_code == ErrorCode.NONE
     correlation_id, offset = decode_response_header(answer.response_data, 19, version)
@@ -58,39 +62,35 @@ def test_the_request_inside_is_answered_in_its_own_version(version: int) -> None
     assert [(t.name, t.error_code) for t in response.topics] == [("t", ErrorCode.NONE)]
 
 
-def test_a_broker_that_is_not_controller_says_so_outside() -> None:
-    answer = ask(envelope(inside(CREATE, 7)), broker_id=1)
+async def test_a_broker_that_is_not_controller_says_so_outside(cluster: ForwardingCluster) -> None:
+    answer = await ask(cluster, envelope(inside(CREATE, 7)), broker_id=1)
 
     assert (answer.error_code, answer.response_data) == (ErrorCode.NOT_CONTROLLER, None)
 
 
-def test_a_controller_that_stops_being_it_says_so_outside() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        controller = cluster.broker(0)
-        api = controller.apis_by_key[19]
+async def test_a_controller_that_stops_being_it_says_so_outside(cluster: ForwardingCluster) -> None:
+    controller = cluster.broker(0)
+    api = controller.apis_by_key[19]
 
-        async def late(ctx: Any, request: Any) -> Any:
-            controller.session.suspend()
-            return await api.handler(ctx, request)
+    async def late(ctx: Any, request: Any) -> Any:
+        controller.session.suspend()
+        return await api.handler(ctx, request)
 
-        controller.apis_by_key[19] = replace(api, handler=late)
-        answer = await controller.ask(envelope(inside(CREATE, 7)), 0)
-        controller.session.resume()
+    controller.apis_by_key[19] = replace(api, handler=late)
+    answer = await controller.ask(envelope(inside(CREATE, 7)), 0)
+    controller.session.resume()
 
-        assert answer.error_code == ErrorCode.NOT_CONTROLLER
-        assert answer.response_data  # what it had begun may be half done
-
-    with_cluster(scenario)
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    assert answer.response_data  # what it had begun may be half done
 
 
-def test_an_envelope_that_does_not_come_by_the_brokers_listener_closes_the_connection() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        client = replace(local_connection(), listener_name="EXTERNAL")
+async def test_an_envelope_that_does_not_come_by_the_brokers_listener_closes_the_connection(
+    cluster: ForwardingCluster,
+) -> None:
+    client = replace(local_connection(), listener_name="EXTERNAL")
 
-        with pytest.raises(ProtocolError, match="EnvelopeRequest on listener EXTERNAL"):
-            await cluster.broker(0).ask(envelope(inside(CREATE, 7)), 0, client)
-
-    with_cluster(scenario)
+    with pytest.raises(ProtocolError, match="EnvelopeRequest on listener EXTERNAL"):
+        await cluster.broker(0).ask(envelope(inside(CREATE, 7)), 0, client)
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_an_envelope_that_does_not_come_by_the_brokers_listener_closes_the_conne
         ),
     ],
 )
-def test_what_cannot_be_passed_on_is_refused_outside(
-    request_: EnvelopeRequest, code: ErrorCode
+async def test_what_cannot_be_passed_on_is_refused_outside(
+    request_: EnvelopeRequest, code: ErrorCode, cluster: ForwardingCluster
 ) -> None:
-    answer = ask(request_)
+    answer = await ask(cluster, request_)
 
     assert (answer.error_code, answer.response_data) == (code, None)
 

@@ -44,21 +44,20 @@ def test_first_question_makes_the_topic_and_is_answered_well(version: int) -> No
     assert (found.error_code, found.node_id) == (0, BROKER_ID)
 
 
-def test_keys_without_a_coordinator_are_waited_for_together() -> None:
+async def test_keys_without_a_coordinator_are_waited_for_together() -> None:
     broker = GroupBroker(lead=False)
     broker.creation_error = ErrorCode.INVALID_REPLICATION_FACTOR
     keys = [f"g{number}" for number in range(10)]
 
-    async def scenario() -> list[int]:
-        asking = asyncio.ensure_future(
-            GroupCaller(broker).answer(FindCoordinatorRequest(coordinator_keys=keys), 6)
-        )
-        while not asking.done():
-            await asyncio.sleep(0)
-            broker.time.advance(10)
-        return [each.error_code for each in (await asking).coordinators]
+    asking = asyncio.ensure_future(
+        GroupCaller(broker).answer(FindCoordinatorRequest(coordinator_keys=keys), 6)
+    )
+    while not asking.done():
+        await asyncio.sleep(0)
+        broker.time.advance(10)
 
-    assert asyncio.run(scenario()) == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 10
+    codes = [each.error_code for each in (await asking).coordinators]
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 10
     assert broker.time.monotonic_ms() < 6000
 
 

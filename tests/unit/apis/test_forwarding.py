@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,18 +14,27 @@ from kbroker.peers.forwarding_manager import SHOWN_TIMEOUT_MS
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
-from tests.fakes.forwarding_cluster import (
-    ForwardingCluster,
-    afterwards,
-    cut,
-    hang,
-    with_cluster,
-)
+from tests.fakes.controller_cluster import running
+from tests.fakes.forwarding_cluster import ForwardingCluster, afterwards, cut, hang
 from tests.fakes.recording_replier import local_connection
 
 OTHER = 1  # not controller
 ENVELOPE = (OTHER, 0, "EnvelopeRequest")
 DIRECT = (OTHER, 0, "CreateTopicsRequest")
+pytestmark = pytest.mark.virtual_time
+
+
+@pytest.fixture
+def cluster(forwarding_cluster: ForwardingCluster) -> ForwardingCluster:
+    return forwarding_cluster
+
+
+@pytest.fixture
+async def seconds(cluster: ForwardingCluster) -> Callable[[], float]:
+    """How much time has gone since the brokers were there."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    return lambda: loop.time() - start
 
 
 def create(name: str = "t", partitions: int = 2, timeout_ms: int = 5_000, **fields: Any) -> Any:
@@ -45,168 +55,155 @@ def grow(name: str, count: int) -> Any:
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_topic_is_created_through_any_broker_and_known_there(version: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        broker = cluster.broker(OTHER)
+async def test_a_topic_is_created_through_any_broker_and_known_there(
+    version: int, cluster: ForwardingCluster
+) -> None:
+    broker = cluster.broker(OTHER)
 
-        answer = await broker.ask(create(), version)
+    answer = await broker.ask(create(), version)
 
-        assert [(t.name, t.error_code) for t in answer.topics] == [("t", ErrorCode.NONE)]
-        assert broker.metadata.is_led("t", 2)
-        assert cluster.asked == [ENVELOPE]
-
-    with_cluster(scenario)
+    assert [(t.name, t.error_code) for t in answer.topics] == [("t", ErrorCode.NONE)]
+    assert broker.metadata.is_led("t", 2)
+    assert cluster.asked == [ENVELOPE]
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_refusal_is_the_controllers(version: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        here = await cluster.broker(OTHER).ask(create("no such name!"), version)
-        there = await cluster.broker(0).ask(create("no such name!"), version)
+async def test_a_refusal_is_the_controllers(version: int, cluster: ForwardingCluster) -> None:
+    here = await cluster.broker(OTHER).ask(create("no such name!"), version)
+    there = await cluster.broker(0).ask(create("no such name!"), version)
 
-        assert here == there
-        assert here.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-
-    with_cluster(scenario)
+    assert here == there
+    assert here.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_a_topic_is_deleted_through_any_broker_and_gone_there(version: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        broker = cluster.broker(OTHER)
-        await broker.ask(create(), 7)
+async def test_a_topic_is_deleted_through_any_broker_and_gone_there(
+    version: int, cluster: ForwardingCluster
+) -> None:
+    broker = cluster.broker(OTHER)
+    await broker.ask(create(), 7)
 
-        answer = await broker.ask(delete(), version)
+    answer = await broker.ask(delete(), version)
 
-        assert [result.error_code for result in answer.responses] == [ErrorCode.NONE]
-        assert not broker.metadata.contains_topic("t")
-
-    with_cluster(scenario)
+    assert [result.error_code for result in answer.responses] == [ErrorCode.NONE]
+    assert not broker.metadata.contains_topic("t")
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_a_topic_grows_through_any_broker_and_is_seen_to(version: int) -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        broker = cluster.broker(OTHER)
-        await broker.ask(create(), 7)
+async def test_a_topic_grows_through_any_broker_and_is_seen_to(
+    version: int, cluster: ForwardingCluster
+) -> None:
+    broker = cluster.broker(OTHER)
+    await broker.ask(create(), 7)
 
-        answer = await broker.ask(grow("t", 5), version)
+    answer = await broker.ask(grow("t", 5), version)
 
-        assert [result.error_code for result in answer.results] == [ErrorCode.NONE]
-        assert broker.metadata.is_led("t", 5)
-
-    with_cluster(scenario)
-
-
-def test_the_controller_itself_asks_nobody() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        await cluster.broker(0).ask(create(), 7)
-
-        assert cluster.asked == []
-
-    with_cluster(scenario)
+    assert [result.error_code for result in answer.results] == [ErrorCode.NONE]
+    assert broker.metadata.is_led("t", 5)
 
 
-def test_the_answer_waits_until_the_broker_has_heard_of_the_topic() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        broker = cluster.broker(OTHER)
-        broker.is_reachable = False
-        asking = asyncio.create_task(broker.ask(create(), 7))
-        await asyncio.sleep(1)
-        assert not asking.done()
+async def test_the_controller_itself_asks_nobody(cluster: ForwardingCluster) -> None:
+    await cluster.broker(0).ask(create(), 7)
 
-        broker.is_reachable = True
-        answer = await asking
-
-        assert answer.topics[0].error_code == ErrorCode.NONE
-        assert broker.metadata.is_led("t", 2)
-
-    with_cluster(scenario)
+    assert cluster.asked == []
 
 
-def test_the_answer_does_not_wait_for_ever() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.broker(OTHER).is_reachable = False
-        answer = await cluster.broker(OTHER).ask(create(), 7)
+async def test_the_answer_waits_until_the_broker_has_heard_of_the_topic(
+    cluster: ForwardingCluster,
+) -> None:
+    broker = cluster.broker(OTHER)
+    broker.is_reachable = False
+    asking = asyncio.create_task(broker.ask(create(), 7))
+    await asyncio.sleep(1)
+    assert not asking.done()
 
-        assert answer.topics[0].error_code == ErrorCode.NONE
+    broker.is_reachable = True
+    answer = await asking
 
-    seconds = with_cluster(scenario)
-
-    assert SHOWN_TIMEOUT_MS / 1000 <= seconds < SHOWN_TIMEOUT_MS / 1000 + 1
-
-
-def test_only_asking_whether_it_could_be_done_waits_for_nothing() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        answer = await cluster.broker(OTHER).ask(create(validate_only=True), 7)
-
-        assert answer.topics[0].error_code == ErrorCode.NONE
-
-    assert with_cluster(scenario) < 1
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert broker.metadata.is_led("t", 2)
 
 
-def test_without_a_controller_the_answer_is_not_controller_when_the_time_is_up() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        broker = cluster.broker(OTHER)
-        broker.metadata.broker = lambda _: None  # type: ignore[method-assign]
-        broker.channel._live_broker = lambda _: None
+async def test_the_answer_does_not_wait_for_ever(
+    cluster: ForwardingCluster, seconds: Callable[[], float]
+) -> None:
+    cluster.broker(OTHER).is_reachable = False
+    answer = await cluster.broker(OTHER).ask(create(), 7)
 
-        answer = await broker.ask(create(timeout_ms=3_000), 7)
-
-        assert answer.topics[0].error_code == ErrorCode.NOT_CONTROLLER
-        assert cluster.asked == []
-
-    assert 2.8 <= with_cluster(scenario) <= 3.1
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert SHOWN_TIMEOUT_MS / 1000 <= seconds() < SHOWN_TIMEOUT_MS / 1000 + 1
 
 
-def test_a_controller_that_cannot_be_reached_is_asked_again() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.faults.extend([cut, cut, cut, cut])
+async def test_only_asking_whether_it_could_be_done_waits_for_nothing(
+    cluster: ForwardingCluster, seconds: Callable[[], float]
+) -> None:
+    answer = await cluster.broker(OTHER).ask(create(validate_only=True), 7)
 
-        answer = await cluster.broker(OTHER).ask(create(), 7)
-
-        assert answer.topics[0].error_code == ErrorCode.NONE
-
-    assert with_cluster(scenario) < 1
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert seconds() < 1
 
 
-def test_an_answer_that_never_comes_is_a_time_out() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.faults.append(hang)
+async def test_without_a_controller_the_answer_is_not_controller_when_the_time_is_up(
+    cluster: ForwardingCluster, seconds: Callable[[], float]
+) -> None:
+    broker = cluster.broker(OTHER)
+    broker.metadata.broker = lambda _: None  # type: ignore[method-assign]
+    broker.channel._live_broker = lambda _: None
 
-        answer = await cluster.broker(OTHER).ask(create(timeout_ms=3_000), 7)
+    answer = await broker.ask(create(timeout_ms=3_000), 7)
 
-        assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-
-    assert 3 <= with_cluster(scenario) <= 4.5
-
-
-def test_a_request_without_a_time_of_its_own_is_given_some() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        answer = await cluster.broker(OTHER).ask(create(timeout_ms=-1), 7)
-
-        assert answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
-
-    with_cluster(scenario)
+    assert answer.topics[0].error_code == ErrorCode.NOT_CONTROLLER
+    assert cluster.asked == []
+    assert 2.8 <= seconds() <= 3.1
 
 
-def test_a_controller_that_hangs_is_left_for_its_successor() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.faults.append(hang)
-        asking = asyncio.create_task(cluster.broker(OTHER).ask(create(timeout_ms=30_000), 7))
-        await asyncio.sleep(1)
+async def test_a_controller_that_cannot_be_reached_is_asked_again(
+    cluster: ForwardingCluster, seconds: Callable[[], float]
+) -> None:
+    cluster.faults.extend([cut, cut, cut, cut])
 
-        cluster.brokers[0].kill()
-        answer = await asking
+    answer = await cluster.broker(OTHER).ask(create(), 7)
 
-        assert answer.topics[0].error_code == ErrorCode.NONE
-        assert cluster.controller.broker_id in (1, 2)
-
-    assert with_cluster(scenario) < 3
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert seconds() < 1
 
 
-def test_a_broker_that_becomes_controller_answers_itself() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
+async def test_an_answer_that_never_comes_is_a_time_out(
+    cluster: ForwardingCluster, seconds: Callable[[], float]
+) -> None:
+    cluster.faults.append(hang)
+
+    answer = await cluster.broker(OTHER).ask(create(timeout_ms=3_000), 7)
+
+    assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert 3 <= seconds() <= 4.5
+
+
+async def test_a_request_without_a_time_of_its_own_is_given_some(
+    cluster: ForwardingCluster,
+) -> None:
+    answer = await cluster.broker(OTHER).ask(create(timeout_ms=-1), 7)
+
+    assert answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT)
+
+
+async def test_a_controller_that_hangs_is_left_for_its_successor(
+    cluster: ForwardingCluster, seconds: Callable[[], float]
+) -> None:
+    cluster.faults.append(hang)
+    asking = asyncio.create_task(cluster.broker(OTHER).ask(create(timeout_ms=30_000), 7))
+    await asyncio.sleep(1)
+
+    cluster.brokers[0].kill()
+    answer = await asking
+
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert cluster.controller.broker_id in (1, 2)
+    assert seconds() < 3
+
+
+async def test_a_broker_that_becomes_controller_answers_itself() -> None:
+    async with running(ForwardingCluster(), brokers=2) as cluster:
         cluster.faults.append(hang)
         asking = asyncio.create_task(cluster.broker(OTHER).ask(create(), 7))
         await asyncio.sleep(1)
@@ -217,105 +214,91 @@ def test_a_broker_that_becomes_controller_answers_itself() -> None:
         assert cluster.controller.broker_id == OTHER
         assert answer.topics[0].error_code == ErrorCode.NONE
 
-    with_cluster(scenario, brokers=2)
+
+async def test_a_controller_whose_tree_cannot_be_reached_is_asked_until_it_can(
+    cluster: ForwardingCluster,
+) -> None:
+    cluster.brokers[0].session.suspend()
+    asking = asyncio.create_task(cluster.broker(OTHER).ask(create(), 7))
+    await asyncio.sleep(1)
+    assert len(cluster.asked) > 5
+
+    cluster.brokers[0].session.resume()
+
+    assert (await asking).topics[0].error_code == ErrorCode.NONE
 
 
-def test_a_controller_whose_tree_cannot_be_reached_is_asked_until_it_can() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.brokers[0].session.suspend()
-        asking = asyncio.create_task(cluster.broker(OTHER).ask(create(), 7))
-        await asyncio.sleep(1)
-        assert len(cluster.asked) > 5
+async def test_a_controller_of_apache_kafka_is_sent_the_request_itself(
+    cluster: ForwardingCluster,
+) -> None:
+    cluster.api_versions_highest = 4
 
-        cluster.brokers[0].session.resume()
+    answer = await cluster.broker(OTHER).ask(create(), 4)
 
-        assert (await asking).topics[0].error_code == ErrorCode.NONE
-
-    with_cluster(scenario)
+    assert answer.topics[0].error_code == ErrorCode.NONE
+    assert cluster.asked == [DIRECT]
 
 
-def test_a_controller_of_apache_kafka_is_sent_the_request_itself() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.api_versions_highest = 4
+async def test_an_apache_controller_that_is_replaced_is_left_for_its_successor(
+    cluster: ForwardingCluster,
+) -> None:
+    cluster.api_versions_highest = 4
+    cluster.brokers[0].session.suspend()  # it answers NOT_CONTROLLER
+    asking = asyncio.create_task(cluster.broker(OTHER).ask(create(), 4))
+    await asyncio.sleep(1)
 
-        answer = await cluster.broker(OTHER).ask(create(), 4)
+    cluster.brokers[0].kill()
 
-        assert answer.topics[0].error_code == ErrorCode.NONE
-        assert cluster.asked == [DIRECT]
-
-    with_cluster(scenario)
-
-
-def test_an_apache_controller_that_is_replaced_is_left_for_its_successor() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.api_versions_highest = 4
-        cluster.brokers[0].session.suspend()  # it answers NOT_CONTROLLER
-        asking = asyncio.create_task(cluster.broker(OTHER).ask(create(), 4))
-        await asyncio.sleep(1)
-
-        cluster.brokers[0].kill()
-
-        assert (await asking).topics[0].error_code == ErrorCode.NONE
-
-    with_cluster(scenario)
+    assert (await asking).topics[0].error_code == ErrorCode.NONE
 
 
-def test_what_was_done_before_the_answer_was_lost_is_left_open() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        cluster.faults.append(afterwards(cut))
+async def test_what_was_done_before_the_answer_was_lost_is_left_open(
+    cluster: ForwardingCluster,
+) -> None:
+    cluster.faults.append(afterwards(cut))
 
-        answer = await cluster.broker(OTHER).ask(create(), 7)
+    answer = await cluster.broker(OTHER).ask(create(), 7)
 
-        assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-
-    with_cluster(scenario)
-
-
-def test_what_another_client_did_is_a_refusal_after_attempts_that_did_nothing() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        await cluster.broker(0).ask(create(), 7)
-        cluster.brokers[0].session.suspend()
-        asking = asyncio.create_task(cluster.broker(OTHER).ask(create(), 7))
-        await asyncio.sleep(1)
-        cluster.brokers[0].session.resume()
-
-        assert (await asking).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
-
-    with_cluster(scenario)
+    assert answer.topics[0].error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_many_requests_at_once_share_few_connections() -> None:
-    async def scenario(cluster: ForwardingCluster) -> None:
-        broker, opened = cluster.broker(OTHER), []
-        channel = broker.channel
-        open_client = channel._open_client
-        channel._open_client = lambda target: opened.append(target) or open_client(target)
+async def test_what_another_client_did_is_a_refusal_after_attempts_that_did_nothing(
+    cluster: ForwardingCluster,
+) -> None:
+    await cluster.broker(0).ask(create(), 7)
+    cluster.brokers[0].session.suspend()
+    asking = asyncio.create_task(cluster.broker(OTHER).ask(create(), 7))
+    await asyncio.sleep(1)
+    cluster.brokers[0].session.resume()
 
-        answers = await asyncio.gather(
-            *(broker.ask(create(f"t{number}", 1), 7) for number in range(50))
-        )
-
-        assert {answer.topics[0].error_code for answer in answers} == {ErrorCode.NONE}
-        assert len(opened) <= 8
-
-    with_cluster(scenario)
+    assert (await asking).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
 
 
-def test_the_client_is_known_to_the_controller() -> None:
+async def test_many_requests_at_once_share_few_connections(cluster: ForwardingCluster) -> None:
+    broker, opened = cluster.broker(OTHER), []
+    channel = broker.channel
+    open_client = channel._open_client
+    channel._open_client = lambda target: opened.append(target) or open_client(target)
+
+    answers = await asyncio.gather(
+        *(broker.ask(create(f"t{number}", 1), 7) for number in range(50))
+    )
+
+    assert {answer.topics[0].error_code for answer in answers} == {ErrorCode.NONE}
+    assert len(opened) <= 8
+
+
+async def test_the_client_is_known_to_the_controller(cluster: ForwardingCluster) -> None:
     seen = []
+    controller = cluster.broker(0)
+    api = controller.apis_by_key[19]
 
-    async def scenario(cluster: ForwardingCluster) -> None:
-        controller = cluster.broker(0)
-        api = controller.apis_by_key[19]
+    async def spy(ctx: Any, request: Any) -> Any:
+        seen.append((ctx.connection.principal, ctx.connection.peer_host, ctx.client_id))
+        return await api.handler(ctx, request)
 
-        async def spy(ctx: Any, request: Any) -> Any:
-            seen.append((ctx.connection.principal, ctx.connection.peer_host, ctx.client_id))
-            return await api.handler(ctx, request)
-
-        controller.apis_by_key[19] = replace(api, handler=spy)
-        client = replace(local_connection(), principal="User:al:ice", peer_host="2001:db8::7")
-        await cluster.broker(OTHER).ask(create(), 7, client)
-
-    with_cluster(scenario)
+    controller.apis_by_key[19] = replace(api, handler=spy)
+    client = replace(local_connection(), principal="User:al:ice", peer_host="2001:db8::7")
+    await cluster.broker(OTHER).ask(create(), 7, client)
 
     assert seen == [("User:al:ice", "2001:db8::7", "client")]

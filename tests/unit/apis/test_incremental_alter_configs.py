@@ -11,7 +11,7 @@ from kbroker.apis.incremental_alter_configs import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 
 BROKER, LOGGER = 4, 8
 
@@ -26,32 +26,29 @@ def resource(
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_each_resource_gets_its_own_answer(version: int) -> None:
-    async def scenario(client: AdminClient) -> None:
-        request = IncrementalAlterConfigsRequest(
-            resources=[
-                resource(BROKER, "0", "log.cleaner.threads", "2"),
-                resource(BROKER, "7", "log.cleaner.threads", "2"),
-                resource(LOGGER, "0", "no.such", "DEBUG"),
-            ]
-        )
-        answers = (await client.ask(handle, request, version)).responses
-        assert [a.error_code for a in answers] == [
-            0,
-            ErrorCode.INVALID_REQUEST,
-            ErrorCode.INVALID_CONFIG,
+async def test_each_resource_gets_its_own_answer(version: int, client: AdminClient) -> None:
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            resource(BROKER, "0", "log.cleaner.threads", "2"),
+            resource(BROKER, "7", "log.cleaner.threads", "2"),
+            resource(LOGGER, "0", "no.such", "DEBUG"),
         ]
-        assert [a.resource_name for a in answers] == ["0", "7", "0"]
-        assert answers[0].error_message is None
-        assert await client.broker.configs.broker_overrides(0) == {"log.cleaner.threads": "2"}
+    )
+    answers = (await client.ask(handle, request, version)).responses
+    assert [a.error_code for a in answers] == [
+        0,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_CONFIG,
+    ]
+    assert [a.resource_name for a in answers] == ["0", "7", "0"]
+    assert answers[0].error_message is None
+    assert await client.broker.configs.broker_overrides(0) == {"log.cleaner.threads": "2"}
 
-    with_client(scenario)
 
-
-def test_a_logger_is_altered_and_described() -> None:
+async def test_a_logger_is_altered_and_described(client: AdminClient) -> None:
     logger = logging.getLogger("of.this.test")
 
-    async def scenario(client: AdminClient) -> None:
+    try:
         request = IncrementalAlterConfigsRequest(
             resources=[resource(LOGGER, "0", "of.this.test", "DEBUG")], validate_only=True
         )
@@ -67,9 +64,6 @@ def test_a_logger_is_altered_and_described() -> None:
         described = DescribeConfigsRequest(resources=[wanted])
         (result,) = (await client.ask(describe, described, 4)).results
         assert [(c.name, c.value) for c in result.configs] == [("of.this.test", "DEBUG")]
-
-    try:
-        with_client(scenario)
         assert logger.isEnabledFor(logging.DEBUG)
     finally:
         logger.setLevel(logging.NOTSET)

@@ -7,19 +7,16 @@ import pytest
 from kbroker.apis.init_producer_id import handle
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
-from tests.fakes.admin_context import AdminClient, with_client
+from tests.fakes.admin_context import AdminClient
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_two_calls_give_ids_one_apart_with_epoch_0(version: int) -> None:
-    async def scenario(client: AdminClient) -> None:
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
-        first = await client.ask(handle, request, version)
-        second = await client.ask(handle, request, version)
-        assert (first.error_code, first.producer_epoch) == (0, 0)
-        assert second.producer_id - first.producer_id == 1
-
-    with_client(scenario)
+async def test_two_calls_give_ids_one_apart_with_epoch_0(version: int, client: AdminClient) -> None:
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+    first = await client.ask(handle, request, version)
+    second = await client.ask(handle, request, version)
+    assert (first.error_code, first.producer_epoch) == (0, 0)
+    assert second.producer_id - first.producer_id == 1
 
 
 REFUSALS = [
@@ -42,11 +39,8 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("request_", "code"), REFUSALS)
-def test_what_cannot_be_given_is_refused_without_an_id(
-    request_: InitProducerIdRequest, code: ErrorCode
+async def test_what_cannot_be_given_is_refused_without_an_id(
+    request_: InitProducerIdRequest, code: ErrorCode, client: AdminClient
 ) -> None:
-    async def scenario(client: AdminClient) -> None:
-        answer = await client.ask(handle, request_, 4)
-        assert (answer.error_code, answer.producer_id) == (code, -1)
-
-    with_client(scenario)
+    answer = await client.ask(handle, request_, 4)
+    assert (answer.error_code, answer.producer_id) == (code, -1)

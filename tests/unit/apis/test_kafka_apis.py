@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -91,16 +90,13 @@ def test_the_handler_sees_message_version_and_connection() -> None:
     assert seen == [(0, "g", "test", "127.0.0.1")]
 
 
-def test_an_awaited_answer_comes_the_same() -> None:
+async def test_an_awaited_answer_comes_the_same() -> None:
     async def handler(ctx: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
         return HeartbeatResponse(error_code=25)
 
-    async def finish(result: Awaitable[Response | NoResponse]) -> Response | NoResponse:
-        return await result
-
     result = apis_with(handler).handle(request_of(12, 0, HEARTBEAT_V0))
     assert isinstance(result, Awaitable)
-    assert sent(asyncio.run(finish(result))) == struct.pack(">ih", 7, 25)
+    assert sent(await result) == struct.pack(">ih", 7, 25)
 
 
 def refusing(ctx: RequestContext, request: object) -> HeartbeatResponse:
@@ -116,13 +112,11 @@ def test_a_refusal_becomes_its_code() -> None:
     assert answer == struct.pack(">ih", 7, 16)
 
 
-def test_a_refusal_after_waiting_becomes_its_code() -> None:
-    async def finish() -> Response | NoResponse:
-        result = apis_with(refusing_later).handle(request_of(12, 0, HEARTBEAT_V0))
-        assert isinstance(result, Awaitable)
-        return await result
+async def test_a_refusal_after_waiting_becomes_its_code() -> None:
+    result = apis_with(refusing_later).handle(request_of(12, 0, HEARTBEAT_V0))
 
-    assert sent(asyncio.run(finish())) == struct.pack(">ih", 7, 16)
+    assert isinstance(result, Awaitable)
+    assert sent(await result) == struct.pack(">ih", 7, 16)
 
 
 def test_a_refused_produce_with_acks_0_closes_without_an_answer() -> None:

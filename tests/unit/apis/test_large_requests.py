@@ -55,29 +55,27 @@ class Describer:
         return [(group.group_id, group.error_code) for group in response.groups]
 
 
-def test_a_large_request_is_answered_in_parts_and_in_order(call: Any) -> None:
+async def test_a_large_request_is_answered_in_parts_and_in_order(call: Any) -> None:
     describer = Describer(call.services)
 
-    answers = asyncio.run(describer.describe(MANY))
+    answers = await describer.describe(MANY)
 
     assert answers == [(name, 0) for name in MANY]
     assert max(describer.asked) == PART_ENTRIES
     assert sum(describer.asked) == len(MANY)
 
 
-def test_others_are_answered_between_the_parts(call: Any) -> None:
+async def test_others_are_answered_between_the_parts(call: Any) -> None:
     describer = Describer(call.services)
 
-    async def main() -> int:
-        large = asyncio.ensure_future(describer.describe(MANY))
-        others = 0
-        while not large.done():
-            await asyncio.sleep(0)
-            await describer.describe(["other"])
-            others += 1
-        return others
+    large = asyncio.ensure_future(describer.describe(MANY))
+    others = 0
+    while not large.done():
+        await asyncio.sleep(0)
+        await describer.describe(["other"])
+        others += 1
 
-    assert asyncio.run(main()) > len(MANY) // PART_ENTRIES
+    assert others > len(MANY) // PART_ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -89,43 +87,41 @@ def test_others_are_answered_between_the_parts(call: Any) -> None:
         ([], IN_PARTS),
     ],
 )
-def test_what_is_not_apart_or_not_large_is_answered_at_once(
+async def test_what_is_not_apart_or_not_large_is_answered_at_once(
     call: Any, groups: list[str], parts: Parts | None
 ) -> None:
     describer = Describer(call.services, parts)
 
-    answers = asyncio.run(describer.describe(groups))
+    answers = await describer.describe(groups)
 
     assert [name for name, _ in answers] == groups
     assert describer.asked == [len(groups)]
 
 
-def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
+async def test_an_error_of_one_part_is_the_answer_of_all(call: Any) -> None:
     groups = [*MANY[:5_000], "bad", *MANY[5_000:]]
 
-    answers = asyncio.run(Describer(call.services).describe(groups))
+    answers = await Describer(call.services).describe(groups)
 
     assert answers == [(name, ErrorCode.INVALID_REQUEST) for name in groups]
 
 
-def test_a_large_request_that_is_none_closes_the_connection(call: Any) -> None:
+async def test_a_large_request_that_is_none_closes_the_connection(call: Any) -> None:
     apis = Describer(call.services).apis
 
-    async def main() -> None:
-        answer = apis.handle(request_of(KEY, VERSION, b"\x7f" * (LARGE_BYTES + 1)))
-        assert not isinstance(answer, Response)
+    answer = apis.handle(request_of(KEY, VERSION, b"\x7f" * (LARGE_BYTES + 1)))
+
+    assert not isinstance(answer, Response)
+    with pytest.raises(ProtocolError):
         await answer
 
-    with pytest.raises(ProtocolError):
-        asyncio.run(main())
 
-
-def test_a_request_that_is_too_large_is_not_even_read(call: Any) -> None:
+async def test_a_request_that_is_too_large_is_not_even_read(call: Any) -> None:
     describer = Describer(call.services)
     name = "x" * 30_000
 
     with pytest.raises(ProtocolError, match=f"{LARGEST_BYTES} are the most"):
-        asyncio.run(describer.describe([name] * (LARGEST_BYTES // len(name) + 1)))
+        await describer.describe([name] * (LARGEST_BYTES // len(name) + 1))
     assert describer.asked == []
 
 
@@ -141,7 +137,7 @@ def test_a_request_with_records_is_read_at_once_whatever_its_size(call: Any) -> 
 
 
 @pytest.mark.parametrize(("listeners", "is_read"), [(["PLAINTEXT"], True), (["INSIDE"], False)])
-def test_what_brokers_say_grows_with_their_cluster(
+async def test_what_brokers_say_grows_with_their_cluster(
     call: Any, listeners: list[str], is_read: bool
 ) -> None:
     asked = []
@@ -155,11 +151,9 @@ def test_what_brokers_say_grows_with_their_cluster(
     apis = KafkaApis({58: api}, replace(call.services, peers=peers))
     body = encode(EnvelopeRequest(request_data=bytes(LARGEST_BYTES)), 0)
 
-    async def main() -> None:
-        answer = apis.handle(request_of(58, 0, body))
-        assert not isinstance(answer, Response)
-        await answer
+    answer = apis.handle(request_of(58, 0, body))
 
+    assert not isinstance(answer, Response)
     with nullcontext() if is_read else pytest.raises(ProtocolError):
-        asyncio.run(main())
+        await answer
     assert asked == [LARGEST_BYTES] * is_read

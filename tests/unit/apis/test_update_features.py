@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -15,39 +14,47 @@ from kbroker.protocol.messages.update_features import UpdateFeaturesRequest, Upd
 from kbroker.zk.nodes.features import encode_features
 from kbroker.zk.zk_paths import FEATURE
 from tests.fakes.admin_context import AdminClient
-from tests.fakes.controller_cluster import ControllerCluster
+from tests.fakes.controller_cluster import ControllerCluster, running
 
 SUPPORTED = (SupportedFeature("a", 0, 3), SupportedFeature("b", 0, 1))
 Update = UpdateFeaturesRequest.FeatureUpdateKey
-Scenario = Callable[[ControllerCluster, AdminClient], Awaitable[None]]
 
 
-def run(
-    scenario: Scenario,
-    supported: tuple[SupportedFeature, ...] = SUPPORTED,
-    node: bytes | None = None,
-) -> None:
-    """Brokers 0, which is controller and follows the features, and 1."""
+@pytest.fixture
+def supported() -> tuple[SupportedFeature, ...]:
+    """By every broker."""
+    return SUPPORTED
 
-    async def main() -> None:
-        cluster = ControllerCluster()
-        cluster.supported_features = supported
-        if node is not None:
-            await cluster.tree.session().create(FEATURE, node)
-        for broker_id in (0, 1):
-            await cluster.start(broker_id)
-        broker = cluster.brokers[0]
-        listener = FinalizedFeatureChangeListener(
-            broker.zk, broker.metadata, broker.waiter, lambda error: None
-        )
-        await listener.start()
-        try:
-            await scenario(cluster, AdminClient(broker))
-        finally:
-            await listener.stop()
-            await cluster.stop()
 
-    asyncio.run(main())
+@pytest.fixture
+def node() -> bytes | None:
+    """What stands in the tree before there is a broker."""
+    return None
+
+
+@pytest.fixture
+async def cluster(
+    supported: tuple[SupportedFeature, ...], node: bytes | None
+) -> AsyncIterator[ControllerCluster]:
+    """Brokers 0, which is controller, and 1."""
+    cluster = ControllerCluster()
+    cluster.supported_features = supported
+    if node is not None:
+        await cluster.tree.session().create(FEATURE, node)
+    async with running(cluster, brokers=2):
+        yield cluster
+
+
+@pytest.fixture
+async def client(cluster: ControllerCluster) -> AsyncIterator[AdminClient]:
+    """Of broker 0, which follows the features."""
+    broker = cluster.brokers[0]
+    listener = FinalizedFeatureChangeListener(
+        broker.zk, broker.metadata, broker.waiter, lambda error: None
+    )
+    await listener.start()
+    yield AdminClient(broker)
+    await listener.stop()
 
 
 async def ask(
@@ -74,136 +81,125 @@ def written(cluster: ControllerCluster) -> bytes | None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_level_is_written_and_shown_when_the_answer_comes(version: int) -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        assert shown(client) == FinalizedFeatures({}, 0)
+async def test_a_level_is_written_and_shown_when_the_answer_comes(
+    version: int, cluster: ControllerCluster, client: AdminClient
+) -> None:
+    assert shown(client) == FinalizedFeatures({}, 0)
 
-        response = await ask(client, Update(feature="a", max_version_level=2), version=version)
+    response = await ask(client, Update(feature="a", max_version_level=2), version=version)
 
-        assert codes(response) == ({"a": 0} if version < 2 else {})
-        assert shown(client) == FinalizedFeatures({"a": 2}, 1)
-        assert written(cluster) == encode_features({"a": 2})
-
-    run(scenario)
-
-
-def test_levels_are_lowered_and_removed_where_the_client_means_it() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        lower = Update(feature="a", max_version_level=1, allow_downgrade=True)
-        assert codes(await ask(client, lower, version=0)) == {"a": 0}
-        assert written(cluster) == encode_features({"a": 1, "b": 1})
-
-        gone = Update(feature="a", max_version_level=0, upgrade_type=2)
-        assert codes(await ask(client, gone)) == {"a": 0}
-        assert shown(client) == FinalizedFeatures({"b": 1}, 2)
-
-    run(scenario, node=encode_features({"a": 2, "b": 1}))
+    assert codes(response) == ({"a": 0} if version < 2 else {})
+    assert shown(client) == FinalizedFeatures({"a": 2}, 1)
+    assert written(cluster) == encode_features({"a": 2})
 
 
-def test_before_version_2_each_feature_stands_for_itself() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        updates = [
-            Update(feature="a", max_version_level=1),
-            Update(feature="nope", max_version_level=1),
-        ]
+@pytest.mark.parametrize("node", [encode_features({"a": 2, "b": 1})])
+async def test_levels_are_lowered_and_removed_where_the_client_means_it(
+    cluster: ControllerCluster, client: AdminClient
+) -> None:
+    lower = Update(feature="a", max_version_level=1, allow_downgrade=True)
+    assert codes(await ask(client, lower, version=0)) == {"a": 0}
+    assert written(cluster) == encode_features({"a": 1, "b": 1})
 
-        assert codes(await ask(client, *updates)) == {"a": 0, "nope": ErrorCode.INVALID_REQUEST}
-        assert written(cluster) == encode_features({"a": 1})
+    gone = Update(feature="a", max_version_level=0, upgrade_type=2)
+    assert codes(await ask(client, gone)) == {"a": 0}
+    assert shown(client) == FinalizedFeatures({"b": 1}, 2)
 
-    run(scenario)
+
+async def test_before_version_2_each_feature_stands_for_itself(
+    cluster: ControllerCluster, client: AdminClient
+) -> None:
+    updates = [
+        Update(feature="a", max_version_level=1),
+        Update(feature="nope", max_version_level=1),
+    ]
+
+    assert codes(await ask(client, *updates)) == {"a": 0, "nope": ErrorCode.INVALID_REQUEST}
+    assert written(cluster) == encode_features({"a": 1})
 
 
-def test_from_version_2_on_one_refusal_stops_all() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        updates = [
-            Update(feature="a", max_version_level=1),
-            Update(feature="nope", max_version_level=1),
-        ]
+async def test_from_version_2_on_one_refusal_stops_all(
+    cluster: ControllerCluster, client: AdminClient
+) -> None:
+    updates = [
+        Update(feature="a", max_version_level=1),
+        Update(feature="nope", max_version_level=1),
+    ]
 
-        response = await ask(client, *updates, version=2)
+    response = await ask(client, *updates, version=2)
 
-        assert response.error_code == ErrorCode.INVALID_REQUEST
-        assert response.error_message == (
-            "The update failed for all features since the following feature had an error: Could "
-            "not apply finalized feature update because the provided feature is not supported."
-        )
-        assert written(cluster) == encode_features({})
-
-    run(scenario)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_message == (
+        "The update failed for all features since the following feature had an error: Could "
+        "not apply finalized feature update because the provided feature is not supported."
+    )
+    assert written(cluster) == encode_features({})
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_validation_alone_writes_nothing(version: int) -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        update = Update(feature="a", max_version_level=1)
-        response = await ask(client, update, version=version, validate_only=True)
+async def test_validation_alone_writes_nothing(
+    version: int, cluster: ControllerCluster, client: AdminClient
+) -> None:
+    update = Update(feature="a", max_version_level=1)
+    response = await ask(client, update, version=version, validate_only=True)
 
-        assert response.error_code == 0
-        assert shown(client) == FinalizedFeatures({}, 0)
-        assert written(cluster) == encode_features({})
-
-    run(scenario)
-
-
-def test_as_long_as_its_protocol_is_missing_no_feature_can_be_raised() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        update = Update(feature="group.version", max_version_level=1)
-        (row,) = (await ask(client, update)).results
-
-        assert row.error_code == ErrorCode.INVALID_REQUEST
-        assert row.error_message == (
-            "Could not apply finalized feature update because the provided feature is not supported."
-        )
-
-    run(scenario, supported=())
+    assert response.error_code == 0
+    assert shown(client) == FinalizedFeatures({}, 0)
+    assert written(cluster) == encode_features({})
 
 
-def test_a_broker_that_does_not_support_a_level_holds_it_up() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        cluster.supported_features = (SupportedFeature("a", 0, 2),)
-        await cluster.start(2)
+@pytest.mark.parametrize("supported", [()])
+async def test_as_long_as_its_protocol_is_missing_no_feature_can_be_raised(
+    client: AdminClient,
+) -> None:
+    update = Update(feature="group.version", max_version_level=1)
+    (row,) = (await ask(client, update)).results
 
-        update = Update(feature="a", max_version_level=3)
-        assert codes(await ask(client, update)) == {"a": ErrorCode.INVALID_REQUEST}
-
-    run(scenario)
-
-
-def test_only_the_controller_answers() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
-            await ask(AdminClient(cluster.brokers[1]), Update(feature="a", max_version_level=1))
-
-    run(scenario)
+    assert row.error_code == ErrorCode.INVALID_REQUEST
+    assert row.error_message == (
+        "Could not apply finalized feature update because the provided feature is not supported."
+    )
 
 
-def test_levels_that_are_not_seen_in_time_are_not_promised() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        client.broker.metadata.finalized_features = FinalizedFeatures()
-        other = AdminClient(client.broker)
-        request = UpdateFeaturesRequest(
-            feature_updates=[Update(feature="a", max_version_level=1)], timeout_ms=0
-        )
+async def test_a_broker_that_does_not_support_a_level_holds_it_up(
+    cluster: ControllerCluster, client: AdminClient
+) -> None:
+    cluster.supported_features = (SupportedFeature("a", 0, 2),)
+    await cluster.start(2)
 
-        response = await other.ask(handle, request, 1)
-
-        assert codes(response) == {"a": ErrorCode.FEATURE_UPDATE_FAILED}
-
-    run(scenario)
+    update = Update(feature="a", max_version_level=3)
+    assert codes(await ask(client, update)) == {"a": ErrorCode.INVALID_REQUEST}
 
 
-def test_a_node_that_cannot_be_read_is_left_as_it_is() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        update = Update(feature="a", max_version_level=1)
-        assert codes(await ask(client, update)) == {"a": ErrorCode.FEATURE_UPDATE_FAILED}
-        assert written(cluster) == b"?"
-
-    run(scenario, node=b"?")
+async def test_only_the_controller_answers(cluster: ControllerCluster) -> None:
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
+        await ask(AdminClient(cluster.brokers[1]), Update(feature="a", max_version_level=1))
 
 
-def test_a_new_controller_lets_a_disabled_node_count_without_its_features() -> None:
-    async def scenario(cluster: ControllerCluster, client: AdminClient) -> None:
-        assert written(cluster) == encode_features({})
-        assert shown(client) == FinalizedFeatures({}, 1)
+async def test_levels_that_are_not_seen_in_time_are_not_promised(client: AdminClient) -> None:
+    client.broker.metadata.finalized_features = FinalizedFeatures()
+    other = AdminClient(client.broker)
+    request = UpdateFeaturesRequest(
+        feature_updates=[Update(feature="a", max_version_level=1)], timeout_ms=0
+    )
 
-    run(scenario, node=encode_features({"a": 1}).replace(b'"status":1', b'"status":0'))
+    response = await other.ask(handle, request, 1)
+
+    assert codes(response) == {"a": ErrorCode.FEATURE_UPDATE_FAILED}
+
+
+@pytest.mark.parametrize("node", [b"?"])
+async def test_a_node_that_cannot_be_read_is_left_as_it_is(
+    cluster: ControllerCluster, client: AdminClient
+) -> None:
+    update = Update(feature="a", max_version_level=1)
+    assert codes(await ask(client, update)) == {"a": ErrorCode.FEATURE_UPDATE_FAILED}
+    assert written(cluster) == b"?"
+
+
+@pytest.mark.parametrize("node", [encode_features({"a": 1}).replace(b'"status":1', b'"status":0')])
+async def test_a_new_controller_lets_a_disabled_node_count_without_its_features(
+    cluster: ControllerCluster, client: AdminClient
+) -> None:
+    assert written(cluster) == encode_features({})
+    assert shown(client) == FinalizedFeatures({}, 1)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from tests.fakes.scripted_peer import CUT, SILENCE, ScriptedPeer, answer_frame
 
 END_POINT = EndPoint(listener_name="PLAINTEXT", host="other", port=9092)
 TIMEOUT_MS = 60_000.0
+pytestmark = pytest.mark.timeout(10)
 
 
 def client_of(peer: ScriptedPeer, timeout_ms: float = TIMEOUT_MS, **options: Any) -> BrokerClient:
@@ -26,17 +27,8 @@ def client_of(peer: ScriptedPeer, timeout_ms: float = TIMEOUT_MS, **options: Any
     )
 
 
-def run(
-    peer: ScriptedPeer, scenario: Callable[[BrokerClient], Awaitable[Any]], **options: Any
-) -> Any:
-    async def main() -> Any:
-        return await asyncio.wait_for(scenario(client_of(peer, **options)), 5)
-
-    return asyncio.run(main())
-
-
-def send(peer: ScriptedPeer, request: Any, **options: Any) -> Any:
-    return run(peer, lambda client: client.send(request, **options))
+async def send(peer: ScriptedPeer, request: Any, **options: Any) -> Any:
+    return await client_of(peer).send(request, **options)
 
 
 def heartbeat(_header: Any, request: Any) -> HeartbeatResponse:
@@ -49,38 +41,36 @@ def in_turn(*answers: Any) -> Callable[[Any, Any], Any]:
     return lambda header, request: left.pop(0) if left else heartbeat(header, request)
 
 
-def test_a_request_is_sent_in_the_highest_version_that_both_know() -> None:
+async def test_a_request_is_sent_in_the_highest_version_that_both_know() -> None:
     peer = ScriptedPeer(lambda *_: UpdateMetadataResponse(), {6: (0, 7)})
 
-    answer = send(peer, UpdateMetadataRequest())
+    answer = await send(peer, UpdateMetadataRequest())
 
     assert (answer.error_code, peer.asked) == (0, [(6, 7)])
 
 
-def test_the_client_id_is_the_brokers_id_as_text() -> None:
+async def test_the_client_id_is_the_brokers_id_as_text() -> None:
     peer = ScriptedPeer(heartbeat)
 
-    send(peer, HeartbeatRequest())
+    await send(peer, HeartbeatRequest())
 
     assert {header.client_id for header in peer.requests} == {"7"}
 
 
-def test_a_caller_may_ask_for_a_lower_version() -> None:
+async def test_a_caller_may_ask_for_a_lower_version() -> None:
     peer = ScriptedPeer(heartbeat)
 
-    send(peer, HeartbeatRequest(), highest_version=2)
+    await send(peer, HeartbeatRequest(), highest_version=2)
 
     assert peer.asked == [(12, 2)]
 
 
-def test_versions_are_settled_once_per_connection() -> None:
+async def test_versions_are_settled_once_per_connection() -> None:
     peer = ScriptedPeer(heartbeat)
 
-    async def scenario(client: BrokerClient) -> None:
-        await client.send(HeartbeatRequest())
-        await client.send(HeartbeatRequest())
-
-    run(peer, scenario)
+    client = client_of(peer)
+    await client.send(HeartbeatRequest())
+    await client.send(HeartbeatRequest())
 
     assert [header.api_key for header in peer.requests] == [18, 12, 12]
     assert [header.correlation_id for header in peer.requests] == [0, 1, 2]
@@ -89,49 +79,47 @@ def test_versions_are_settled_once_per_connection() -> None:
 @pytest.mark.parametrize(
     ("highest", "lists_own", "asked"), [(2, True, 2), (0, True, 0), (1, False, 0)]
 )
-def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(
+async def test_a_peer_that_does_not_know_our_api_versions_is_asked_in_its_own(
     highest: int, lists_own: bool, asked: int
 ) -> None:
     peer = ScriptedPeer(heartbeat)
     peer.api_versions_highest, peer.lists_own_range = highest, lists_own
 
-    send(peer, HeartbeatRequest())
+    await send(peer, HeartbeatRequest())
 
     assert [h.api_version for h in peer.requests if h.api_key == 18] == [3, asked]
     assert peer.asked == [(12, 4)]
 
 
-def test_an_api_that_the_peer_does_not_serve_is_an_error_of_its_own() -> None:
+async def test_an_api_that_the_peer_does_not_serve_is_an_error_of_its_own() -> None:
     peer = ScriptedPeer(heartbeat, {12: (0, 4)})
 
-    async def scenario(client: BrokerClient) -> Any:
-        with pytest.raises(KafkaError) as caught:
-            await client.send(UpdateMetadataRequest())
-        return caught.value, await client.send(HeartbeatRequest())
+    client = client_of(peer)
+    with pytest.raises(KafkaError) as caught:
+        await client.send(UpdateMetadataRequest())
 
-    error, _ = run(peer, scenario)
+    await client.send(HeartbeatRequest())
 
-    assert error.code is ErrorCode.UNSUPPORTED_VERSION
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
     assert len(peer.connections) == 1
 
 
-def test_leadership_is_never_sent_in_a_version_that_would_leave_it_out() -> None:
+async def test_leadership_is_never_sent_in_a_version_that_would_leave_it_out() -> None:
     peer = ScriptedPeer(lambda *_: LeaderAndIsrResponse(), {4: (0, 1)})
 
     with pytest.raises(KafkaError, match="2 to"):
-        send(peer, LeaderAndIsrRequest())
+        await send(peer, LeaderAndIsrRequest())
 
     assert peer.asked == []
 
 
-def test_requests_are_answered_one_after_the_other_in_their_order() -> None:
+async def test_requests_are_answered_one_after_the_other_in_their_order() -> None:
     peer = ScriptedPeer(heartbeat)
 
-    async def scenario(client: BrokerClient) -> list[Any]:
-        sends = [client.send(HeartbeatRequest(generation_id=number)) for number in range(20)]
-        return await asyncio.gather(*sends)
+    client = client_of(peer)
+    sends = [client.send(HeartbeatRequest(generation_id=number)) for number in range(20)]
 
-    answers = run(peer, scenario)
+    answers = await asyncio.gather(*sends)
 
     assert [answer.throttle_time_ms for answer in answers] == list(range(20))
     assert [header.correlation_id for header in peer.requests] == list(range(21))
@@ -148,124 +136,118 @@ def test_requests_are_answered_one_after_the_other_in_their_order() -> None:
         (struct.pack(">i", 2) + b"ab", "response header of 2 bytes"),
     ],
 )
-def test_what_is_no_answer_ends_the_connection_and_the_next_request_opens_another(
+async def test_what_is_no_answer_ends_the_connection_and_the_next_request_opens_another(
     answer: Any, reason: str
 ) -> None:
     peer = ScriptedPeer(in_turn(answer))
 
-    async def scenario(client: BrokerClient) -> Any:
-        with pytest.raises(ConnectionError, match=reason) as caught:
-            await client.send(HeartbeatRequest())
-        assert "other:9092" in str(caught.value)
-        return await client.send(HeartbeatRequest(generation_id=5))
+    client = client_of(peer)
+    with pytest.raises(ConnectionError, match=reason) as caught:
+        await client.send(HeartbeatRequest())
+    assert "other:9092" in str(caught.value)
 
-    assert run(peer, scenario).throttle_time_ms == 5
+    assert (await client.send(HeartbeatRequest(generation_id=5))).throttle_time_ms == 5
     assert [c.is_aborted for c in peer.connections] == [True, False]
 
 
-def test_an_answer_to_another_request_is_not_taken() -> None:
+async def test_an_answer_to_another_request_is_not_taken() -> None:
     def answer(header: Any, request: Any) -> Any:
         frame = answer_frame(header, heartbeat(header, request), header.correlation_id - 1)
         return struct.pack(">i", len(frame)) + frame
 
     with pytest.raises(ConnectionError, match="an answer to request 0, not 1"):
-        send(ScriptedPeer(answer), HeartbeatRequest())
+        await send(ScriptedPeer(answer), HeartbeatRequest())
 
 
-def test_a_late_answer_is_not_taken_for_the_next() -> None:
+async def test_a_late_answer_is_not_taken_for_the_next() -> None:
     peer = ScriptedPeer(in_turn(SILENCE))
 
-    async def scenario(client: BrokerClient) -> Any:
-        with pytest.raises(TimeoutError, match="no answer to HeartbeatRequest within"):
-            await client.send(HeartbeatRequest(generation_id=1), timeout_ms=10)
-        late = answer_frame(peer.requests[-1], HeartbeatResponse(throttle_time_ms=1))
-        peer.connections[0].say(late)
-        return await client.send(HeartbeatRequest(generation_id=2))
+    client = client_of(peer)
+    with pytest.raises(TimeoutError, match="no answer to HeartbeatRequest within"):
+        await client.send(HeartbeatRequest(generation_id=1), timeout_ms=10)
+    late = answer_frame(peer.requests[-1], HeartbeatResponse(throttle_time_ms=1))
+    peer.connections[0].say(late)
 
-    assert run(peer, scenario).throttle_time_ms == 2
+    assert (await client.send(HeartbeatRequest(generation_id=2))).throttle_time_ms == 2
     assert len(peer.connections) == 2
 
 
-def test_the_time_of_those_who_wait_for_their_turn_runs_too() -> None:
+async def test_the_time_of_those_who_wait_for_their_turn_runs_too() -> None:
     peer = ScriptedPeer(lambda *_: SILENCE)
 
-    async def scenario(client: BrokerClient) -> list[Any]:
-        sends = [client.send(HeartbeatRequest()) for _ in range(3)]
-        return await asyncio.gather(*sends, return_exceptions=True)
+    client = client_of(peer, timeout_ms=10, in_flight_max=1)
+    sends = [client.send(HeartbeatRequest()) for _ in range(3)]
 
-    errors = run(peer, scenario, timeout_ms=10, in_flight_max=1)
+    errors = await asyncio.gather(*sends, return_exceptions=True)
 
     assert [type(error) for error in errors] == [TimeoutError] * 3
 
 
-def test_a_request_that_is_given_up_ends_the_connection() -> None:
+async def test_a_request_that_is_given_up_ends_the_connection() -> None:
     peer = ScriptedPeer(in_turn(SILENCE))
 
-    async def scenario(client: BrokerClient) -> Any:
-        sending = asyncio.create_task(client.send(HeartbeatRequest()))
-        await peer.was_asked.wait()
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
-        return await client.send(HeartbeatRequest(generation_id=3))
+    client = client_of(peer)
+    sending = asyncio.create_task(client.send(HeartbeatRequest()))
+    await peer.was_asked.wait()
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
 
-    assert run(peer, scenario).throttle_time_ms == 3
+    assert (await client.send(HeartbeatRequest(generation_id=3))).throttle_time_ms == 3
     assert len(peer.connections) == 2
 
 
-def test_a_closed_port_is_an_error_until_it_opens() -> None:
+async def test_a_closed_port_is_an_error_until_it_opens() -> None:
     peer = ScriptedPeer(heartbeat)
     peer.refuses = True
 
-    async def scenario(client: BrokerClient) -> Any:
-        with pytest.raises(ConnectionRefusedError):
-            await client.send(HeartbeatRequest())
-        peer.refuses = False
-        return await client.send(HeartbeatRequest(generation_id=4))
+    client = client_of(peer)
+    with pytest.raises(ConnectionRefusedError):
+        await client.send(HeartbeatRequest())
+    peer.refuses = False
 
-    assert run(peer, scenario).throttle_time_ms == 4
+    assert (await client.send(HeartbeatRequest(generation_id=4))).throttle_time_ms == 4
 
 
-def test_a_connection_that_was_closed_while_idle_is_replaced_without_an_error() -> None:
+async def test_a_connection_that_was_closed_while_idle_is_replaced_without_an_error() -> None:
     peer = ScriptedPeer(heartbeat)
 
-    async def scenario(client: BrokerClient) -> Any:
-        await client.send(HeartbeatRequest())
-        peer.connections[0].cut()
-        return await client.send(HeartbeatRequest(generation_id=6))
+    client = client_of(peer)
+    await client.send(HeartbeatRequest())
+    peer.connections[0].cut()
 
-    assert run(peer, scenario).throttle_time_ms == 6
+    assert (await client.send(HeartbeatRequest(generation_id=6))).throttle_time_ms == 6
     assert len(peer.connections) == 2
 
 
-def test_close_fails_what_is_in_flight_and_allows_the_next() -> None:
+async def test_close_fails_what_is_in_flight_and_allows_the_next() -> None:
     peer = ScriptedPeer(in_turn(SILENCE))
 
-    async def scenario(client: BrokerClient) -> Any:
-        sending = asyncio.create_task(client.send(HeartbeatRequest()))
-        await peer.was_asked.wait()
-        client.close()
-        with pytest.raises(ConnectionError):
-            await sending
-        return await client.send(HeartbeatRequest(generation_id=8))
+    client = client_of(peer)
+    sending = asyncio.create_task(client.send(HeartbeatRequest()))
+    await peer.was_asked.wait()
+    client.close()
+    with pytest.raises(ConnectionError):
+        await sending
 
-    assert run(peer, scenario).throttle_time_ms == 8
+    assert (await client.send(HeartbeatRequest(generation_id=8))).throttle_time_ms == 8
 
 
-def test_an_answer_above_the_limit_is_refused_before_it_is_read(
+async def test_an_answer_above_the_limit_is_refused_before_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(broker_connection, "ANSWER_BYTES_MAX", 1000)
     peer = ScriptedPeer(lambda *_: struct.pack(">i", 1001))
 
     with pytest.raises(ConnectionError, match="frame of 1001 bytes, limit 1000"):
-        send(peer, HeartbeatRequest())
+        await send(peer, HeartbeatRequest())
 
 
-def test_what_the_peer_serves_is_known_without_another_request() -> None:
+async def test_what_the_peer_serves_is_known_without_another_request() -> None:
     peer = ScriptedPeer(heartbeat, {12: (0, 4)})
 
-    async def scenario(client: BrokerClient) -> list[bool]:
-        return [await client.serves(12, 4), await client.serves(12, 5), await client.serves(6, 0)]
+    client = client_of(peer)
 
-    assert run(peer, scenario) == [True, False, False]
+    served = [await client.serves(key, version) for key, version in ((12, 4), (12, 5), (6, 0))]
+
+    assert served == [True, False, False]
     assert peer.asked == []

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -13,9 +12,9 @@ from kbroker.peers.node_to_controller_channel import (
     NodeToControllerChannel,
     PeerClient,
 )
-from tests.fakes.virtual_loop import VirtualLoop
 
 OWN_ID = 9
+pytestmark = pytest.mark.virtual_time
 
 
 class FakeSeat:
@@ -69,188 +68,155 @@ async def who(client: PeerClient, _timeout_ms: float) -> int:
     return client.target.broker_id
 
 
-def run(scenario: Callable[[World], Awaitable[None]]) -> float:
-    """Returns the seconds it took."""
-    loop = VirtualLoop()
-
-    async def main() -> float:
-        await scenario(World())
-        return loop.time()
-
-    try:
-        return loop.run_until_complete(main())
-    finally:
-        loop.close()
+@pytest.fixture
+async def world() -> World:
+    return World()
 
 
-def test_questions_that_follow_each_other_share_a_connection() -> None:
-    async def scenario(world: World) -> None:
-        answers = [await world.channel.ask(who, 1_000) for _ in range(5)]
-
-        assert (answers, len(world.clients)) == ([0] * 5, 1)
-
-    run(scenario)
+def seconds() -> float:
+    """How long the test has taken: its loop begins at 0."""
+    return asyncio.get_running_loop().time()
 
 
-def test_questions_at_once_have_connections_of_their_own_up_to_a_bound() -> None:
-    async def scenario(world: World) -> None:
-        asking = 0
-        most = 0
+async def test_questions_that_follow_each_other_share_a_connection(world: World) -> None:
+    answers = [await world.channel.ask(who, 1_000) for _ in range(5)]
 
-        async def slow(client: PeerClient, timeout_ms: float) -> int:
-            nonlocal asking, most
-            asking += 1
-            most = max(most, asking)
-            await asyncio.sleep(0.01)
-            asking -= 1
-            return await who(client, timeout_ms)
-
-        answers = await asyncio.gather(*(world.channel.ask(slow, 1_000) for _ in range(50)))
-
-        assert answers == [0] * 50
-        assert (most, len(world.clients)) == (CONNECTIONS_MAX, CONNECTIONS_MAX)
-
-    run(scenario)
+    assert (answers, len(world.clients)) == ([0] * 5, 1)
 
 
-def test_the_next_controller_is_asked_and_connections_to_the_last_one_close() -> None:
-    async def scenario(world: World) -> None:
-        await world.channel.ask(who, 1_000)
-        world.seat.controller_id = 2
+async def test_questions_at_once_have_connections_of_their_own_up_to_a_bound(world: World) -> None:
+    asking = 0
+    most = 0
 
-        assert await world.channel.ask(who, 1_000) == 2
-        assert [client.is_closed for client in world.clients] == [True, False]
+    async def slow(client: PeerClient, timeout_ms: float) -> int:
+        nonlocal asking, most
+        asking += 1
+        most = max(most, asking)
+        await asyncio.sleep(0.01)
+        asking -= 1
+        return await who(client, timeout_ms)
 
-    run(scenario)
+    answers = await asyncio.gather(*(world.channel.ask(slow, 1_000) for _ in range(50)))
 
-
-def test_a_controller_at_another_address_is_asked_there() -> None:
-    async def scenario(world: World) -> None:
-        await world.channel.ask(who, 1_000)
-        world.live[0] = broker(0, port=9999)
-        await world.channel.ask(who, 1_000)
-
-        assert [client.target.end_points[0].port for client in world.clients] == [9092, 9999]
-
-    run(scenario)
+    assert answers == [0] * 50
+    assert (most, len(world.clients)) == (CONNECTIONS_MAX, CONNECTIONS_MAX)
 
 
-def test_a_connection_that_failed_is_not_used_again() -> None:
-    async def scenario(world: World) -> None:
-        async def once(client: PeerClient, timeout_ms: float) -> int:
-            if len(world.clients) == 1:
-                raise ConnectionResetError
-            return await who(client, timeout_ms)
+async def test_the_next_controller_is_asked_and_connections_to_the_last_one_close(
+    world: World,
+) -> None:
+    await world.channel.ask(who, 1_000)
+    world.seat.controller_id = 2
 
-        assert await world.channel.ask(once, 1_000) == 0
-        assert [client.is_closed for client in world.clients] == [True, False]
+    assert await world.channel.ask(who, 1_000) == 2
+    assert [client.is_closed for client in world.clients] == [True, False]
 
-    run(scenario)
+
+async def test_a_controller_at_another_address_is_asked_there(world: World) -> None:
+    await world.channel.ask(who, 1_000)
+    world.live[0] = broker(0, port=9999)
+    await world.channel.ask(who, 1_000)
+
+    assert [client.target.end_points[0].port for client in world.clients] == [9092, 9999]
+
+
+async def test_a_connection_that_failed_is_not_used_again(world: World) -> None:
+    async def once(client: PeerClient, timeout_ms: float) -> int:
+        if len(world.clients) == 1:
+            raise ConnectionResetError
+        return await who(client, timeout_ms)
+
+    assert await world.channel.ask(once, 1_000) == 0
+    assert [client.is_closed for client in world.clients] == [True, False]
 
 
 @pytest.mark.parametrize("code", [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.UNSUPPORTED_VERSION])
-def test_a_refusal_is_an_answer(code: ErrorCode) -> None:
-    async def scenario(world: World) -> None:
-        async def refused(_client: PeerClient, _timeout_ms: float) -> int:
-            raise KafkaError(code)
+async def test_a_refusal_is_an_answer(code: ErrorCode, world: World) -> None:
+    async def refused(_client: PeerClient, _timeout_ms: float) -> int:
+        raise KafkaError(code)
 
-        with pytest.raises(KafkaError) as caught:
-            await world.channel.ask(refused, 60_000)
-        assert caught.value.code is code
-
-    assert run(scenario) < 1
+    with pytest.raises(KafkaError) as caught:
+        await world.channel.ask(refused, 60_000)
+    assert caught.value.code is code
+    assert seconds() < 1
 
 
 @pytest.mark.parametrize("controller_id", [-1, 7])
-def test_nobody_known_to_ask_ends_with_not_controller(controller_id: int) -> None:
-    async def scenario(world: World) -> None:
-        world.seat.controller_id = controller_id
+async def test_nobody_known_to_ask_ends_with_not_controller(
+    controller_id: int, world: World
+) -> None:
+    world.seat.controller_id = controller_id
 
-        with pytest.raises(KafkaError) as caught:
-            await world.channel.ask(who, 2_000)
-        assert (caught.value.code, world.clients) == (ErrorCode.NOT_CONTROLLER, [])
-
-    assert 1.8 <= run(scenario) <= 2
-
-
-def test_a_broker_that_is_controller_itself_is_told_at_once() -> None:
-    async def scenario(world: World) -> None:
-        world.seat.controller_id = OWN_ID
-
-        assert await world.channel.ask(who, 1_000) is None
-
-    assert run(scenario) == 0
+    with pytest.raises(KafkaError) as caught:
+        await world.channel.ask(who, 2_000)
+    assert (caught.value.code, world.clients) == (ErrorCode.NOT_CONTROLLER, [])
+    assert 1.8 <= seconds() <= 2
 
 
-def test_a_question_that_is_given_up_closes_its_connection() -> None:
-    async def scenario(world: World) -> None:
-        async def never(_client: PeerClient, _timeout_ms: float) -> int:
-            await asyncio.Event().wait()
-            return 0
+async def test_a_broker_that_is_controller_itself_is_told_at_once(world: World) -> None:
+    world.seat.controller_id = OWN_ID
 
-        asking = asyncio.create_task(world.channel.ask(never, 60_000))
-        await asyncio.sleep(0.5)
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
-
-        assert asking.cancelled()
-        assert [client.is_closed for client in world.clients] == [True]
-        assert await world.channel.ask(who, 1_000) == 0
-
-    run(scenario)
+    assert await world.channel.ask(who, 1_000) is None
+    assert seconds() == 0
 
 
-def test_close_ends_the_connections_that_are_not_in_use() -> None:
-    async def scenario(world: World) -> None:
-        await world.channel.ask(who, 1_000)
-        world.channel.close()
+async def test_a_question_that_is_given_up_closes_its_connection(world: World) -> None:
+    async def never(_client: PeerClient, _timeout_ms: float) -> int:
+        await asyncio.Event().wait()
+        return 0
 
-        assert [client.is_closed for client in world.clients] == [True]
+    asking = asyncio.create_task(world.channel.ask(never, 60_000))
+    await asyncio.sleep(0.5)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
 
-    run(scenario)
-
-
-def test_an_answer_that_went_with_the_seat_leaves_open_what_was_done() -> None:
-    async def scenario(world: World) -> None:
-        async def never(_client: PeerClient, _timeout_ms: float) -> int:
-            world.seat.controller_id = -1
-            await asyncio.Event().wait()
-            return 0
-
-        with pytest.raises(KafkaError) as caught:
-            await world.channel.ask(never, 2_000)
-        assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
-        assert [client.is_closed for client in world.clients] == [True]
-
-    assert run(scenario) <= 2
+    assert asking.cancelled()
+    assert [client.is_closed for client in world.clients] == [True]
+    assert await world.channel.ask(who, 1_000) == 0
 
 
-def test_a_controller_that_stays_away_is_told_once_per_question(
-    caplog: pytest.LogCaptureFixture,
+async def test_close_ends_the_connections_that_are_not_in_use(world: World) -> None:
+    await world.channel.ask(who, 1_000)
+    world.channel.close()
+
+    assert [client.is_closed for client in world.clients] == [True]
+
+
+async def test_an_answer_that_went_with_the_seat_leaves_open_what_was_done(world: World) -> None:
+    async def never(_client: PeerClient, _timeout_ms: float) -> int:
+        world.seat.controller_id = -1
+        await asyncio.Event().wait()
+        return 0
+
+    with pytest.raises(KafkaError) as caught:
+        await world.channel.ask(never, 2_000)
+    assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert [client.is_closed for client in world.clients] == [True]
+    assert seconds() <= 2
+
+
+async def test_a_controller_that_stays_away_is_told_once_per_question(
+    caplog: pytest.LogCaptureFixture, world: World
 ) -> None:
     async def refuse(_client: PeerClient, _timeout_ms: float) -> None:
         raise ConnectionRefusedError
 
-    async def scenario(world: World) -> None:
-        with pytest.raises(KafkaError):
-            await world.channel.ask(refuse, 3_000)
-
-    run(scenario)
+    with pytest.raises(KafkaError):
+        await world.channel.ask(refuse, 3_000)
 
     said = [r for r in caplog.records if r.levelname == "WARNING" and "no answer" in r.message]
     assert len(said) == 1
 
 
-def test_a_seat_that_changes_hands_is_nothing_to_be_told(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(world: World) -> None:
-        async def stopping(client: PeerClient, timeout_ms: float) -> int:
-            if world.seat.controller_id == 0:
-                world.seat.controller_id = 2
-                raise ConnectionRefusedError
-            return await who(client, timeout_ms)
+async def test_a_seat_that_changes_hands_is_nothing_to_be_told(
+    caplog: pytest.LogCaptureFixture, world: World
+) -> None:
+    async def stopping(client: PeerClient, timeout_ms: float) -> int:
+        if world.seat.controller_id == 0:
+            world.seat.controller_id = 2
+            raise ConnectionRefusedError
+        return await who(client, timeout_ms)
 
-        assert await world.channel.ask(stopping, 3_000) == 2
-
-    run(scenario)
+    assert await world.channel.ask(stopping, 3_000) == 2
 
     assert [r for r in caplog.records if r.levelname == "WARNING"] == []

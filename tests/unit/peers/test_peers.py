@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from tests.fakes.virtual_loop import LoopClock, VirtualLoop
 
 STALE = ErrorCode.STALE_CONTROLLER_EPOCH
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+pytestmark = pytest.mark.virtual_time
 
 
 class LaggingMembers(ClusterMembers):
@@ -82,125 +83,95 @@ class World:
         return await self.peers.broker_refusal(BrokerClaim(broker_id, epoch))
 
 
-def play(scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
-    loop = VirtualLoop()
-
-    async def main() -> None:
-        world = World(LoopClock(loop))
-        await world.begin()
-        await scenario(world)
-
-    try:
-        loop.run_until_complete(main())
-    finally:
-        loop.close()
+@pytest.fixture
+async def world() -> World:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    world = World(LoopClock(loop))
+    await world.begin()
+    return world
 
 
-def test_the_tree_is_asked_once_for_each_controller() -> None:
-    async def scenario(world: World) -> None:
-        answers = [await world.says(3, 5) for _ in range(100)]
+async def test_the_tree_is_asked_once_for_each_controller(world: World) -> None:
+    answers = [await world.says(3, 5) for _ in range(100)]
 
-        assert (set(answers), world.members.reads) == ({ErrorCode.NONE}, 1)
-
-    play(scenario)
+    assert (set(answers), world.members.reads) == ({ErrorCode.NONE}, 1)
 
 
 @pytest.mark.parametrize(
     ("controller_id", "epoch", "code"),
     [(3, 4, STALE), (3, 6, STALE), (2, 4, STALE), (2, 5, REFUSED), (2, 2**31 - 1, REFUSED)],
 )
-def test_others_are_refused_after_a_look(controller_id: int, epoch: int, code: ErrorCode) -> None:
-    async def scenario(world: World) -> None:
-        assert await world.says(controller_id, epoch) == code
-        assert await world.says(3, 5) == ErrorCode.NONE
-
-    play(scenario)
+async def test_others_are_refused_after_a_look(
+    controller_id: int, epoch: int, code: ErrorCode, world: World
+) -> None:
+    assert await world.says(controller_id, epoch) == code
+    assert await world.says(3, 5) == ErrorCode.NONE
 
 
 @pytest.mark.parametrize("earlier", [(2, 4), (None, 4), (None, 5), (None, -1), (3, 4), (2, 5)])
-def test_a_controller_that_the_tree_does_not_show_yet_is_heard(
-    earlier: tuple[int | None, int],
+async def test_a_controller_that_the_tree_does_not_show_yet_is_heard(
+    earlier: tuple[int | None, int], world: World
 ) -> None:
-    async def scenario(world: World) -> None:
-        world.members.earlier = earlier
+    world.members.earlier = earlier
 
-        assert await world.says(3, 5) == ErrorCode.NONE
-
-    play(scenario)
+    assert await world.says(3, 5) == ErrorCode.NONE
 
 
-def test_a_controller_without_its_seat_is_told_so() -> None:
-    async def scenario(world: World) -> None:
-        await world.tree.delete(zk_paths.CONTROLLER)
+async def test_a_controller_without_its_seat_is_told_so(world: World) -> None:
+    await world.tree.delete(zk_paths.CONTROLLER)
 
-        assert await world.says(3, 5) == STALE
-
-    play(scenario)
+    assert await world.says(3, 5) == STALE
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"\xff", b"{}", None])
-def test_nodes_that_are_none_name_nobody(data: bytes | None) -> None:
-    async def scenario(world: World) -> None:
-        await world.tree.set(zk_paths.CONTROLLER, data)
-        assert await world.says(3, 5) == STALE
-        await world.tree.set(zk_paths.CONTROLLER_EPOCH, data)
-        assert await world.says(3, 5) == STALE
-
-    play(scenario)
+async def test_nodes_that_are_none_name_nobody(data: bytes | None, world: World) -> None:
+    await world.tree.set(zk_paths.CONTROLLER, data)
+    assert await world.says(3, 5) == STALE
+    await world.tree.set(zk_paths.CONTROLLER_EPOCH, data)
+    assert await world.says(3, 5) == STALE
 
 
-def test_a_broker_that_the_tree_does_not_show_yet_is_heard() -> None:
-    async def scenario(world: World) -> None:
-        world.members.is_broker_late = True
+async def test_a_broker_that_the_tree_does_not_show_yet_is_heard(world: World) -> None:
+    world.members.is_broker_late = True
 
-        assert await world.broker_says(3, world.broker_epoch) == ErrorCode.NONE
-
-    play(scenario)
+    assert await world.broker_says(3, world.broker_epoch) == ErrorCode.NONE
 
 
-def test_a_broker_is_looked_up_once_for_each_of_its_registrations() -> None:
-    async def scenario(world: World) -> None:
-        first = world.broker_epoch
-        before = [await world.broker_says(3, first) for _ in range(100)]
-        reads = world.members.reads
-        await world.tree.delete(zk_paths.broker_path(3))
-        await asyncio.sleep(0)
-        while_gone = await world.broker_says(3, first)
-        await world.register()
-        after = [await world.broker_says(3, epoch) for epoch in (first, world.broker_epoch, -1)]
+async def test_a_broker_is_looked_up_once_for_each_of_its_registrations(world: World) -> None:
+    first = world.broker_epoch
+    before = [await world.broker_says(3, first) for _ in range(100)]
+    reads = world.members.reads
+    await world.tree.delete(zk_paths.broker_path(3))
+    await asyncio.sleep(0)
+    while_gone = await world.broker_says(3, first)
+    await world.register()
+    after = [await world.broker_says(3, epoch) for epoch in (first, world.broker_epoch, -1)]
 
-        assert (set(before), reads) == ({ErrorCode.NONE}, 1)
-        assert while_gone == ErrorCode.BROKER_ID_NOT_REGISTERED
-        assert after == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE, ErrorCode.NONE]
-
-    play(scenario)
+    assert (set(before), reads) == ({ErrorCode.NONE}, 1)
+    assert while_gone == ErrorCode.BROKER_ID_NOT_REGISTERED
+    assert after == [ErrorCode.STALE_BROKER_EPOCH, ErrorCode.NONE, ErrorCode.NONE]
 
 
 @pytest.mark.parametrize(
     "ask", [lambda w: w.says(3, 5), lambda w: w.broker_says(3)], ids=["controller", "broker"]
 )
-def test_a_sender_waits_while_the_tree_is_away(
-    ask: Callable[[World], Awaitable[ErrorCode]],
+async def test_a_sender_waits_while_the_tree_is_away(
+    ask: Callable[[World], Awaitable[ErrorCode]], world: World
 ) -> None:
-    async def scenario(world: World) -> None:
-        world.members.is_away = True
-        asked = asyncio.ensure_future(ask(world))
-        await asyncio.sleep(TREE_PATIENCE_MS / 2000)
-        world.members.is_away = False
+    world.members.is_away = True
+    asked = asyncio.ensure_future(ask(world))
+    await asyncio.sleep(TREE_PATIENCE_MS / 2000)
+    world.members.is_away = False
 
-        assert await asked == ErrorCode.NONE
-
-    play(scenario)
+    assert await asked == ErrorCode.NONE
 
 
-def test_the_connection_is_closed_where_the_tree_stays_away() -> None:
-    async def scenario(world: World) -> None:
-        world.members.is_away = True
+async def test_the_connection_is_closed_where_the_tree_stays_away(world: World) -> None:
+    world.members.is_away = True
 
-        with pytest.raises(ProtocolError):
-            await world.says(3, 5)
-
-    play(scenario)
+    with pytest.raises(ProtocolError):
+        await world.says(3, 5)
 
 
 def listeners(*names: str) -> list[EndPoint]:
