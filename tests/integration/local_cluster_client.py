@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -18,6 +21,7 @@ from kbroker.protocol.schema import Message
 from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
+from kbroker.server.local_configs import configs_of_brokers
 
 PATIENCE_S = 30.0
 
@@ -100,3 +104,16 @@ async def until(find: Callable[[], Awaitable[Any]]) -> Any:
         while (found := await find()) is None:  # noqa: ASYNC110  over a connection
             await asyncio.sleep(0.02)
         return found
+
+
+@asynccontextmanager
+async def running(directory: Path, *, brokers: int) -> AsyncIterator[Cluster]:
+    """A cluster that was started, and is stopped after."""
+    values = {"log.dirs": str(directory), "listeners": "PLAINTEXT://127.0.0.1:0"}
+    config = KafkaConfig.for_profile("dev", values)
+    local = LocalCluster(configs_of_brokers(config, brokers), str(directory))
+    await local.startup()
+    try:
+        yield Cluster(local)
+    finally:
+        await local.shutdown()

@@ -17,7 +17,6 @@ from kbroker.protocol.messages.fetch import FetchRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.record.record_batch import Record, build
-from kbroker.server.event_loop import EventLoopKind, run
 from kbroker.server.kafka_server import KafkaServer
 
 VALUE = os.urandom(900_000)
@@ -48,32 +47,29 @@ async def fetch(client: BrokerClient, offset: int) -> bytes:
     return bytes(answer.responses[0].partitions[0].records)
 
 
-@pytest.mark.parametrize("kind", [EventLoopKind.UVLOOP, EventLoopKind.ASYNCIO])
-def test_large_and_small_answers_reach_those_who_asked(tmp_path: Path, kind: EventLoopKind) -> None:
-    async def scenario() -> None:
-        values = {
-            "log.dirs": str(tmp_path),
-            "listeners": "PLAINTEXT://127.0.0.1:0",
-            "broker.id": "0",
-        }
-        server = KafkaServer(KafkaConfig.for_profile("dev", values))
-        await server.startup()
-        client = BrokerClient(server.end_points[0], "1", 20_000)
-        try:
-            await create(client)
-            offsets = await asyncio.gather(*[produce(client, n) for n in range(BATCHES)])
-            assert offsets == [*range(BATCHES)]  # appended in the order of the calls
+@pytest.mark.both_loops
+async def test_large_and_small_answers_reach_those_who_asked(tmp_path: Path) -> None:
+    values = {
+        "log.dirs": str(tmp_path),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "broker.id": "0",
+    }
+    server = KafkaServer(KafkaConfig.for_profile("dev", values))
+    await server.startup()
+    client = BrokerClient(server.end_points[0], "1", 20_000)
+    try:
+        await create(client)
+        offsets = await asyncio.gather(*[produce(client, n) for n in range(BATCHES)])
+        assert offsets == [*range(BATCHES)]  # appended in the order of the calls
 
-            asked: list[Any] = []
-            for offset in range(BATCHES):
-                asked += [fetch(client, offset), client.send(MetadataRequest())]
-            answers = await asyncio.gather(*asked)
-            assert all(answer.brokers for answer in answers[1::2])
-            for offset, records in enumerate(answers[::2]):
-                assert int.from_bytes(records[:8]) == offset
-                assert VALUE in records
-        finally:
-            client.close()
-            await server.shutdown()
-
-    run(scenario(), kind)
+        asked: list[Any] = []
+        for offset in range(BATCHES):
+            asked += [fetch(client, offset), client.send(MetadataRequest())]
+        answers = await asyncio.gather(*asked)
+        assert all(answer.brokers for answer in answers[1::2])
+        for offset, records in enumerate(answers[::2]):
+            assert int.from_bytes(records[:8]) == offset
+            assert VALUE in records
+    finally:
+        client.close()
+        await server.shutdown()

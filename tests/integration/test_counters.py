@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+
+import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.counters import Counter, MetricName
@@ -16,107 +18,100 @@ from kbroker.protocol.messages.metadata import MetadataRequest
 from kbroker.server.kafka_server import KafkaServer
 
 
-def with_broker(tmp_path: Path, scenario: Callable[[KafkaServer], Awaitable[None]]) -> None:
-    async def main() -> None:
-        values = {
-            "log.dirs": str(tmp_path),
-            "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
-            "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
-            "inter.broker.listener.name": "A",
-            "broker.id": "0",
-        }
-        server = KafkaServer(KafkaConfig.for_profile("dev", values))
-        await server.startup()
-        try:
-            await scenario(server)
-        finally:
-            await server.shutdown()
+@pytest.fixture
+async def server(tmp_path: Path, before: list[Counter]) -> AsyncIterator[KafkaServer]:
+    values = {
+        "log.dirs": str(tmp_path),
+        "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+        "inter.broker.listener.name": "A",
+        "broker.id": "0",
+    }
+    server = KafkaServer(KafkaConfig.for_profile("dev", values))
+    await server.startup()
+    yield server
+    await server.shutdown()
 
-    asyncio.run(main())
+
+@pytest.fixture
+def before() -> list[Counter]:
+    """The counters that were there when there was no broker."""
+    return counters_alive()
 
 
 def counters_alive() -> list[Counter]:
     return [found for found in gc.get_objects() if type(found) is Counter]
 
 
-def test_every_counter_of_a_broker_is_registered(tmp_path: Path) -> None:
-    before = counters_alive()
+async def test_every_counter_of_a_broker_is_registered(
+    before: list[Counter], server: KafkaServer
+) -> None:
+    made = {id(counter) for counter in counters_alive()} - {id(counter) for counter in before}
+    named = {id(server.parts.counters.source(name)) for name in server.parts.counters}
 
-    async def scenario(server: KafkaServer) -> None:
-        made = {id(counter) for counter in counters_alive()} - {id(counter) for counter in before}
-        named = {id(server.parts.counters.source(name)) for name in server.parts.counters}
-        assert len(made) > 10
-        assert made <= named
-
-    with_broker(tmp_path, scenario)
+    assert len(made) > 10
+    assert made <= named
 
 
-def test_counters_follow_requests(tmp_path: Path) -> None:
-    async def scenario(server: KafkaServer) -> None:
-        def value(group: str, type_: str, name: str, **tags: str) -> float:
-            return server.parts.counters.value(MetricName(group, type_, name, tuple(tags.items())))
+async def test_counters_follow_requests(server: KafkaServer) -> None:
+    def value(group: str, type_: str, name: str, **tags: str) -> float:
+        return server.parts.counters.value(MetricName(group, type_, name, tuple(tags.items())))
 
-        def socket(name: str) -> float:
-            return value("kafka.server", "socket-server-metrics", name)
+    def socket(name: str) -> float:
+        return value("kafka.server", "socket-server-metrics", name)
 
-        requests, bytes_in = socket("request-total"), socket("incoming-byte-total")
-        client = BrokerClient(server.end_points[1], "1", 20_000)
-        for _ in range(3):
-            await client.send(MetadataRequest())
-        await client.send(FetchRequest(max_wait_ms=1, min_bytes=1))
+    requests, bytes_in = socket("request-total"), socket("incoming-byte-total")
+    client = BrokerClient(server.end_points[1], "1", 20_000)
+    for _ in range(3):
+        await client.send(MetadataRequest())
+    await client.send(FetchRequest(max_wait_ms=1, min_bytes=1))
 
-        assert socket("request-total") == requests + 5  # with ApiVersions
-        assert value("kbroker.apis", "KafkaApis", "Requests") == requests + 5
-        assert socket("incoming-byte-total") > bytes_in
-        assert socket("outgoing-byte-total") > 0
-        assert socket("connection-count") == 1
-        assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="B") == 1
-        assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="A") == 0
-        client.close()
-        while socket("connection-count"):  # noqa: ASYNC110  the end of the connection comes
-            await asyncio.sleep(0.001)
-        assert socket("connection-creation-total") == socket("connection-close-total") == 1
-
-    with_broker(tmp_path, scenario)
+    assert socket("request-total") == requests + 5  # with ApiVersions
+    assert value("kbroker.apis", "KafkaApis", "Requests") == requests + 5
+    assert socket("incoming-byte-total") > bytes_in
+    assert socket("outgoing-byte-total") > 0
+    assert socket("connection-count") == 1
+    assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="B") == 1
+    assert value("kbroker.network", "SocketServer", "ConnectionsAccepted", listener="A") == 0
+    client.close()
+    while socket("connection-count"):  # noqa: ASYNC110  the end of the connection comes
+        await asyncio.sleep(0.001)
+    assert socket("connection-creation-total") == socket("connection-close-total") == 1
 
 
-def test_gauges_tell_who_waits(tmp_path: Path) -> None:
-    async def scenario(server: KafkaServer) -> None:
-        def waiting(name: str) -> dict[str, float]:
-            counters = server.parts.counters
-            return {
-                kind: counters.value(
-                    MetricName(
-                        "kafka.server",
-                        "DelayedOperationPurgatory",
-                        name,
-                        (("delayedOperation", kind),),
-                    )
+async def test_gauges_tell_who_waits(server: KafkaServer) -> None:
+    def waiting(name: str) -> dict[str, float]:
+        counters = server.parts.counters
+        return {
+            kind: counters.value(
+                MetricName(
+                    "kafka.server",
+                    "DelayedOperationPurgatory",
+                    name,
+                    (("delayedOperation", kind),),
                 )
-                for kind in ("Fetch", "Produce", "DeleteRecords")
-            }
+            )
+            for kind in ("Fetch", "Produce", "DeleteRecords")
+        }
 
-        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
-        await server.parts.services.topics.create_topics([topic], 10_000, False)
-        partitions = [
-            FetchRequest.FetchPartition(partition=number, partition_max_bytes=1)
-            for number in (0, 1)
-        ]
-        topics = [FetchRequest.FetchTopic(topic="t", partitions=partitions)]
-        fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1, topics=topics)
-        client = BrokerClient(server.end_points[1], "1", 20_000)
-        answer = asyncio.ensure_future(client.send(fetch, highest_version=11))
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=2, replication_factor=1)
+    await server.parts.services.topics.create_topics([topic], 10_000, False)
+    partitions = [
+        FetchRequest.FetchPartition(partition=number, partition_max_bytes=1) for number in (0, 1)
+    ]
+    topics = [FetchRequest.FetchTopic(topic="t", partitions=partitions)]
+    fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1, topics=topics)
+    client = BrokerClient(server.end_points[1], "1", 20_000)
+    answer = asyncio.ensure_future(client.send(fetch, highest_version=11))
 
-        while not waiting("NumDelayedOperations")["Fetch"]:  # noqa: ASYNC110  it tells nobody
-            await asyncio.sleep(0.001)
-        assert waiting("NumDelayedOperations") == {"Fetch": 1, "Produce": 0, "DeleteRecords": 0}
-        assert waiting("PurgatorySize") == {"Fetch": 2, "Produce": 0, "DeleteRecords": 0}
+    while not waiting("NumDelayedOperations")["Fetch"]:  # noqa: ASYNC110  it tells nobody
+        await asyncio.sleep(0.001)
+    assert waiting("NumDelayedOperations") == {"Fetch": 1, "Produce": 0, "DeleteRecords": 0}
+    assert waiting("PurgatorySize") == {"Fetch": 2, "Produce": 0, "DeleteRecords": 0}
 
-        answer.cancel()
-        client.close()
-        while waiting("PurgatorySize")["Fetch"]:  # noqa: ASYNC110  the end of the connection comes
-            await asyncio.sleep(0.001)
-        queue = MetricName("kafka.controller", "ControllerChannelManager", "TotalQueueSize")
-        assert server.parts.counters.value(queue) == 0
-
-    with_broker(tmp_path, scenario)
+    answer.cancel()
+    client.close()
+    while waiting("PurgatorySize")["Fetch"]:  # noqa: ASYNC110  the end of the connection comes
+        await asyncio.sleep(0.001)
+    queue = MetricName("kafka.controller", "ControllerChannelManager", "TotalQueueSize")
+    assert server.parts.counters.value(queue) == 0

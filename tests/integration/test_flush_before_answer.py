@@ -56,31 +56,27 @@ def produce(acks: int) -> ProduceRequest:
     ("setting", "acks", "expected"),
     [("acks-all", -1, 1), ("acks-all", 1, 0), ("never", -1, 0)],
 )
-def test_only_acks_all_waits_for_the_disk_where_it_is_asked_to(
+async def test_only_acks_all_waits_for_the_disk_where_it_is_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, acks: int, expected: int
 ) -> None:
-    async def main() -> tuple[int, int]:
-        config = KafkaConfig.for_profile(
-            "dev",
-            {
-                "log.dirs": str(tmp_path),
-                "listeners": "PLAINTEXT://127.0.0.1:0",
-                "kbroker.flush": setting,
-            },
-        )
-        server = KafkaServer(config)
-        await server.startup()
-        port = server.end_points[0].port
-        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        await call(port, 19, 5, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
-        watch = FlushWatch(monkeypatch)
-        answer = await call(port, 0, 9, produce(acks))
-        flushed = len(watch.data_files("t"))
-        response = decode(ProduceResponse, 9, answer)[0]
-        await server.shutdown()
-        return response.responses[0].partition_responses[0].error_code, flushed
+    config = KafkaConfig.for_profile(
+        "dev",
+        {
+            "log.dirs": str(tmp_path),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "kbroker.flush": setting,
+        },
+    )
+    server = KafkaServer(config)
+    await server.startup()
+    port = server.end_points[0].port
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    await call(port, 19, 5, CreateTopicsRequest(topics=[topic], timeout_ms=5_000))
+    watch = FlushWatch(monkeypatch)
+    answer = await call(port, 0, 9, produce(acks))
+    flushed = len(watch.data_files("t"))
+    response = decode(ProduceResponse, 9, answer)[0]
+    await server.shutdown()
 
-    error_code, flushed = asyncio.run(main())
-
-    assert error_code == 0
+    assert response.responses[0].partition_responses[0].error_code == 0
     assert flushed == expected

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,16 +99,12 @@ class Broker:
         return next(d for d in self.directories if (Path(d) / f"{topic}-{partition}").is_dir())
 
 
-def run(tmp_path: Path, scenario: Callable[[Broker], Awaitable[None]]) -> None:
-    async def main() -> None:
-        broker = Broker(tmp_path)
-        await broker.server.startup()
-        try:
-            await scenario(broker)
-        finally:
-            await broker.server.shutdown()
-
-    asyncio.run(main())
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    broker = Broker(tmp_path)
+    await broker.server.startup()
+    yield broker
+    await broker.server.shutdown()
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
@@ -117,140 +113,121 @@ async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.02)
 
 
-def test_partitions_of_a_failed_directory_have_no_leader_until_the_broker_is_started_anew(
-    tmp_path: Path,
+async def test_partitions_of_a_failed_directory_have_no_leader_until_the_broker_is_started_anew(
+    broker: Broker,
 ) -> None:
-    async def scenario(broker: Broker) -> None:
-        await broker.create("t")
-        lost = {p for p in range(PARTITIONS) if broker.directory_of("t", p).endswith("b")}
-        assert 0 < len(lost) < PARTITIONS
-        broker.disk.fail("*", f"{broker.directories[1]}/*", times=None)
-        assert await broker.produce("t", min(lost)) is ErrorCode.KAFKA_STORAGE_ERROR
+    await broker.create("t")
+    lost = {p for p in range(PARTITIONS) if broker.directory_of("t", p).endswith("b")}
+    assert 0 < len(lost) < PARTITIONS
+    broker.disk.fail("*", f"{broker.directories[1]}/*", times=None)
+    assert await broker.produce("t", min(lost)) is ErrorCode.KAFKA_STORAGE_ERROR
 
-        expected = {p: (-1, (0,)) if p in lost else (0, ()) for p in range(PARTITIONS)}
+    expected = {p: (-1, (0,)) if p in lost else (0, ()) for p in range(PARTITIONS)}
 
-        async def is_told() -> bool:
-            return await broker.led("t") == expected
+    async def is_told() -> bool:
+        return await broker.led("t") == expected
 
-        await until(is_told)
-        sound = min(set(range(PARTITIONS)) - lost)
-        assert await broker.produce("t", sound) is ErrorCode.NONE
+    await until(is_told)
+    sound = min(set(range(PARTITIONS)) - lost)
+    assert await broker.produce("t", sound) is ErrorCode.NONE
 
-        await broker.restart()
-        assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
-        for partition in range(PARTITIONS):
-            assert await broker.produce("t", partition) is ErrorCode.NONE
-
-    run(tmp_path, scenario)
+    await broker.restart()
+    assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
+    for partition in range(PARTITIONS):
+        assert await broker.produce("t", partition) is ErrorCode.NONE
 
 
-def test_a_broker_without_its_first_directory_names_itself_leader_of_what_it_serves_alone(
-    tmp_path: Path,
+async def test_a_broker_without_its_first_directory_names_itself_leader_of_what_it_serves_alone(
+    broker: Broker,
 ) -> None:
     """The tree lies there: nothing can be written to it any more, and the controller cannot be
     told.
     """
+    await broker.create("t")
+    lost = {p for p in range(PARTITIONS) if broker.directory_of("t", p).endswith("a")}
+    assert 0 < len(lost) < PARTITIONS
+    broker.disk.fail("*", f"{broker.directories[0]}*", times=None)
+    assert await broker.produce("t", min(lost)) is ErrorCode.KAFKA_STORAGE_ERROR
 
-    async def scenario(broker: Broker) -> None:
-        await broker.create("t")
-        lost = {p for p in range(PARTITIONS) if broker.directory_of("t", p).endswith("a")}
-        assert 0 < len(lost) < PARTITIONS
-        broker.disk.fail("*", f"{broker.directories[0]}*", times=None)
-        assert await broker.produce("t", min(lost)) is ErrorCode.KAFKA_STORAGE_ERROR
+    expected = {p: (-1, (0,)) if p in lost else (0, ()) for p in range(PARTITIONS)}
+    assert await broker.led("t") == expected
+    sound = min(set(range(PARTITIONS)) - lost)
+    assert await broker.produce("t", sound) is ErrorCode.NONE
 
-        expected = {p: (-1, (0,)) if p in lost else (0, ()) for p in range(PARTITIONS)}
-        assert await broker.led("t") == expected
-        sound = min(set(range(PARTITIONS)) - lost)
-        assert await broker.produce("t", sound) is ErrorCode.NONE
-
-        await broker.restart()
-        assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
-
-    run(tmp_path, scenario)
+    await broker.restart()
+    assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
 
 
 @pytest.mark.parametrize("at", range(1, 16))
-def test_a_topic_that_is_made_while_the_disk_fills_up_is_led_once_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+async def test_a_topic_that_is_made_while_the_disk_fills_up_is_led_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, at: int, broker: Broker
 ) -> None:
     """Full from the n-th write on, which may be one of the tree or of a log."""
     monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.05)
+    for operation in ("write", "create directory"):
+        broker.disk.fail(operation, number=errno.ENOSPC, at=at, times=None)
+    await broker.create("t", timeout_ms=200)
+    broker.disk.heal()
+    await broker.create("t")
 
-    async def scenario(broker: Broker) -> None:
-        for operation in ("write", "create directory"):
-            broker.disk.fail(operation, number=errno.ENOSPC, at=at, times=None)
-        await broker.create("t", timeout_ms=200)
-        broker.disk.heal()
-        await broker.create("t")
+    async def is_led() -> bool:
+        return await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
 
-        async def is_led() -> bool:
-            return await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
-
-        await until(is_led)
-        assert await broker.produce("t", 0) is ErrorCode.NONE
-        assert broker.server.parts.data.logs.online_directories == broker.directories
-
-    run(tmp_path, scenario)
+    await until(is_led)
+    assert await broker.produce("t", 0) is ErrorCode.NONE
+    assert broker.server.parts.data.logs.online_directories == broker.directories
 
 
-def test_a_topic_made_on_a_full_disk_is_led_once_there_is_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_topic_made_on_a_full_disk_is_led_once_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, broker: Broker
 ) -> None:
     monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.1)
+    broker.disk.fail("create directory", "*/t-*", number=errno.ENOSPC, times=None)
+    await broker.create("t", timeout_ms=1_000)
+    assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (-1, (0,)))
 
-    async def scenario(broker: Broker) -> None:
-        broker.disk.fail("create directory", "*/t-*", number=errno.ENOSPC, times=None)
-        await broker.create("t", timeout_ms=1_000)
-        assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (-1, (0,)))
+    broker.disk.heal()
 
-        broker.disk.heal()
+    async def is_led() -> bool:
+        return await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
 
-        async def is_led() -> bool:
-            return await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
-
-        await until(is_led)
-        assert await broker.produce("t", 0) is ErrorCode.NONE
-
-    run(tmp_path, scenario)
+    await until(is_led)
+    assert await broker.produce("t", 0) is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("operation", ["rename", "open"])
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOSPC])
-def test_a_topic_is_deleted_once_there_are_descriptors_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, number: int
+async def test_a_topic_is_deleted_once_there_are_descriptors_again(
+    monkeypatch: pytest.MonkeyPatch, operation: str, number: int, broker: Broker
 ) -> None:
     """The names are changed, and the directory could not be opened for its sync; or not even that.
     Neither is a fault of the disk.
     """
     monkeypatch.setattr(log_dir_events, "UNMADE_RETRY_S", 0.05)
+    await broker.create("t")
+    assert await broker.produce("t", 0) is ErrorCode.NONE
+    pattern = "/t-?" if operation == "rename" else ""
+    faults = [
+        broker.disk.fail(operation, f"{directory}{pattern}", number=number, times=None)
+        for directory in broker.directories
+    ]
 
-    async def scenario(broker: Broker) -> None:
-        await broker.create("t")
-        assert await broker.produce("t", 0) is ErrorCode.NONE
-        pattern = "/t-?" if operation == "rename" else ""
-        faults = [
-            broker.disk.fail(operation, f"{directory}{pattern}", number=number, times=None)
-            for directory in broker.directories
-        ]
+    async def is_refused() -> bool:
+        return all(fault.hits for fault in faults)
 
-        async def is_refused() -> bool:
-            return all(fault.hits for fault in faults)
+    assert await broker.delete("t") is ErrorCode.NONE
+    await until(is_refused)
+    assert len(broker.named("t")) == (PARTITIONS if operation == "rename" else 0)
+    assert "t" in await broker.server.parts.storage.zk.topics()
+    broker.disk.heal()
 
-        assert await broker.delete("t") is ErrorCode.NONE
-        await until(is_refused)
-        assert len(broker.named("t")) == (PARTITIONS if operation == "rename" else 0)
-        assert "t" in await broker.server.parts.storage.zk.topics()
-        broker.disk.heal()
+    async def is_deleted() -> bool:
+        return not await broker.server.parts.storage.zk.topics()
 
-        async def is_deleted() -> bool:
-            return not await broker.server.parts.storage.zk.topics()
-
-        await until(is_deleted)
-        assert broker.named("t") == []
-        assert broker.server.parts.data.logs.online_directories == broker.directories
-        await broker.create("t")
-        assert await broker.produce("t", 0) is ErrorCode.NONE
-        await broker.restart()
-        assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))
-
-    run(tmp_path, scenario)
+    await until(is_deleted)
+    assert broker.named("t") == []
+    assert broker.server.parts.data.logs.online_directories == broker.directories
+    await broker.create("t")
+    assert await broker.produce("t", 0) is ErrorCode.NONE
+    await broker.restart()
+    assert await broker.led("t") == dict.fromkeys(range(PARTITIONS), (0, ()))

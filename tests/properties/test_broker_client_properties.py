@@ -94,36 +94,32 @@ def set_of_callers(assignment: bytes) -> set[int]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(steps, max_size=40))
-def test_nobody_gets_the_answer_of_another(script: list[tuple[str, int]]) -> None:
-    async def main() -> None:
-        callers = Callers()
-        for what, amount in script:
-            await callers.step(what, amount)
-            callers.check()
-        for task in callers.tasks:
-            task.cancel()
-        await asyncio.gather(*callers.tasks, return_exceptions=True)
-        callers.client.close()
-
-    asyncio.run(main())
+async def test_nobody_gets_the_answer_of_another(script: list[tuple[str, int]]) -> None:
+    callers = Callers()
+    for what, amount in script:
+        await callers.step(what, amount)
+        callers.check()
+    for task in callers.tasks:
+        task.cancel()
+    await asyncio.gather(*callers.tasks, return_exceptions=True)
+    callers.client.close()
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(steps, max_size=25))
-def test_whatever_happened_the_next_request_is_answered(script: list[tuple[str, int]]) -> None:
-    async def main() -> None:
-        callers = Callers()
-        for what, amount in script:
-            await callers.step(what, amount)
-        for task in callers.tasks:
-            task.cancel()
-        await asyncio.gather(*callers.tasks, return_exceptions=True)
-        callers.tasks.clear()
-        callers.asked.clear()
-        callers.client.close()
-        await callers.step("send", 0)
-        await callers.step("answer", 1)
-        assert callers.tasks[0].done()
-        assert callers.tasks[0].exception() is None
-
-    asyncio.run(main())
+async def test_whatever_happened_the_next_request_is_answered(
+    script: list[tuple[str, int]],
+) -> None:
+    callers = Callers()
+    for what, amount in script:
+        await callers.step(what, amount)
+    for task in callers.tasks:
+        task.cancel()
+    await asyncio.gather(*callers.tasks, return_exceptions=True)
+    callers.tasks.clear()
+    callers.asked.clear()
+    callers.client.close()
+    await callers.step("send", 0)
+    await callers.step("answer", 1)
+    assert callers.tasks[0].done()
+    assert callers.tasks[0].exception() is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -49,23 +48,18 @@ def outlasting(store: EmbeddedTree) -> dict[str, bytes]:
 
 
 @given(_trees, _trees, st.lists(st.integers(0, 20), max_size=8))
-def test_a_copy_repeated_until_it_ends_makes_the_target_as_the_source(
-    source_nodes: dict[str, bytes | None],
-    target_nodes: dict[str, bytes | None],
-    breaks: list[int],
+async def test_a_copy_repeated_until_it_ends_makes_the_target_as_the_source(
+    source_nodes: dict[str, bytes | None], target_nodes: dict[str, bytes | None], breaks: list[int]
 ) -> None:
-    async def main() -> None:
-        stores = [EmbeddedTree(FixedClock()) for _ in range(2)]
-        source = stores[0].session()
-        await fill(source, source_nodes | CLUSTER)
-        await fill(stores[1].session(), target_nodes | CLUSTER)
-        target = Fragile(stores[1], stores[1].session().session_id)
-        for left in (*breaks, 1000):
-            target.left = left
-            images = [await tree_copy.read_tree(tree) for tree in (source, target)]
-            plan = tree_copy.plan_copy(*images, replace=True)
-            with suppress(TreeUnavailableError):
-                await tree_copy.carry_out(target, plan)
-        assert outlasting(stores[1]) == outlasting(stores[0])
-
-    asyncio.run(main())
+    stores = [EmbeddedTree(FixedClock()) for _ in range(2)]
+    source = stores[0].session()
+    await fill(source, source_nodes | CLUSTER)
+    await fill(stores[1].session(), target_nodes | CLUSTER)
+    target = Fragile(stores[1], stores[1].session().session_id)
+    for left in (*breaks, 1000):
+        target.left = left
+        images = [await tree_copy.read_tree(tree) for tree in (source, target)]
+        plan = tree_copy.plan_copy(*images, replace=True)
+        with suppress(TreeUnavailableError):
+            await tree_copy.carry_out(target, plan)
+    assert outlasting(stores[1]) == outlasting(stores[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -42,15 +42,11 @@ class Follower:
         return self.metadata.finalized_features
 
 
-def run(scenario: Callable[[Follower], Awaitable[None]]) -> None:
-    async def main() -> None:
-        follower = Follower()
-        try:
-            await scenario(follower)
-        finally:
-            await follower.listener.stop()
-
-    asyncio.run(main())
+@pytest.fixture
+async def follower() -> AsyncIterator[Follower]:
+    follower = Follower()
+    yield follower
+    await follower.listener.stop()
 
 
 async def settle() -> None:
@@ -58,63 +54,51 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_what_comes_changes_and_goes_is_shown() -> None:
-    async def scenario(follower: Follower) -> None:
-        tree = follower.tree
+async def test_what_comes_changes_and_goes_is_shown(follower: Follower) -> None:
+    tree = follower.tree
+    await follower.listener.start()
+    seen = [follower.shown]
+    await tree.create(FEATURE, encode_features({"a": 1}))
+    await settle()
+    seen.append(follower.shown)
+    await tree.set(FEATURE, encode_features({"a": 2}))
+    await settle()
+    seen.append(follower.shown)
+    await tree.set(FEATURE, b'{"features":{},"version":2,"status":0}')
+    await settle()
+    seen.append(follower.shown)
+    await tree.delete(FEATURE)
+    await settle()
+
+    unknown = FinalizedFeatures({}, -1)
+    known = [FinalizedFeatures({"a": 1}, 0), FinalizedFeatures({"a": 2}, 1)]
+    assert [*seen, follower.shown] == [unknown, *known, unknown, unknown]
+
+
+async def test_a_broker_does_not_start_where_it_lacks_a_level(follower: Follower) -> None:
+    await follower.tree.create(FEATURE, encode_features({"a": 3, "b": 1}))
+
+    with pytest.raises(UnsupportedFeaturesError, match=r"does not support: a 3, b 1\. Lower"):
         await follower.listener.start()
-        seen = [follower.shown]
-        await tree.create(FEATURE, encode_features({"a": 1}))
-        await settle()
-        seen.append(follower.shown)
-        await tree.set(FEATURE, encode_features({"a": 2}))
-        await settle()
-        seen.append(follower.shown)
-        await tree.set(FEATURE, b'{"features":{},"version":2,"status":0}')
-        await settle()
-        seen.append(follower.shown)
-        await tree.delete(FEATURE)
-        await settle()
-
-        unknown = FinalizedFeatures({}, -1)
-        known = [FinalizedFeatures({"a": 1}, 0), FinalizedFeatures({"a": 2}, 1)]
-        assert [*seen, follower.shown] == [unknown, *known, unknown, unknown]
-
-    run(scenario)
 
 
-def test_a_broker_does_not_start_where_it_lacks_a_level() -> None:
-    async def scenario(follower: Follower) -> None:
-        await follower.tree.create(FEATURE, encode_features({"a": 3, "b": 1}))
+async def test_a_running_broker_says_that_it_lacks_a_level(follower: Follower) -> None:
+    await follower.tree.create(FEATURE, encode_features({"a": 1}))
+    await follower.listener.start()
+    await follower.tree.set(FEATURE, encode_features({"a": 3}))
+    await settle()
 
-        with pytest.raises(UnsupportedFeaturesError, match=r"does not support: a 3, b 1\. Lower"):
-            await follower.listener.start()
-
-    run(scenario)
-
-
-def test_a_running_broker_says_that_it_lacks_a_level() -> None:
-    async def scenario(follower: Follower) -> None:
-        await follower.tree.create(FEATURE, encode_features({"a": 1}))
-        await follower.listener.start()
-        await follower.tree.set(FEATURE, encode_features({"a": 3}))
-        await settle()
-
-        assert len(follower.refused) == 1
-        assert follower.shown == FinalizedFeatures({"a": 1}, 0)
-
-    run(scenario)
+    assert len(follower.refused) == 1
+    assert follower.shown == FinalizedFeatures({"a": 1}, 0)
 
 
-def test_a_node_that_cannot_be_read_changes_nothing() -> None:
-    async def scenario(follower: Follower) -> None:
-        await follower.tree.create(FEATURE, encode_features({"a": 1}))
-        await follower.listener.start()
-        await follower.tree.set(FEATURE, b"?")
-        await settle()
-        assert follower.shown == FinalizedFeatures({"a": 1}, 0)
+async def test_a_node_that_cannot_be_read_changes_nothing(follower: Follower) -> None:
+    await follower.tree.create(FEATURE, encode_features({"a": 1}))
+    await follower.listener.start()
+    await follower.tree.set(FEATURE, b"?")
+    await settle()
+    assert follower.shown == FinalizedFeatures({"a": 1}, 0)
 
-        await follower.tree.set(FEATURE, encode_features({"a": 2}))
-        await settle()
-        assert follower.shown == FinalizedFeatures({"a": 2}, 2)
-
-    run(scenario)
+    await follower.tree.set(FEATURE, encode_features({"a": 2}))
+    await settle()
+    assert follower.shown == FinalizedFeatures({"a": 2}, 2)

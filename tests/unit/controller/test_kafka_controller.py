@@ -18,7 +18,6 @@ from kbroker.zk import zk_paths
 from kbroker.zk.tree import CreateOp, TreeUnavailableError, Watch
 from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.controller_cluster import ControllerCluster
-from tests.fakes.virtual_loop import VirtualLoop
 
 
 @pytest.fixture
@@ -43,25 +42,22 @@ async def test_the_first_broker_is_controller_and_all_know_it(cluster: Controlle
     assert cluster.brokers[3].controller.epoch == 1
 
 
-def test_a_stop_waits_no_longer_for_a_tree_that_does_not_answer(
+@pytest.mark.virtual_time
+async def test_a_stop_waits_no_longer_for_a_tree_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def never(_epoch_version: int) -> None:
         await asyncio.Event().wait()
 
-    async def main() -> float:
-        cluster = ControllerCluster()
-        broker = await cluster.start(0)
-        monkeypatch.setattr(broker.zk, "delete_controller", never)
-        begun_s = loop.time()
-        await broker.controller.shutdown()
-        return loop.time() - begun_s
+    cluster = ControllerCluster()
+    broker = await cluster.start(0)
+    monkeypatch.setattr(broker.zk, "delete_controller", never)
+    loop = asyncio.get_running_loop()
+    begun_s = loop.time()
 
-    loop = VirtualLoop()
-    try:
-        assert loop.run_until_complete(main()) <= 2
-    finally:
-        loop.close()
+    await broker.controller.shutdown()
+
+    assert loop.time() - begun_s <= 2
 
 
 async def test_a_clean_stop_gives_the_seat_to_another_broker_with_a_higher_epoch(

@@ -102,72 +102,60 @@ def test_join_is_refused_by_group_id_session_timeout_or_unknown_member() -> None
     assert broker.groups.list_groups([], []) == (ErrorCode.NONE, [])
 
 
-def test_second_member_waits_until_the_first_rejoins() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker(mode=Replication.IMMEDIATE)
-        first = broker.stable_member().member_id
+async def test_second_member_waits_until_the_first_rejoins() -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    first = broker.stable_member().member_id
 
-        second = broker.join(version=3)
-        assert heartbeat(broker, first) is ErrorCode.REBALANCE_IN_PROGRESS
-        assert commit(broker, 5, member_id=first, generation_id=1) == [ErrorCode.NONE]
-        assert at_once(broker.sync(first, 1)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-        again = at_once(broker.join(member_id=first))
+    second = broker.join(version=3)
+    assert heartbeat(broker, first) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert commit(broker, 5, member_id=first, generation_id=1) == [ErrorCode.NONE]
+    assert at_once(broker.sync(first, 1)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    again = at_once(broker.join(member_id=first))
 
-        answered = await second
-        assert (again.generation_id, answered.generation_id) == (2, 2)
-        assert answered.leader == first
-        assert len(again.members) == 2
-        assert answered.members == []
-        code = commit(broker, 6, member_id=first, generation_id=2)
-        assert code == [ErrorCode.REBALANCE_IN_PROGRESS]
-
-    asyncio.run(scenario())
+    answered = await second
+    assert (again.generation_id, answered.generation_id) == (2, 2)
+    assert answered.leader == first
+    assert len(again.members) == 2
+    assert answered.members == []
+    code = commit(broker, 6, member_id=first, generation_id=2)
+    assert code == [ErrorCode.REBALANCE_IN_PROGRESS]
 
 
-def test_member_that_does_not_rejoin_in_time_is_removed() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker()
-        broker.stable_member(session_timeout_ms=300_000)
-        second = broker.join(version=3)
+async def test_member_that_does_not_rejoin_in_time_is_removed() -> None:
+    broker = GroupBroker()
+    broker.stable_member(session_timeout_ms=300_000)
+    second = broker.join(version=3)
 
-        broker.time.advance(60_000)
+    broker.time.advance(60_000)
 
-        answered = await second
-        assert answered.leader == answered.member_id
-        assert len(answered.members) == 1
-
-    asyncio.run(scenario())
+    answered = await second
+    assert answered.leader == answered.member_id
+    assert len(answered.members) == 1
 
 
-def test_initial_delay_lets_several_members_into_the_first_generation() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker(group_initial_rebalance_delay_ms=3000)
-        first = broker.join(version=3)
-        broker.time.advance(2999)
-        second = broker.join(version=3)
+async def test_initial_delay_lets_several_members_into_the_first_generation() -> None:
+    broker = GroupBroker(group_initial_rebalance_delay_ms=3000)
+    first = broker.join(version=3)
+    broker.time.advance(2999)
+    second = broker.join(version=3)
 
-        broker.time.advance(3001)
+    broker.time.advance(3001)
 
-        assert (await first).generation_id == (await second).generation_id == 1
-
-    asyncio.run(scenario())
+    assert (await first).generation_id == (await second).generation_id == 1
 
 
-def test_member_joins_after_the_first_one_left_during_the_initial_delay() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker(group_initial_rebalance_delay_ms=3000)
-        first = broker.join(version=3)
-        [member_id] = broker.groups.store.find("g").group.members
-        broker.groups.leave_group("g", [LeaveGroupRequest.MemberIdentity(member_id=member_id)])
+async def test_member_joins_after_the_first_one_left_during_the_initial_delay() -> None:
+    broker = GroupBroker(group_initial_rebalance_delay_ms=3000)
+    first = broker.join(version=3)
+    [member_id] = broker.groups.store.find("g").group.members
+    broker.groups.leave_group("g", [LeaveGroupRequest.MemberIdentity(member_id=member_id)])
 
-        second = broker.join(version=3, protocols=("sticky",))
-        broker.time.advance(6000)
+    second = broker.join(version=3, protocols=("sticky",))
+    broker.time.advance(6000)
 
-        assert (await first).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-        joined = await second
-        assert (joined.error_code, joined.protocol_name) == (0, "sticky")
-
-    asyncio.run(scenario())
+    assert (await first).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    joined = await second
+    assert (joined.error_code, joined.protocol_name) == (0, "sticky")
 
 
 def test_session_ends_without_heartbeats_and_lasts_with_them() -> None:
@@ -355,27 +343,22 @@ def test_one_request_is_one_batch() -> None:
     assert (base_sequence, len(records)) == (0, 2)
 
 
-def test_commit_is_answered_when_the_replicas_have_it_and_unstable_until_then() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker(mode=Replication.IMMEDIATE)
-        commit(broker, 1)
-        broker.replicas.holds = True
-        waiting = asyncio.ensure_future(
-            broker.groups.offsets.commit(Committer("g"), [(T0, offset(2))])
-        )
-        await asyncio.sleep(0)
+async def test_commit_is_answered_when_the_replicas_have_it_and_unstable_until_then() -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    commit(broker, 1)
+    broker.replicas.holds = True
+    waiting = asyncio.ensure_future(broker.groups.offsets.commit(Committer("g"), [(T0, offset(2))]))
+    await asyncio.sleep(0)
 
-        [(_, stable)] = broker.groups.offsets.fetch("g", [T0], True)
-        [(_, unstable)] = broker.groups.offsets.fetch("g", [T0], False)
-        assert stable.error is ErrorCode.UNSTABLE_OFFSET_COMMIT
-        assert unstable.offset == 1
-        assert not waiting.done()
+    [(_, stable)] = broker.groups.offsets.fetch("g", [T0], True)
+    [(_, unstable)] = broker.groups.offsets.fetch("g", [T0], False)
+    assert stable.error is ErrorCode.UNSTABLE_OFFSET_COMMIT
+    assert unstable.offset == 1
+    assert not waiting.done()
 
-        broker.replicas.release()
-        assert await waiting == [ErrorCode.NONE]
-        assert committed(broker) == {T0: 2}
-
-    asyncio.run(scenario())
+    broker.replicas.release()
+    assert await waiting == [ErrorCode.NONE]
+    assert committed(broker) == {T0: 2}
 
 
 @pytest.mark.parametrize(
@@ -456,19 +439,16 @@ def test_deleted_topic_takes_its_offsets_along() -> None:
     assert committed(broker.restarted()) == {T1: 2}
 
 
-def test_deleted_topic_takes_commits_on_their_way_along() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker()
-        broker.replicas.holds = True
-        waiting = broker.groups.offsets.commit(Committer("g"), [(T0, offset(1))])
+async def test_deleted_topic_takes_commits_on_their_way_along() -> None:
+    broker = GroupBroker()
+    broker.replicas.holds = True
+    waiting = broker.groups.offsets.commit(Committer("g"), [(T0, offset(1))])
 
-        broker.groups.on_partitions_deleted([T0])
-        broker.replicas.release()
+    broker.groups.on_partitions_deleted([T0])
+    broker.replicas.release()
 
-        assert await waiting == [ErrorCode.NONE]
-        assert broker.restarted().groups.describe_group("g")[0] is ErrorCode.GROUP_ID_NOT_FOUND
-
-    asyncio.run(scenario())
+    assert await waiting == [ErrorCode.NONE]
+    assert broker.restarted().groups.describe_group("g")[0] is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 # ---- restart and leadership
@@ -513,18 +493,15 @@ def test_requests_before_leadership_are_for_another_coordinator() -> None:
     assert refused.value.code is ErrorCode.NOT_COORDINATOR
 
 
-def test_resigning_sends_waiting_members_to_the_new_coordinator() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker()
-        broker.stable_member()
-        waiting = broker.join(version=3)
+async def test_resigning_sends_waiting_members_to_the_new_coordinator() -> None:
+    broker = GroupBroker()
+    broker.stable_member()
+    waiting = broker.join(version=3)
 
-        broker.resign()
+    broker.resign()
 
-        assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
-        assert broker.time.armed() == 0
-
-    asyncio.run(scenario())
+    assert (await waiting).error_code == ErrorCode.NOT_COORDINATOR
+    assert broker.time.armed() == 0
 
 
 def test_coordinator_that_stops_refuses_instead_of_telling_that_nothing_is_committed() -> None:
@@ -540,46 +517,40 @@ def test_coordinator_that_stops_refuses_instead_of_telling_that_nothing_is_commi
     assert len(broker.log().batches()) == 1
 
 
-def test_partitions_are_loaded_one_after_the_other() -> None:
-    async def scenario() -> None:
-        writer = GroupBroker(partitions=2, mode=Replication.IMMEDIATE)
-        for value in range(50):
-            commit(writer, value, "a")
-            commit(writer, value, "b")
-        logs = [OffsetsLog(bytes(log.data)) for log in writer.replicas.logs.values()]
-        broker = GroupBroker(partitions=2, lead=False)
-        broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
+async def test_partitions_are_loaded_one_after_the_other() -> None:
+    writer = GroupBroker(partitions=2, mode=Replication.IMMEDIATE)
+    for value in range(50):
+        commit(writer, value, "a")
+        commit(writer, value, "b")
+    logs = [OffsetsLog(bytes(log.data)) for log in writer.replicas.logs.values()]
+    broker = GroupBroker(partitions=2, lead=False)
+    broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
 
-        broker.lead(*logs)
+    broker.lead(*logs)
+    await asyncio.sleep(0)
+
+    assert [log.reads for log in logs] == [1, 0]
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert committed(broker, "a") == committed(broker, "b") == {T0: 49}
+
+
+async def test_loading_ends_when_the_partition_is_given_up() -> None:
+    writer = GroupBroker(mode=Replication.IMMEDIATE)
+    for value in range(50):
+        commit(writer, value)
+    log = OffsetsLog(bytes(writer.log().data))
+    broker = GroupBroker(lead=False)
+    broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
+    broker.lead(log)
+
+    broker.resign()
+    broker.lead(OffsetsLog())
+    for _ in range(100):
         await asyncio.sleep(0)
 
-        assert [log.reads for log in logs] == [1, 0]
-        for _ in range(100):
-            await asyncio.sleep(0)
-        assert committed(broker, "a") == committed(broker, "b") == {T0: 49}
-
-    asyncio.run(scenario())
-
-
-def test_loading_ends_when_the_partition_is_given_up() -> None:
-    async def scenario() -> None:
-        writer = GroupBroker(mode=Replication.IMMEDIATE)
-        for value in range(50):
-            commit(writer, value)
-        log = OffsetsLog(bytes(writer.log().data))
-        broker = GroupBroker(lead=False)
-        broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
-        broker.lead(log)
-
-        broker.resign()
-        broker.lead(OffsetsLog())
-        for _ in range(100):
-            await asyncio.sleep(0)
-
-        assert committed(broker) == {}
-        assert broker.groups.list_groups([], []) == (ErrorCode.NONE, [])
-
-    asyncio.run(scenario())
+    assert committed(broker) == {}
+    assert broker.groups.list_groups([], []) == (ErrorCode.NONE, [])
 
 
 def test_log_that_fails_in_an_unforeseen_way_leaves_a_coordinator_that_answers() -> None:
@@ -602,25 +573,22 @@ def closed_file(*_args: object) -> None:
     raise ValueError("read of closed file")
 
 
-def test_large_log_is_loaded_in_slices_and_refuses_meanwhile() -> None:
-    async def scenario() -> None:
-        writer = GroupBroker(mode=Replication.IMMEDIATE)
-        for value in range(200):
-            commit(writer, value)
-        broker = GroupBroker(lead=False)
-        broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
+async def test_large_log_is_loaded_in_slices_and_refuses_meanwhile() -> None:
+    writer = GroupBroker(mode=Replication.IMMEDIATE)
+    for value in range(200):
+        commit(writer, value)
+    broker = GroupBroker(lead=False)
+    broker.time.monotonic_ms = make_busy(broker.time.monotonic_ms)  # type: ignore[method-assign]
 
-        broker.lead(OffsetsLog(bytes(writer.log().data)))
+    broker.lead(OffsetsLog(bytes(writer.log().data)))
 
-        assert commit(broker, 1) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
-        assert heartbeat(broker, "m") is ErrorCode.NONE
-        assert at_once(broker.sync("m", 1)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-        assert broker.groups.list_groups([], [])[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        for _ in range(300):
-            await asyncio.sleep(0)
-        assert committed(broker) == {T0: 199}
-
-    asyncio.run(scenario())
+    assert commit(broker, 1) == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+    assert heartbeat(broker, "m") is ErrorCode.NONE
+    assert at_once(broker.sync("m", 1)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert broker.groups.list_groups([], [])[0] is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    for _ in range(300):
+        await asyncio.sleep(0)
+    assert committed(broker) == {T0: 199}
 
 
 def make_busy(monotonic_ms: object) -> object:
@@ -637,38 +605,32 @@ def make_busy(monotonic_ms: object) -> object:
 # ---- finding the coordinator
 
 
-def test_finding_a_coordinator_makes_the_topic_once_and_waits_for_it() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker(lead=False, partitions=5)
+async def test_finding_a_coordinator_makes_the_topic_once_and_waits_for_it() -> None:
+    broker = GroupBroker(lead=False, partitions=5)
 
-        found = await asyncio.gather(
-            *(broker.groups.find_coordinator(CoordinatorType.GROUP, f"g{i}") for i in range(3))
-        )
+    found = await asyncio.gather(
+        *(broker.groups.find_coordinator(CoordinatorType.GROUP, f"g{i}") for i in range(3))
+    )
 
-        assert found == [0, 0, 0]
-        assert broker.created == [GROUP_METADATA_TOPIC]
-        assert at_once(broker.groups.find_coordinator(CoordinatorType.GROUP, "g")) == 0
-
-    asyncio.run(scenario())
+    assert found == [0, 0, 0]
+    assert broker.created == [GROUP_METADATA_TOPIC]
+    assert at_once(broker.groups.find_coordinator(CoordinatorType.GROUP, "g")) == 0
 
 
-def test_topic_that_cannot_be_made_is_tried_for_five_seconds_and_then_named() -> None:
-    async def scenario() -> None:
-        broker = GroupBroker(lead=False)
-        broker.creation_error = ErrorCode.INVALID_REPLICATION_FACTOR
-        finding = asyncio.ensure_future(broker.groups.find_coordinator(CoordinatorType.GROUP, "g"))
+async def test_topic_that_cannot_be_made_is_tried_for_five_seconds_and_then_named() -> None:
+    broker = GroupBroker(lead=False)
+    broker.creation_error = ErrorCode.INVALID_REPLICATION_FACTOR
+    finding = asyncio.ensure_future(broker.groups.find_coordinator(CoordinatorType.GROUP, "g"))
 
-        while not finding.done():
-            await asyncio.sleep(0)
-            broker.time.advance(10)
+    while not finding.done():
+        await asyncio.sleep(0)
+        broker.time.advance(10)
 
-        with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR") as refused:
-            await finding
-        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert 5000 <= broker.time.monotonic_ms() < 5200
-        assert len(broker.created) > 10
-
-    asyncio.run(scenario())
+    with pytest.raises(KafkaError, match="INVALID_REPLICATION_FACTOR") as refused:
+        await finding
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert 5000 <= broker.time.monotonic_ms() < 5200
+    assert len(broker.created) > 10
 
 
 def test_group_is_kept_where_its_java_hash_code_says() -> None:

@@ -217,30 +217,27 @@ def test_a_static_member_that_cannot_be_stored_keeps_its_old_self(broker: GroupB
 
 @pytest.mark.parametrize(("refusal", "told"), REFUSALS.items())
 @pytest.mark.parametrize("is_held", [True, False])
-def test_whoever_waits_for_an_assignment_is_told_and_can_go_on(
+async def test_whoever_waits_for_an_assignment_is_told_and_can_go_on(
     broker: GroupBroker, refusal: ErrorCode, told: ErrorCode, is_held: bool
 ) -> None:
-    async def scenario() -> None:
-        joined = join(broker)
-        replicas = broker.replicas
-        replicas.mode = Replication.IMMEDIATE  # apart from what is held
-        replicas.holds = is_held
-        replicas.error = ErrorCode.NONE if is_held else refusal
-        answer = broker.sync(joined.member_id, 1, assignments={joined.member_id: b"all"})
-        if is_held:
-            replicas.release(refusal)
-            answer = await answer  # type: ignore[misc]
-        wanted = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}.get(told, told)
-        assert answer.error_code == wanted  # type: ignore[union-attr]
-        replicas.holds, replicas.error = False, ErrorCode.NONE
+    joined = join(broker)
+    replicas = broker.replicas
+    replicas.mode = Replication.IMMEDIATE  # apart from what is held
+    replicas.holds = is_held
+    replicas.error = ErrorCode.NONE if is_held else refusal
+    answer = broker.sync(joined.member_id, 1, assignments={joined.member_id: b"all"})
+    if is_held:
+        replicas.release(refusal)
+        answer = await answer  # type: ignore[misc]
+    wanted = {ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS}.get(told, told)
+    assert answer.error_code == wanted  # type: ignore[union-attr]
+    replicas.holds, replicas.error = False, ErrorCode.NONE
 
-        again = join(broker, joined.member_id)
-        synced = broker.sync(again.member_id, 2, assignments={again.member_id: b"all"})
+    again = join(broker, joined.member_id)
+    synced = broker.sync(again.member_id, 2, assignments={again.member_id: b"all"})
 
-        assert synced.assignment == b"all"  # type: ignore[union-attr]
-        assert described(broker)[0] == GroupState.STABLE.value
-
-    asyncio.run(scenario())
+    assert synced.assignment == b"all"  # type: ignore[union-attr]
+    assert described(broker)[0] == GroupState.STABLE.value
 
 
 # ---- names
@@ -273,85 +270,75 @@ def test_a_commit_of_a_group_that_no_record_can_hold_is_refused(broker: GroupBro
 # ---- answers that wait for the replicas
 
 
-def test_a_static_member_is_taken_in_when_its_record_is_stored(broker: GroupBroker) -> None:
-    async def scenario() -> None:
-        broker.replicas.mode = Replication.IMMEDIATE
-        first = join(broker, group_instance_id="i")
-        assigned = {first.member_id: b"all"}
-        broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
-        broker.replicas.holds = True
-        answer = broker.join(version=9, group_instance_id="i")
+async def test_a_static_member_is_taken_in_when_its_record_is_stored(broker: GroupBroker) -> None:
+    broker.replicas.mode = Replication.IMMEDIATE
+    first = join(broker, group_instance_id="i")
+    assigned = {first.member_id: b"all"}
+    broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
+    broker.replicas.holds = True
+    answer = broker.join(version=9, group_instance_id="i")
 
-        assert heartbeat(broker, first, group_instance_id="i") is ErrorCode.NONE
-        broker.replicas.release()
-        second = await answer  # type: ignore[misc]
+    assert heartbeat(broker, first, group_instance_id="i") is ErrorCode.NONE
+    broker.replicas.release()
+    second = await answer  # type: ignore[misc]
 
-        assert (second.error_code, second.generation_id, second.skip_assignment) == (0, 1, True)
-        fenced = heartbeat(broker, first, group_instance_id="i")
-        assert fenced is ErrorCode.FENCED_INSTANCE_ID
-
-    asyncio.run(scenario())
+    assert (second.error_code, second.generation_id, second.skip_assignment) == (0, 1, True)
+    fenced = heartbeat(broker, first, group_instance_id="i")
+    assert fenced is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_stored_after_the_group_went_on_joins_as_the_group_is_then(
+async def test_a_static_member_stored_after_the_group_went_on_joins_as_the_group_is_then(
     broker: GroupBroker,
 ) -> None:
-    async def scenario() -> None:
-        broker.replicas.mode = Replication.IMMEDIATE
-        first = join(broker, group_instance_id="i")
-        assigned = {first.member_id: b"all"}
-        broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
-        broker.replicas.holds = True
-        static = asyncio.ensure_future(broker.join(version=9, group_instance_id="i"))
-        other = broker.join(version=3)
+    broker.replicas.mode = Replication.IMMEDIATE
+    first = join(broker, group_instance_id="i")
+    assigned = {first.member_id: b"all"}
+    broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
+    broker.replicas.holds = True
+    static = asyncio.ensure_future(broker.join(version=9, group_instance_id="i"))
+    other = broker.join(version=3)
 
-        broker.replicas.release()
-        replaced, joined = await static, await other  # type: ignore[misc]
+    broker.replicas.release()
+    replaced, joined = await static, await other  # type: ignore[misc]
 
-        assert (replaced.generation_id, joined.generation_id) == (2, 2)
-        assert replaced.member_id not in (first.member_id, joined.member_id)
-        fenced = heartbeat(broker, first, group_instance_id="i")
-        assert fenced is ErrorCode.FENCED_INSTANCE_ID
-
-    asyncio.run(scenario())
+    assert (replaced.generation_id, joined.generation_id) == (2, 2)
+    assert replaced.member_id not in (first.member_id, joined.member_id)
+    fenced = heartbeat(broker, first, group_instance_id="i")
+    assert fenced is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_who_waits_for_the_replicas_is_sent_to_the_next_coordinator(broker: GroupBroker) -> None:
-    async def scenario() -> None:
-        broker.replicas.mode = Replication.IMMEDIATE
-        first = join(broker, group_instance_id="i")
-        assigned = {first.member_id: b"all"}
-        broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
-        broker.replicas.holds = True
-        static = broker.join(version=9, group_instance_id="i")
-        committing = commit(broker, 2, "m", "other")
+async def test_who_waits_for_the_replicas_is_sent_to_the_next_coordinator(
+    broker: GroupBroker,
+) -> None:
+    broker.replicas.mode = Replication.IMMEDIATE
+    first = join(broker, group_instance_id="i")
+    assigned = {first.member_id: b"all"}
+    broker.sync(first.member_id, 1, group_instance_id="i", assignments=assigned)
+    broker.replicas.holds = True
+    static = broker.join(version=9, group_instance_id="i")
+    committing = commit(broker, 2, "m", "other")
 
-        broker.resign()
+    broker.resign()
 
-        assert (await static).error_code == ErrorCode.NOT_COORDINATOR  # type: ignore[misc]
-        assert await committing == [ErrorCode.NOT_COORDINATOR] * 2
-        broker.replicas.release()  # too late for anybody
-
-    asyncio.run(scenario())
+    assert (await static).error_code == ErrorCode.NOT_COORDINATOR  # type: ignore[misc]
+    assert await committing == [ErrorCode.NOT_COORDINATOR] * 2
+    broker.replicas.release()  # too late for anybody
 
 
-def test_a_commit_confirmed_after_its_time_is_seen_then(broker: GroupBroker) -> None:
-    async def scenario() -> None:
-        broker.replicas.mode = Replication.IMMEDIATE
-        assert commit(broker, 1, "m") == [ErrorCode.NONE]
-        broker.replicas.holds = True
-        late = broker.groups.offsets.commit(
-            Committer("g"),
-            [(TopicPartition("t", 0), CommittedOffset(offset=8, commit_timestamp_ms=NOW_MS))],
-        )
-        broker.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
-        assert await late == [ErrorCode.REQUEST_TIMED_OUT]
+async def test_a_commit_confirmed_after_its_time_is_seen_then(broker: GroupBroker) -> None:
+    broker.replicas.mode = Replication.IMMEDIATE
+    assert commit(broker, 1, "m") == [ErrorCode.NONE]
+    broker.replicas.holds = True
+    late = broker.groups.offsets.commit(
+        Committer("g"),
+        [(TopicPartition("t", 0), CommittedOffset(offset=8, commit_timestamp_ms=NOW_MS))],
+    )
+    broker.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+    assert await late == [ErrorCode.REQUEST_TIMED_OUT]
 
-        assert committed(broker, 1) == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)]
-        broker.log().confirm()
-        assert committed(broker, 1) == [(8, ErrorCode.NONE)]
-
-    asyncio.run(scenario())
+    assert committed(broker, 1) == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)]
+    broker.log().confirm()
+    assert committed(broker, 1) == [(8, ErrorCode.NONE)]
 
 
 @pytest.mark.parametrize("replication", [Replication.FAILING], indirect=True)

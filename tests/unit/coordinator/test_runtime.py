@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -68,32 +67,26 @@ def test_transactional_batches_and_markers_are_told_apart(tmp_path: Path) -> Non
     assert collected.markers == [(7, True)]
 
 
-def test_first_answer_counts_whether_or_not_somebody_waits() -> None:
-    async def scenario() -> None:
-        early: PendingReply[int] = PendingReply()
-        early.answer(1)
-        early.answer(2)
-        assert early.outcome() == 1
+async def test_first_answer_counts_whether_or_not_somebody_waits() -> None:
+    early: PendingReply[int] = PendingReply()
+    early.answer(1)
+    early.answer(2)
+    assert early.outcome() == 1
 
-        late: PendingReply[int] = PendingReply()
-        outcome = late.outcome()
-        late.answer(3)
-        assert await outcome == 3  # type: ignore[misc]
-
-    asyncio.run(scenario())
+    late: PendingReply[int] = PendingReply()
+    outcome = late.outcome()
+    late.answer(3)
+    assert await outcome == 3  # type: ignore[misc]
 
 
-def test_answer_for_somebody_who_has_gone_is_dropped() -> None:
-    async def scenario() -> None:
-        reply: PendingReply[int] = PendingReply()
-        waiting = reply.outcome()
-        waiting.cancel()  # type: ignore[union-attr]
+async def test_answer_for_somebody_who_has_gone_is_dropped() -> None:
+    reply: PendingReply[int] = PendingReply()
+    waiting = reply.outcome()
+    waiting.cancel()  # type: ignore[union-attr]
 
-        reply.answer(1)
+    reply.answer(1)
 
-        assert waiting.cancelled()  # type: ignore[union-attr]
-
-    asyncio.run(scenario())
+    assert waiting.cancelled()  # type: ignore[union-attr]
 
 
 def test_timer_of_the_same_key_replaces_the_earlier_one() -> None:

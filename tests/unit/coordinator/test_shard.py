@@ -88,26 +88,23 @@ def test_what_needs_no_waiting_is_answered_at_once_and_read_again_by_the_next_le
     assert sums(Tally(OffsetsLog(bytes(tally.log.data)))) == {"a": 3}
 
 
-def test_a_decision_rests_on_those_before_and_is_answered_when_it_is_stored() -> None:
-    async def scenario() -> None:
-        tally = Tally()
-        tally.add("a", 1)
-        tally.replicas.holds = True
+async def test_a_decision_rests_on_those_before_and_is_answered_when_it_is_stored() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    tally.replicas.holds = True
 
-        tally.add("a", 2)
-        tally.add("a", 3)
+    tally.add("a", 2)
+    tally.add("a", 3)
 
-        assert sums(tally) == {"a": 6}
-        assert stored(tally) == {"a": 1}
-        assert not tally.machine.sums.is_stored("a")
-        assert tally.answers == [(NONE, 1)]
+    assert sums(tally) == {"a": 6}
+    assert stored(tally) == {"a": 1}
+    assert not tally.machine.sums.is_stored("a")
+    assert tally.answers == [(NONE, 1)]
 
-        tally.replicas.release()
-        await turns()
-        assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
-        assert stored(tally) == {"a": 6}
-
-    asyncio.run(scenario())
+    tally.replicas.release()
+    await turns()
+    assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
+    assert stored(tally) == {"a": 6}
 
 
 def test_what_the_log_refuses_never_was() -> None:
@@ -121,124 +118,106 @@ def test_what_the_log_refuses_never_was() -> None:
     assert sums(tally) == stored(tally) == {"a": 1}
 
 
-def test_what_is_in_the_log_stays_though_nobody_confirmed_it_in_time() -> None:
-    async def scenario() -> None:
-        tally = Tally()
-        tally.add("a", 1)
-        tally.replicas.holds = True
-        tally.add("a", 2)
+async def test_what_is_in_the_log_stays_though_nobody_confirmed_it_in_time() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    tally.replicas.holds = True
+    tally.add("a", 2)
 
-        tally.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
-        await turns()
+    tally.replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+    await turns()
 
-        assert tally.answers[1:] == [(ErrorCode.REQUEST_TIMED_OUT, 3)]
-        assert (sums(tally), stored(tally)) == ({"a": 3}, {"a": 1})
-        tally.log.confirm()
-        tally.shard.catch_up()
-        assert stored(tally) == {"a": 3}
-
-    asyncio.run(scenario())
+    assert tally.answers[1:] == [(ErrorCode.REQUEST_TIMED_OUT, 3)]
+    assert (sums(tally), stored(tally)) == ({"a": 3}, {"a": 1})
+    tally.log.confirm()
+    tally.shard.catch_up()
+    assert stored(tally) == {"a": 3}
 
 
-def test_later_writes_wait_for_one_on_its_way_and_go_together() -> None:
-    async def scenario() -> None:
-        tally = Tally()
-        long = LongAppends(tally.replicas)
-        for number in (1, 2, 3):
-            tally.add("a", number)
-        assert sums(tally) == {"a": 6}
-        assert batches(tally) == []
-        long.is_long = False
+async def test_later_writes_wait_for_one_on_its_way_and_go_together() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    for number in (1, 2, 3):
+        tally.add("a", number)
+    assert sums(tally) == {"a": 6}
+    assert batches(tally) == []
+    long.is_long = False
 
-        await long.finish()
+    await long.finish()
 
-        assert batches(tally) == [[b"1"], [b"3", b"6"]]
-        assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
-        assert stored(tally) == {"a": 6}
-        tally.add("a", 4)
-        assert tally.answers[3:] == [(NONE, 10)]
-
-    asyncio.run(scenario())
+    assert batches(tally) == [[b"1"], [b"3", b"6"]]
+    assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
+    assert stored(tally) == {"a": 6}
+    tally.add("a", 4)
+    assert tally.answers[3:] == [(NONE, 10)]
 
 
-def test_a_refused_write_takes_those_along_that_rest_on_it() -> None:
-    async def scenario() -> None:
-        tally = Tally()
-        tally.add("a", 1)
-        long = LongAppends(tally.replicas)
-        for number in (2, 3):
-            tally.add("a", number)
-        note = KeyValue(b"note", b"changes nothing")
-        tally.shard.write([note], nothing, lambda error: tally.answers.append((error, 0)))
-        long.is_long = False
+async def test_a_refused_write_takes_those_along_that_rest_on_it() -> None:
+    tally = Tally()
+    tally.add("a", 1)
+    long = LongAppends(tally.replicas)
+    for number in (2, 3):
+        tally.add("a", number)
+    note = KeyValue(b"note", b"changes nothing")
+    tally.shard.write([note], nothing, lambda error: tally.answers.append((error, 0)))
+    long.is_long = False
 
-        await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
 
-        on_top = ErrorCode.NOT_ENOUGH_REPLICAS
-        too_large = ErrorCode.MESSAGE_TOO_LARGE
-        assert tally.answers[1:] == [(too_large, 3), (on_top, 6), (NONE, 0)]
-        assert sums(tally) == stored(tally) == {"a": 1}
-        tally.add("a", 5)
-        assert tally.answers[4:] == [(NONE, 6)]
-        assert batches(tally) == [[b"1"], [b"changes nothing"], [b"6"]]
-
-    asyncio.run(scenario())
+    on_top = ErrorCode.NOT_ENOUGH_REPLICAS
+    too_large = ErrorCode.MESSAGE_TOO_LARGE
+    assert tally.answers[1:] == [(too_large, 3), (on_top, 6), (NONE, 0)]
+    assert sums(tally) == stored(tally) == {"a": 1}
+    tally.add("a", 5)
+    assert tally.answers[4:] == [(NONE, 6)]
+    assert batches(tally) == [[b"1"], [b"changes nothing"], [b"6"]]
 
 
-def test_a_batch_of_several_writes_that_is_too_large_goes_in_pieces() -> None:
-    async def scenario() -> None:
-        tally = Tally()
-        long = LongAppends(tally.replicas)
-        for number in (1, 2, 3):
-            tally.add("a", number)
+async def test_a_batch_of_several_writes_that_is_too_large_goes_in_pieces() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    for number in (1, 2, 3):
+        tally.add("a", number)
 
-        await long.finish()
-        await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
-        await long.finish()
-        await long.finish()
+    await long.finish()
+    await long.finish(ErrorCode.MESSAGE_TOO_LARGE)
+    await long.finish()
+    await long.finish()
 
-        assert batches(tally) == [[b"1"], [b"3"], [b"6"]]
-        assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
-
-    asyncio.run(scenario())
+    assert batches(tally) == [[b"1"], [b"3"], [b"6"]]
+    assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
 
 
-def test_who_waits_is_told_when_leadership_goes_and_the_next_one_reads_the_log() -> None:
-    async def scenario() -> None:
-        tally = Tally()
-        tally.replicas.holds = True
-        tally.add("a", 1)
-        machine = tally.machine
+async def test_who_waits_is_told_when_leadership_goes_and_the_next_one_reads_the_log() -> None:
+    tally = Tally()
+    tally.replicas.holds = True
+    tally.add("a", 1)
+    machine = tally.machine
 
-        tally.resign()
-        tally.replicas.release()
-        await turns()
+    tally.resign()
+    tally.replicas.release()
+    await turns()
 
-        assert tally.answers == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)]
-        assert machine.events == ["loaded", "resigned"]
-        assert tally.runtime.status("a") is ErrorCode.NOT_COORDINATOR
-        tally.lead(epoch=7)
-        assert (tally.shard.epoch, sums(tally)) == (7, {"a": 1})
-
-    asyncio.run(scenario())
+    assert tally.answers == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)]
+    assert machine.events == ["loaded", "resigned"]
+    assert tally.runtime.status("a") is ErrorCode.NOT_COORDINATOR
+    tally.lead(epoch=7)
+    assert (tally.shard.epoch, sums(tally)) == (7, {"a": 1})
 
 
-def test_writes_in_line_are_told_when_leadership_goes() -> None:
-    async def scenario() -> None:
-        tally = Tally()
-        long = LongAppends(tally.replicas)
-        tally.add("a", 1)
-        tally.add("a", 2)
-        shard = tally.shard
+async def test_writes_in_line_are_told_when_leadership_goes() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    tally.add("a", 1)
+    tally.add("a", 2)
+    shard = tally.shard
 
-        tally.resign()
-        await long.finish()
-        shard.write([], lambda _: None, lambda error: tally.answers.append((error, 0)))
+    tally.resign()
+    await long.finish()
+    shard.write([], lambda _: None, lambda error: tally.answers.append((error, 0)))
 
-        gone = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        assert tally.answers == [(gone, 1), (gone, 3), (gone, 0)]
-
-    asyncio.run(scenario())
+    gone = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert tally.answers == [(gone, 1), (gone, 3), (gone, 0)]
 
 
 def test_another_epoch_of_the_same_leader_changes_the_epoch_and_nothing_else() -> None:

@@ -27,62 +27,53 @@ def test_bytes_that_are_no_request_fail_the_connection() -> None:
     assert (replier.results, replier.failures) == ([], ["odd"])
 
 
-def test_a_waiting_request_lets_others_pass() -> None:
-    async def scenario() -> None:
-        gate: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        direct, late = Response([b"direct"]), Response([b"late"])
+async def test_a_waiting_request_lets_others_pass() -> None:
+    gate: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+    direct, late = Response([b"direct"]), Response([b"late"])
 
-        def handle(request: Request) -> Response | Awaitable[Response]:
-            return direct if request.header.api_key == 3 else wait()
+    def handle(request: Request) -> Response | Awaitable[Response]:
+        return direct if request.header.api_key == 3 else wait()
 
-        async def wait() -> Response:
-            return await gate
+    async def wait() -> Response:
+        return await gate
 
-        channel, first, second = RequestChannel(1), RecordingReplier(), RecordingReplier()
-        pool = KafkaRequestHandlerPool(handle, channel)
-        pool.start()
-        channel.send(first, request_of(1, 0, b""))
-        channel.send(second, request_of(3, 0, b""))
-        assert (first.results, second.results, pool.waiting) == ([], [direct], 1)
-        gate.set_result(late)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert (first.results, pool.waited.value) == ([late], 1)
-
-    asyncio.run(scenario())
+    channel, first, second = RequestChannel(1), RecordingReplier(), RecordingReplier()
+    pool = KafkaRequestHandlerPool(handle, channel)
+    pool.start()
+    channel.send(first, request_of(1, 0, b""))
+    channel.send(second, request_of(3, 0, b""))
+    assert (first.results, second.results, pool.waiting) == ([], [direct], 1)
+    gate.set_result(late)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (first.results, pool.waited.value) == ([late], 1)
 
 
-def test_shutdown_cancels_what_waits() -> None:
-    async def scenario() -> None:
-        async def forever() -> Response:
-            await asyncio.sleep(3600)
-            return Response([])
+async def test_shutdown_cancels_what_waits() -> None:
+    async def forever() -> Response:
+        await asyncio.sleep(3600)
+        return Response([])
 
-        channel, replier = RequestChannel(1), RecordingReplier()
-        pool = KafkaRequestHandlerPool(lambda request: forever(), channel)
-        pool.start()
-        channel.send(replier, request_of(1, 0, b""))
-        await asyncio.sleep(0)
-        assert pool.waiting == 1
-        await pool.shutdown()
-        assert (pool.waiting, replier.results) == (0, [])
-
-    asyncio.run(scenario())
+    channel, replier = RequestChannel(1), RecordingReplier()
+    pool = KafkaRequestHandlerPool(lambda request: forever(), channel)
+    pool.start()
+    channel.send(replier, request_of(1, 0, b""))
+    await asyncio.sleep(0)
+    assert pool.waiting == 1
+    await pool.shutdown()
+    assert (pool.waiting, replier.results) == (0, [])
 
 
-def test_a_bug_in_a_waiting_request_fails_its_connection() -> None:
-    async def scenario() -> None:
-        async def bug() -> Response:
-            raise AssertionError("a bug")
+async def test_a_bug_in_a_waiting_request_fails_its_connection() -> None:
+    async def bug() -> Response:
+        raise AssertionError("a bug")
 
-        channel, replier = RequestChannel(1), RecordingReplier()
-        KafkaRequestHandlerPool(lambda request: bug(), channel).start()
-        channel.send(replier, request_of(1, 0, b""))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert len(replier.failures) == 1
-
-    asyncio.run(scenario())
+    channel, replier = RequestChannel(1), RecordingReplier()
+    KafkaRequestHandlerPool(lambda request: bug(), channel).start()
+    channel.send(replier, request_of(1, 0, b""))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(replier.failures) == 1
 
 
 def test_some_keys_are_answered_before_the_others_which_wait() -> None:
@@ -127,14 +118,12 @@ def test_requests_of_connections_that_closed_before_the_start_do_not_pile_up() -
     assert len(handled) <= 256
 
 
-def test_a_start_that_ends_in_a_stop_answers_nothing() -> None:
-    async def scenario() -> RecordingReplier:
-        channel, replier = RequestChannel(1), RecordingReplier()
-        pool = KafkaRequestHandlerPool(lambda request: Response([]), channel)
-        pool.start_for(frozenset())
-        channel.send(replier, request_of(3, 0, b""))
-        await pool.shutdown()
-        pool.start()
-        return replier
+async def test_a_start_that_ends_in_a_stop_answers_nothing() -> None:
+    channel, replier = RequestChannel(1), RecordingReplier()
+    pool = KafkaRequestHandlerPool(lambda request: Response([]), channel)
+    pool.start_for(frozenset())
+    channel.send(replier, request_of(3, 0, b""))
+    await pool.shutdown()
+    pool.start()
 
-    assert asyncio.run(scenario()).results == []
+    assert replier.results == []

@@ -142,21 +142,20 @@ def test_release_without_held_answers_tells_whether_the_peer_is_behind(make_wire
 
 @over_both
 @pytest.mark.parametrize("size", [100, 40_000])
-def test_what_is_written_while_the_peer_is_behind_waits_its_turn(size: int, make_wire: Any) -> None:
-    async def main() -> None:
-        pair = Pair(make_wire=make_wire)
-        assert not pair.writer.write([b"a" * (4 << 20)])
-        assert not pair.writer.write([b"b" * size])
-        received = b""
-        expected = frame(b"a" * (4 << 20)) + frame(b"b" * size)
-        while len(received) < len(expected):
-            received += pair.received()
-            await asyncio.sleep(0)
-        await asyncio.wait_for(pair.drained.wait(), 5)
-        assert received == expected
-        pair.close()
-
-    asyncio.run(main())
+async def test_what_is_written_while_the_peer_is_behind_waits_its_turn(
+    size: int, make_wire: Any
+) -> None:
+    pair = Pair(make_wire=make_wire)
+    assert not pair.writer.write([b"a" * (4 << 20)])
+    assert not pair.writer.write([b"b" * size])
+    received = b""
+    expected = frame(b"a" * (4 << 20)) + frame(b"b" * size)
+    while len(received) < len(expected):
+        received += pair.received()
+        await asyncio.sleep(0)
+    await asyncio.wait_for(pair.drained.wait(), 5)
+    assert received == expected
+    pair.close()
 
 
 @over_both
@@ -172,42 +171,38 @@ def test_nothing_held_leaves_after_close(make_wire: Any) -> None:
     with_pair(check, make_wire=make_wire)
 
 
-def test_a_slice_that_fills_the_socket_gets_it_a_larger_buffer_once(tmp_path: Path) -> None:
-    async def main() -> None:
-        pair = Pair(WIDE_BYTES)
-        narrow_bytes = pair.send_buffer_bytes
-        content = os.urandom(1 << 20)
+async def test_a_slice_that_fills_the_socket_gets_it_a_larger_buffer_once(tmp_path: Path) -> None:
+    pair = Pair(WIDE_BYTES)
+    narrow_bytes = pair.send_buffer_bytes
+    content = os.urandom(1 << 20)
 
-        assert not pair.writer.write([b"head", Slice(tmp_path / "log", content)])
-        assert pair.send_buffer_bytes > narrow_bytes
-        pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BYTES)
-        assert not pair.writer.write([b"head", Slice(tmp_path / "log", content), b"tail"])
+    assert not pair.writer.write([b"head", Slice(tmp_path / "log", content)])
+    assert pair.send_buffer_bytes > narrow_bytes
+    pair.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, NARROW_BYTES)
+    assert not pair.writer.write([b"head", Slice(tmp_path / "log", content), b"tail"])
 
-        expected = frame(b"head" + content) + frame(b"head" + content + b"tail")
-        received = b""
-        while len(received) < len(expected):
-            received += pair.received()
-            await asyncio.sleep(0)
-        assert received == expected
-        await asyncio.wait_for(pair.drained.wait(), 5)
-        assert not pair.writer.write([Slice(tmp_path / "log", content)])
-        assert pair.send_buffer_bytes == narrow_bytes
-        pair.close()
-
-    asyncio.run(main())
+    expected = frame(b"head" + content) + frame(b"head" + content + b"tail")
+    received = b""
+    while len(received) < len(expected):
+        received += pair.received()
+        await asyncio.sleep(0)
+    assert received == expected
+    await asyncio.wait_for(pair.drained.wait(), 5)
+    assert not pair.writer.write([Slice(tmp_path / "log", content)])
+    assert pair.send_buffer_bytes == narrow_bytes
+    pair.close()
 
 
-def test_an_answer_that_just_fits_into_the_larger_buffer_has_left(tmp_path: Path) -> None:
-    content = os.urandom(200 * 1024)
+@pytest.mark.parametrize(("wide_buffer_bytes", "has_left"), [(0, False), (1 << 20, True)])
+async def test_an_answer_that_just_fits_into_the_larger_buffer_has_left(
+    tmp_path: Path, wide_buffer_bytes: int, has_left: bool
+) -> None:
+    pair = Pair(wide_buffer_bytes)
 
-    async def write(wide_buffer_bytes: int) -> bool:
-        pair = Pair(wide_buffer_bytes)
-        has_left = pair.writer.write([b"head", Slice(tmp_path / "log", content)])
-        pair.close()
-        return has_left
+    answer = [b"head", Slice(tmp_path / "log", os.urandom(200 * 1024))]
 
-    assert not asyncio.run(write(0))
-    assert asyncio.run(write(1 << 20))
+    assert pair.writer.write(answer) is has_left
+    pair.close()
 
 
 def test_an_answer_in_memory_leaves_the_buffer_as_it_is() -> None:

@@ -29,6 +29,7 @@ T = TopicPartition("t", 0)
 U = TopicPartition("u", 0)
 MANY = AT_ONCE.record_count + 1
 COMPACTED = {"cleanup_policy": ("compact",)}
+pytestmark = pytest.mark.timeout(30)
 
 
 def batch(count: int, value: bytes = b"v", codec: int = NONE, **options: Any) -> bytes:
@@ -37,10 +38,6 @@ def batch(count: int, value: bytes = b"v", codec: int = NONE, **options: Any) ->
 
 
 LONG = batch(MANY, b"long")
-
-
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 30))
 
 
 def started(coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -55,166 +52,145 @@ def said(results: list[PartitionProduceResult]) -> list[tuple[ErrorCode, int]]:
     return [(result.error_code, result.base_offset) for result in results]
 
 
-def test_a_small_batch_does_not_overtake_a_long_one(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        log = open_log(tmp_path, **COMPACTED)
-        broker = LongAppendsBroker({T: log}, work)
-        first = started(broker.append([(T, LONG)]))
-        await settled()
-        second = started(broker.append([(T, batch(1, b"small"))]))
-        await settled()
-        assert (first.done(), second.done(), log.log_end_offset) == (False, False, 0)
+async def test_a_small_batch_does_not_overtake_a_long_one(tmp_path: Path) -> None:
+    work = HeldWork()
+    log = open_log(tmp_path, **COMPACTED)
+    broker = LongAppendsBroker({T: log}, work)
+    first = started(broker.append([(T, LONG)]))
+    await settled()
+    second = started(broker.append([(T, batch(1, b"small"))]))
+    await settled()
+    assert (first.done(), second.done(), log.log_end_offset) == (False, False, 0)
 
-        await work.let_through(2)
+    await work.let_through(2)
 
-        assert said(await first) == [(ErrorCode.NONE, 0)]
-        assert said(await second) == [(ErrorCode.NONE, MANY)]
-        assert stored(log) == [b"long"] * MANY + [b"small"]
-        third = broker.appends.append_records([(T, bytearray(batch(1)))], 1, 1_000)
-        assert isinstance(third, list)  # nothing waits any more
-
-    run(scenario())
+    assert said(await first) == [(ErrorCode.NONE, 0)]
+    assert said(await second) == [(ErrorCode.NONE, MANY)]
+    assert stored(log) == [b"long"] * MANY + [b"small"]
+    third = broker.appends.append_records([(T, bytearray(batch(1)))], 1, 1_000)
+    assert isinstance(third, list)  # nothing waits any more
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
-def test_other_partitions_are_not_held_up(tmp_path: Path, acks: int) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
-        broker = LongAppendsBroker(logs, work)
-        first = started(broker.append([(T, LONG)], acks=acks))
-        await settled()
+async def test_other_partitions_are_not_held_up(tmp_path: Path, acks: int) -> None:
+    work = HeldWork()
+    logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
+    broker = LongAppendsBroker(logs, work)
+    first = started(broker.append([(T, LONG)], acks=acks))
+    await settled()
 
-        results = broker.appends.append_records([(U, bytearray(batch(1)))], acks, 1_000)
+    results = broker.appends.append_records([(U, bytearray(batch(1)))], acks, 1_000)
 
-        assert isinstance(results, list)
-        assert said(results) == [(ErrorCode.NONE, 0)]
-        await work.let_through()
-        assert said(await first) == [(ErrorCode.NONE, 0)]
-        assert broker.woken == [U, T]
-
-    run(scenario())
+    assert isinstance(results, list)
+    assert said(results) == [(ErrorCode.NONE, 0)]
+    await work.let_through()
+    assert said(await first) == [(ErrorCode.NONE, 0)]
+    assert broker.woken == [U, T]
 
 
-def test_a_request_is_answered_in_its_order_when_all_of_it_is_stored(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
-        broker = LongAppendsBroker(logs, work)
-        missing = TopicPartition("missing", 0)
-        asked = started(broker.append([(T, LONG), (missing, batch(1)), (U, batch(2))]))
-        await settled()
-        assert (logs[U].log_end_offset, logs[T].log_end_offset, asked.done()) == (2, 0, False)
+async def test_a_request_is_answered_in_its_order_when_all_of_it_is_stored(tmp_path: Path) -> None:
+    work = HeldWork()
+    logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
+    broker = LongAppendsBroker(logs, work)
+    missing = TopicPartition("missing", 0)
+    asked = started(broker.append([(T, LONG), (missing, batch(1)), (U, batch(2))]))
+    await settled()
+    assert (logs[U].log_end_offset, logs[T].log_end_offset, asked.done()) == (2, 0, False)
 
-        await work.let_through()
+    await work.let_through()
 
-        results = await asked
-        assert [result.topic_partition for result in results] == [T, missing, U]
-        assert said(results) == [
-            (ErrorCode.NONE, 0),
-            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
-            (ErrorCode.NONE, 0),
-        ]
-
-    run(scenario())
+    results = await asked
+    assert [result.topic_partition for result in results] == [T, missing, U]
+    assert said(results) == [
+        (ErrorCode.NONE, 0),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        (ErrorCode.NONE, 0),
+    ]
 
 
-def test_a_batch_sent_twice_while_it_is_prepared_is_stored_once(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        log = open_log(tmp_path, **COMPACTED)
-        broker = LongAppendsBroker({T: log}, work)
-        data = batch(MANY, producer_id=5, producer_epoch=0, base_sequence=0)
-        after = batch(1, b"next", producer_id=5, producer_epoch=0, base_sequence=MANY)
-        asked = [started(broker.append([(T, each)])) for each in (data, data, after)]
-        await settled()
+async def test_a_batch_sent_twice_while_it_is_prepared_is_stored_once(tmp_path: Path) -> None:
+    work = HeldWork()
+    log = open_log(tmp_path, **COMPACTED)
+    broker = LongAppendsBroker({T: log}, work)
+    data = batch(MANY, producer_id=5, producer_epoch=0, base_sequence=0)
+    after = batch(1, b"next", producer_id=5, producer_epoch=0, base_sequence=MANY)
+    asked = [started(broker.append([(T, each)])) for each in (data, data, after)]
+    await settled()
 
-        await work.let_through(3)
+    await work.let_through(3)
 
-        assert [said(await each) for each in asked] == [
-            [(ErrorCode.NONE, 0)],
-            [(ErrorCode.NONE, 0)],
-            [(ErrorCode.NONE, MANY)],
-        ]
-        assert log.log_end_offset == MANY + 1
-
-    run(scenario())
+    assert [said(await each) for each in asked] == [
+        [(ErrorCode.NONE, 0)],
+        [(ErrorCode.NONE, 0)],
+        [(ErrorCode.NONE, MANY)],
+    ]
+    assert log.log_end_offset == MANY + 1
 
 
-def test_leadership_is_looked_at_again(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
-        broker = LongAppendsBroker(logs, work)
-        asked = [started(broker.append([(where, LONG)])) for where in (T, T, U)]
-        await settled()
+async def test_leadership_is_looked_at_again(tmp_path: Path) -> None:
+    work = HeldWork()
+    logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
+    broker = LongAppendsBroker(logs, work)
+    asked = [started(broker.append([(where, LONG)])) for where in (T, T, U)]
+    await settled()
 
-        broker.lead(T, 7)
-        await work.let_through()
-        assert said(await asked[0]) == [(ErrorCode.NONE, 0)]
-        assert logs[T].leader_epoch_cache.latest_epoch == 7
-        broker.lead(T, 8, leader=1)
-        del broker.partitions[U]
-        await work.let_through(2)
+    broker.lead(T, 7)
+    await work.let_through()
+    assert said(await asked[0]) == [(ErrorCode.NONE, 0)]
+    assert logs[T].leader_epoch_cache.latest_epoch == 7
+    broker.lead(T, 8, leader=1)
+    del broker.partitions[U]
+    await work.let_through(2)
 
-        assert said(await asked[1]) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
-        assert said(await asked[2]) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
-        assert (logs[T].log_end_offset, logs[U].log_end_offset) == (MANY, 0)
-        assert isinstance(broker.appends.append_records([(T, bytearray(batch(1)))], 1, 0), list)
-
-    run(scenario())
+    assert said(await asked[1]) == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)]
+    assert said(await asked[2]) == [(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+    assert (logs[T].log_end_offset, logs[U].log_end_offset) == (MANY, 0)
+    assert isinstance(broker.appends.append_records([(T, bytearray(batch(1)))], 1, 0), list)
 
 
-def test_what_is_committed_while_others_are_prepared_is_acknowledged_with_them(
+async def test_what_is_committed_while_others_are_prepared_is_acknowledged_with_them(
     tmp_path: Path,
 ) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
-        broker = LongAppendsBroker(logs, work)
-        broker.lead(U, 1, isr=(0, 1))
-        asked = started(broker.append([(U, batch(1)), (T, LONG)], acks=-1))
-        await settled()
+    work = HeldWork()
+    logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
+    broker = LongAppendsBroker(logs, work)
+    broker.lead(U, 1, isr=(0, 1))
+    asked = started(broker.append([(U, batch(1)), (T, LONG)], acks=-1))
+    await settled()
 
-        broker.partitions[U].follower_fetched(1, 1, 0, NOW_MS)
-        assert logs[U].high_watermark == 1
-        await work.let_through()
+    broker.partitions[U].follower_fetched(1, 1, 0, NOW_MS)
+    assert logs[U].high_watermark == 1
+    await work.let_through()
 
-        assert asked.done()  # no follower comes again
-        assert said(await asked) == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 0)]
-
-    run(scenario())
+    assert asked.done()  # no follower comes again
+    assert said(await asked) == [(ErrorCode.NONE, 0), (ErrorCode.NONE, 0)]
 
 
 @pytest.mark.parametrize("is_made_anew", [False, True])
-def test_records_that_are_lost_while_others_are_prepared_are_not_acknowledged(
+async def test_records_that_are_lost_while_others_are_prepared_are_not_acknowledged(
     tmp_path: Path, is_made_anew: bool
 ) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
-        broker = LongAppendsBroker(logs, work)
-        broker.lead(U, 1, isr=(0, 1))
-        asked = started(broker.append([(U, batch(1, b"lost")), (T, LONG)], acks=-1))
-        await settled()
-        assert logs[U].log_end_offset == 1
+    work = HeldWork()
+    logs = {T: open_log(tmp_path / "t", **COMPACTED), U: open_log(tmp_path / "u", **COMPACTED)}
+    broker = LongAppendsBroker(logs, work)
+    broker.lead(U, 1, isr=(0, 1))
+    asked = started(broker.append([(U, batch(1, b"lost")), (T, LONG)], acks=-1))
+    await settled()
+    assert logs[U].log_end_offset == 1
 
-        broker.lead(U, 2, leader=1)
-        if is_made_anew:
-            broker.partitions[U] = Partition(U, open_log(tmp_path / "new", **COMPACTED), 0)
-        else:
-            logs[U].truncate_to(0)
-        broker.lead(U, 3)
-        assert said(await broker.append([(U, batch(1, b"other"))])) == [(ErrorCode.NONE, 0)]
-        await work.let_through()
+    broker.lead(U, 2, leader=1)
+    if is_made_anew:
+        broker.partitions[U] = Partition(U, open_log(tmp_path / "new", **COMPACTED), 0)
+    else:
+        logs[U].truncate_to(0)
+    broker.lead(U, 3)
+    assert said(await broker.append([(U, batch(1, b"other"))])) == [(ErrorCode.NONE, 0)]
+    await work.let_through()
 
-        assert said(await asked) == [
-            (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0),
-            (ErrorCode.NONE, 0),
-        ]
-
-    run(scenario())
+    assert said(await asked) == [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, 0),
+        (ErrorCode.NONE, 0),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -227,151 +203,135 @@ def test_records_that_are_lost_while_others_are_prepared_are_not_acknowledged(
     ],
     ids=str,
 )
-def test_settings_that_change_meanwhile_hold(
+async def test_settings_that_change_meanwhile_hold(
     tmp_path: Path, change: dict[str, Any], code: ErrorCode
 ) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        log = open_log(tmp_path, **COMPACTED)
-        broker = LongAppendsBroker({T: log}, work)
-        late = build([Record(n, NOW_MS + 9, b"k", b"v") for n in range(MANY)])
-        asked = started(broker.append([(T, late)]))
-        await settled()
+    work = HeldWork()
+    log = open_log(tmp_path, **COMPACTED)
+    broker = LongAppendsBroker({T: log}, work)
+    late = build([Record(n, NOW_MS + 9, b"k", b"v") for n in range(MANY)])
+    asked = started(broker.append([(T, late)]))
+    await settled()
 
-        log.update_config(TopicConfig(**COMPACTED | change))
-        await work.let_through(2)
+    log.update_config(TopicConfig(**COMPACTED | change))
+    await work.let_through(2)
 
-        assert said(await asked)[0][0] is code
-        assert work.asked == 2
-        assert log.log_end_offset == (MANY if code is ErrorCode.NONE else 0)
-        if code is ErrorCode.NONE:
-            header = read_header(log.read(0, 1 << 20, FetchIsolation.LOG_END).records.read())
-            assert (header.compression == GZIP) == ("compression_type" in change)
-            assert header.timestamp_type == ("message_timestamp_type" in change)
-
-    run(scenario())
+    assert said(await asked)[0][0] is code
+    assert work.asked == 2
+    assert log.log_end_offset == (MANY if code is ErrorCode.NONE else 0)
+    if code is ErrorCode.NONE:
+        header = read_header(log.read(0, 1 << 20, FetchIsolation.LOG_END).records.read())
+        assert (header.compression == GZIP) == ("compression_type" in change)
+        assert header.timestamp_type == ("message_timestamp_type" in change)
 
 
-def test_messages_for_an_old_format_get_the_offsets_of_their_append(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        log = open_log(tmp_path, message_format_version="0.10.0")
-        broker = LongAppendsBroker({T: log}, work)
-        old = build_legacy([Record(n, NOW_MS, b"k", b"v" * 90) for n in range(300)], 1)
-        asked = [
-            started(broker.append([(T, old)], AppendOrigin.OLD_CLIENT)),
-            started(broker.append([(T, batch(3, codec=GZIP))])),
-        ]
-        await settled()
+async def test_messages_for_an_old_format_get_the_offsets_of_their_append(tmp_path: Path) -> None:
+    work = HeldWork()
+    log = open_log(tmp_path, message_format_version="0.10.0")
+    broker = LongAppendsBroker({T: log}, work)
+    old = build_legacy([Record(n, NOW_MS, b"k", b"v" * 90) for n in range(300)], 1)
+    asked = [
+        started(broker.append([(T, old)], AppendOrigin.OLD_CLIENT)),
+        started(broker.append([(T, batch(3, codec=GZIP))])),
+    ]
+    await settled()
 
-        broker.lead(T, 1)  # another epoch: the place it was prepared for is gone
-        await work.let_through(3)
+    broker.lead(T, 1)  # another epoch: the place it was prepared for is gone
+    await work.let_through(3)
 
-        assert [said(await each) for each in asked] == [
-            [(ErrorCode.NONE, 0)],
-            [(ErrorCode.NONE, 300)],
-        ]
-        assert len(stored(log)) == 303
-
-    run(scenario())
+    assert [said(await each) for each in asked] == [
+        [(ErrorCode.NONE, 0)],
+        [(ErrorCode.NONE, 300)],
+    ]
+    assert len(stored(log)) == 303
 
 
-def test_a_stop_refuses_what_is_not_appended_yet(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        log = open_log(tmp_path, **COMPACTED)
-        broker = LongAppendsBroker({T: log}, work)
-        asked = [started(broker.append([(T, LONG)])) for _ in range(2)]
-        await settled()
+async def test_a_stop_refuses_what_is_not_appended_yet(tmp_path: Path) -> None:
+    work = HeldWork()
+    log = open_log(tmp_path, **COMPACTED)
+    broker = LongAppendsBroker({T: log}, work)
+    asked = [started(broker.append([(T, LONG)])) for _ in range(2)]
+    await settled()
 
-        broker.appends.shutdown()
-        await work.let_through(2)
+    broker.appends.shutdown()
+    await work.let_through(2)
 
-        assert [said(await each) for each in asked] == [
-            [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)],
-            [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)],
-        ]
-        assert log.log_end_offset == 0
-
-    run(scenario())
+    assert [said(await each) for each in asked] == [
+        [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)],
+        [(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)],
+    ]
+    assert log.log_end_offset == 0
 
 
-def test_a_request_that_is_given_up_is_appended_all_the_same(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        log = open_log(tmp_path, **COMPACTED)
-        broker = LongAppendsBroker({T: log}, work)
-        asked = started(broker.append([(T, LONG)]))
-        await settled()
+async def test_a_request_that_is_given_up_is_appended_all_the_same(tmp_path: Path) -> None:
+    work = HeldWork()
+    log = open_log(tmp_path, **COMPACTED)
+    broker = LongAppendsBroker({T: log}, work)
+    asked = started(broker.append([(T, LONG)]))
+    await settled()
 
-        asked.cancel()
-        await work.let_through()
+    asked.cancel()
+    await work.let_through()
 
-        assert log.log_end_offset == MANY
-        assert isinstance(broker.appends.append_records([(T, bytearray(batch(1)))], 1, 0), list)
-
-    run(scenario())
+    assert log.log_end_offset == MANY
+    assert isinstance(broker.appends.append_records([(T, bytearray(batch(1)))], 1, 0), list)
 
 
-def test_no_more_waits_than_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        monkeypatch.setattr(long_appends, "_MOST_WAITING_BYTES", 2 * len(LONG))
-        work = HeldWork()
-        log = open_log(tmp_path, **COMPACTED)
-        broker = LongAppendsBroker({T: log}, work)
-        asked = [started(broker.append([(T, LONG)])) for _ in range(3)]
-        await settled()
-
-        assert said(await asked[2]) == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
-        await work.let_through(2)
-        assert [said(await each) for each in asked[:2]] == [
-            [(ErrorCode.NONE, 0)],
-            [(ErrorCode.NONE, MANY)],
-        ]
-        await work.let_through()
-        assert said(await broker.append([(T, LONG)])) == [(ErrorCode.NONE, 2 * MANY)]
-
-    run(scenario())
-
-
-def test_a_bug_ends_one_request_and_no_other(
+async def test_no_more_waits_than_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        log = open_log(tmp_path, **COMPACTED)
-        broker = LongAppendsBroker({T: log}, work)
-        asked = [started(broker.append([(T, LONG)])) for _ in range(2)]
-        await settled()
+    monkeypatch.setattr(long_appends, "_MOST_WAITING_BYTES", 2 * len(LONG))
+    work = HeldWork()
+    log = open_log(tmp_path, **COMPACTED)
+    broker = LongAppendsBroker({T: log}, work)
+    asked = [started(broker.append([(T, LONG)])) for _ in range(3)]
+    await settled()
 
-        with monkeypatch.context() as patched:
-            patched.setattr(long_appends, "_prepared", lambda _: 1 / 0)
-            await work.let_through()
-            with pytest.raises(ZeroDivisionError):
-                await asked[0]
+    assert said(await asked[2]) == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
+    await work.let_through(2)
+    assert [said(await each) for each in asked[:2]] == [
+        [(ErrorCode.NONE, 0)],
+        [(ErrorCode.NONE, MANY)],
+    ]
+    await work.let_through()
+    assert said(await broker.append([(T, LONG)])) == [(ErrorCode.NONE, 2 * MANY)]
+
+
+async def test_a_bug_ends_one_request_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = HeldWork()
+    log = open_log(tmp_path, **COMPACTED)
+    broker = LongAppendsBroker({T: log}, work)
+    asked = [started(broker.append([(T, LONG)])) for _ in range(2)]
+    await settled()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(long_appends, "_prepared", lambda _: 1 / 0)
         await work.let_through()
+        with pytest.raises(ZeroDivisionError):
+            await asked[0]
+    await work.let_through()
 
-        assert said(await asked[1]) == [(ErrorCode.NONE, 0)]
-
-    run(scenario())
+    assert said(await asked[1]) == [(ErrorCode.NONE, 0)]
 
 
-def test_a_bad_batch_is_refused_as_on_the_loop(tmp_path: Path) -> None:
+async def test_a_bad_batch_is_refused_as_on_the_loop(tmp_path: Path) -> None:
     records = [Record(n, NOW_MS, b"k" if n else None, b"v") for n in range(MANY)]
     broker = LongAppendsBroker({T: open_log(tmp_path, **COMPACTED)})
 
-    (result,) = asyncio.run(broker.append([(T, build(records))]))
+    (result,) = await broker.append([(T, build(records))])
 
     assert result.error_code is ErrorCode.INVALID_RECORD
     assert [error.batch_index for error in result.record_errors] == [0]
     assert result.log_start_offset == 0
 
 
-def test_an_answer_names_a_thousand_records_at_most(tmp_path: Path) -> None:
+async def test_an_answer_names_a_thousand_records_at_most(tmp_path: Path) -> None:
     records = [Record(n, NOW_MS, None, b"v") for n in range(3_000)]
     broker = LongAppendsBroker({T: open_log(tmp_path, **COMPACTED)})
 
-    (result,) = asyncio.run(broker.append([(T, build(records))]))
+    (result,) = await broker.append([(T, build(records))])
 
     assert [error.batch_index for error in result.record_errors] == list(range(1_000))
     assert "due to 3000 record errors in total" in str(result.error_message)
@@ -406,49 +366,39 @@ LOOP_OR_THREAD = {
 @pytest.mark.parametrize(
     ("settings", "data", "waits"), LOOP_OR_THREAD.values(), ids=list(LOOP_OR_THREAD)
 )
-def test_what_takes_long_leaves_the_loop(
+async def test_what_takes_long_leaves_the_loop(
     tmp_path: Path, settings: dict[str, Any], data: bytes, waits: bool
 ) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        broker = LongAppendsBroker({T: open_log(tmp_path, **settings)}, work)
-        asked = started(broker.append([(T, data)]))
-        await settled()
+    work = HeldWork()
+    broker = LongAppendsBroker({T: open_log(tmp_path, **settings)}, work)
+    asked = started(broker.append([(T, data)]))
+    await settled()
 
-        assert asked.done() is not waits
+    assert asked.done() is not waits
 
-        await work.let_through()
-        ends = {ErrorCode.NONE, ErrorCode.INVALID_RECORD}
-        assert (await asked)[0].error_code in ends
-
-    run(scenario())
+    await work.let_through()
+    ends = {ErrorCode.NONE, ErrorCode.INVALID_RECORD}
+    assert (await asked)[0].error_code in ends
 
 
-def test_many_partitions_share_what_one_request_may_take(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        work = HeldWork()
-        names = [TopicPartition("t", n) for n in range(20)]
-        logs = {name: open_log(tmp_path / str(name.partition), **COMPACTED) for name in names}
-        broker = LongAppendsBroker(logs, work)
-        asked = started(broker.append([(name, batch(100)) for name in names]))
-        await settled()
-        assert (asked.done(), work.asked) == (False, 1)
+async def test_many_partitions_share_what_one_request_may_take(tmp_path: Path) -> None:
+    work = HeldWork()
+    names = [TopicPartition("t", n) for n in range(20)]
+    logs = {name: open_log(tmp_path / str(name.partition), **COMPACTED) for name in names}
+    broker = LongAppendsBroker(logs, work)
+    asked = started(broker.append([(name, batch(100)) for name in names]))
+    await settled()
+    assert (asked.done(), work.asked) == (False, 1)
 
-        await work.let_through()
+    await work.let_through()
 
-        assert said(await asked) == [(ErrorCode.NONE, 0)] * 20
-
-    run(scenario())
+    assert said(await asked) == [(ErrorCode.NONE, 0)] * 20
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_a_bomb_is_refused_and_the_next_one_served(tmp_path: Path, codec: int) -> None:
+async def test_a_bomb_is_refused_and_the_next_one_served(tmp_path: Path, codec: int) -> None:
     bomb = claiming_one(codec, 65 << 20)
     settings = COMPACTED | {"max_message_bytes": 1 << 24}
     broker = LongAppendsBroker({T: open_log(tmp_path, **settings)})
-
-    async def scenario() -> None:
-        assert (await broker.append([(T, bomb)]))[0].error_code is ErrorCode.MESSAGE_TOO_LARGE
-        assert said(await broker.append([(T, batch(1))])) == [(ErrorCode.NONE, 0)]
-
-    run(scenario())
+    assert (await broker.append([(T, bomb)]))[0].error_code is ErrorCode.MESSAGE_TOO_LARGE
+    assert said(await broker.append([(T, batch(1))])) == [(ErrorCode.NONE, 0)]

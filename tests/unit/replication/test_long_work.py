@@ -12,20 +12,20 @@ from kbroker.record.default_record import Record, let_go
 from kbroker.replication.long_work import LongWork
 
 
-def test_no_garbage_is_collected_while_it_runs() -> None:
+async def test_no_garbage_is_collected_while_it_runs() -> None:
     assert gc.isenabled()
 
-    seen = asyncio.run(LongWork().run(lambda _: gc.isenabled(), None))
+    seen = await LongWork().run(lambda _: gc.isenabled(), None)
 
     assert (seen, gc.isenabled()) == (False, True)
 
 
-def test_garbage_is_collected_again_after_it_failed() -> None:
+async def test_garbage_is_collected_again_after_it_failed() -> None:
     def fail(_: None) -> None:
         raise ValueError("damaged")
 
     with pytest.raises(ValueError, match="damaged"):
-        asyncio.run(LongWork().run(fail, None))
+        await LongWork().run(fail, None)
 
     assert gc.isenabled()
 
@@ -39,7 +39,7 @@ def test_a_list_that_is_let_go_is_empty(count: int) -> None:
     assert entries == []
 
 
-def test_work_that_nobody_waits_for_any_more_keeps_its_turn() -> None:
+async def test_work_that_nobody_waits_for_any_more_keeps_its_turn() -> None:
     begun, may_end = Event(), Event()
     order: list[str] = []
 
@@ -48,18 +48,15 @@ def test_work_that_nobody_waits_for_any_more_keeps_its_turn() -> None:
         may_end.wait(10)
         order.append("first")
 
-    async def main() -> None:
-        work = LongWork()
-        cancelled = asyncio.ensure_future(work.run(first, None))
-        await asyncio.to_thread(begun.wait, 10)
-        cancelled.cancel()  # the client has gone
-        await asyncio.gather(cancelled, return_exceptions=True)
-        second = asyncio.ensure_future(work.run(lambda _: order.append("second"), None))
-        await asyncio.to_thread(lambda: None)
-        may_end.set()
-        await second
-
-    asyncio.run(main())
+    work = LongWork()
+    cancelled = asyncio.ensure_future(work.run(first, None))
+    await asyncio.to_thread(begun.wait, 10)
+    cancelled.cancel()  # the client has gone
+    await asyncio.gather(cancelled, return_exceptions=True)
+    second = asyncio.ensure_future(work.run(lambda _: order.append("second"), None))
+    await asyncio.to_thread(lambda: None)
+    may_end.set()
+    await second
 
     assert order == ["first", "second"]
     assert gc.isenabled()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -53,69 +52,56 @@ def asked(broker: LongAppendsBroker, *queries: OffsetQuery) -> asyncio.Task[list
     return asyncio.ensure_future(answer)
 
 
-def run(scenario: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scenario, 30))
+async def test_answers_keep_the_order_of_their_questions(tmp_path: Path) -> None:
+    logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
+    broker = LongAppendsBroker(logs, HeldWork())
+    send(broker, T, 1, 5)
+    send(broker, U, 2, 9)
+    wanted = [
+        OffsetQuery(T, NOW_MS + 3),
+        OffsetQuery(TopicPartition("missing", 0), NOW_MS),
+        OffsetQuery(U, -1),
+        OffsetQuery(U, MAX_TIMESTAMP),
+    ]
+    answer = asked(broker, *wanted)
+    await broker.work.let_through(2)
+
+    assert await answer == [
+        OffsetResult(ErrorCode.NONE, NOW_MS + 5, 1, 0),
+        OffsetResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        OffsetResult(ErrorCode.NONE, -1, 2, 0),
+        OffsetResult(ErrorCode.NONE, NOW_MS + 9, 1, 0),
+    ]
 
 
-def test_answers_keep_the_order_of_their_questions(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
-        broker = LongAppendsBroker(logs, HeldWork())
-        send(broker, T, 1, 5)
-        send(broker, U, 2, 9)
-        wanted = [
-            OffsetQuery(T, NOW_MS + 3),
-            OffsetQuery(TopicPartition("missing", 0), NOW_MS),
-            OffsetQuery(U, -1),
-            OffsetQuery(U, MAX_TIMESTAMP),
-        ]
-        answer = asked(broker, *wanted)
-        await broker.work.let_through(2)
+async def test_headers_that_lie_are_passed_one_at_a_time(tmp_path: Path) -> None:
+    broker = LongAppendsBroker({T: open_log(tmp_path)}, HeldWork())
+    for _ in range(3):
+        send(broker, T, 0, lie=1_000)
+    send(broker, T, 500)
+    answer = asked(broker, OffsetQuery(T, NOW_MS + 400))
+    await broker.work.let_through(3)
+    assert not answer.done()
 
-        assert await answer == [
-            OffsetResult(ErrorCode.NONE, NOW_MS + 5, 1, 0),
-            OffsetResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-            OffsetResult(ErrorCode.NONE, -1, 2, 0),
-            OffsetResult(ErrorCode.NONE, NOW_MS + 9, 1, 0),
-        ]
+    await broker.work.let_through()
 
-    run(scenario())
+    assert await answer == [OffsetResult(ErrorCode.NONE, NOW_MS + 500, 3, 0)]
 
 
-def test_headers_that_lie_are_passed_one_at_a_time(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        broker = LongAppendsBroker({T: open_log(tmp_path)}, HeldWork())
-        for _ in range(3):
-            send(broker, T, 0, lie=1_000)
-        send(broker, T, 500)
-        answer = asked(broker, OffsetQuery(T, NOW_MS + 400))
-        await broker.work.let_through(3)
-        assert not answer.done()
+async def test_the_partition_is_asked_for_anew(tmp_path: Path) -> None:
+    logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
+    broker = LongAppendsBroker(logs, HeldWork())
+    for where in (T, U):
+        send(broker, where, 0, lie=1_000)
+        send(broker, where, 500)
+    answer = asked(broker, *(OffsetQuery(where, NOW_MS + 400) for where in (T, U)))
+    await settled()
 
-        await broker.work.let_through()
+    logs[T].truncate_to(0)
+    del broker.partitions[U]
+    await broker.work.let_through(2)
 
-        assert await answer == [OffsetResult(ErrorCode.NONE, NOW_MS + 500, 3, 0)]
-
-    run(scenario())
-
-
-def test_the_partition_is_asked_for_anew(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        logs = {T: open_log(tmp_path / "t"), U: open_log(tmp_path / "u")}
-        broker = LongAppendsBroker(logs, HeldWork())
-        for where in (T, U):
-            send(broker, where, 0, lie=1_000)
-            send(broker, where, 500)
-        answer = asked(broker, *(OffsetQuery(where, NOW_MS + 400) for where in (T, U)))
-        await settled()
-
-        logs[T].truncate_to(0)
-        del broker.partitions[U]
-        await broker.work.let_through(2)
-
-        assert await answer == [NOT_FOUND, OffsetResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
-
-    run(scenario())
+    assert await answer == [NOT_FOUND, OffsetResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
 
 
 def test_records_beyond_the_isolation_are_not_found(tmp_path: Path) -> None:

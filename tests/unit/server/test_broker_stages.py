@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from unittest.mock import patch
 
 import pytest
@@ -99,129 +99,108 @@ class Failure:
         return self.disk.exists(f"{DATA}/.kafka_cleanshutdown")
 
 
-def test_a_start_that_is_refused_before_the_first_stage_touches_nothing() -> None:
-    async def main() -> None:
-        failure = Failure()
-        await failure.start_and_stop()
-        before = {path: bytes(node.data) for path, node in failure.disk.files()}
-        failure.disk.make_directory("/data/broker-1")
-        failure.disk.open("/data/broker-1/meta.properties", create=True).close()
-        before["/data/broker-1/meta.properties"] = b""
+async def test_a_start_that_is_refused_before_the_first_stage_touches_nothing() -> None:
+    failure = Failure()
+    await failure.start_and_stop()
+    before = {path: bytes(node.data) for path, node in failure.disk.files()}
+    failure.disk.make_directory("/data/broker-1")
+    failure.disk.open("/data/broker-1/meta.properties", create=True).close()
+    before["/data/broker-1/meta.properties"] = b""
 
-        await failure.start(StartError, "is that of several brokers")
+    await failure.start(StartError, "is that of several brokers")
 
-        assert failure.said == []
-        assert {path: bytes(node.data) for path, node in failure.disk.files()} == before
-
-    asyncio.run(main())
+    assert failure.said == []
+    assert {path: bytes(node.data) for path, node in failure.disk.files()} == before
 
 
-def test_a_tree_that_cannot_be_opened_lets_the_directories_go() -> None:
-    async def main() -> None:
-        failure = Failure()
-        with patch.object(OwnTree, "open", side_effect=StartError("no tree")):
-            await failure.start(StartError, "no tree")
+async def test_a_tree_that_cannot_be_opened_lets_the_directories_go() -> None:
+    failure = Failure()
+    with patch.object(OwnTree, "open", side_effect=StartError("no tree")):
+        await failure.start(StartError, "no tree")
 
-        assert failure.said == ["tree opened", "tree closed"]
-        await failure.start_and_stop()
-
-    asyncio.run(main())
+    assert failure.said == ["tree opened", "tree closed"]
+    await failure.start_and_stop()
 
 
-def test_parts_that_do_not_fit_together_let_tree_and_directories_go() -> None:
-    async def main() -> None:
-        failure = Failure()
-        await failure.start(
-            ConfigError,
-            "SSL",
-            listeners="SSL://127.0.0.1:0",
-            inter_broker_listener_name="SSL",
-        )
+async def test_parts_that_do_not_fit_together_let_tree_and_directories_go() -> None:
+    failure = Failure()
+    await failure.start(
+        ConfigError,
+        "SSL",
+        listeners="SSL://127.0.0.1:0",
+        inter_broker_listener_name="SSL",
+    )
 
-        assert failure.said == ["tree opened", "tree closed"]
-        assert not failure.was_clean  # no log was looked at
-        await failure.start_and_stop()
-
-    asyncio.run(main())
+    assert failure.said == ["tree opened", "tree closed"]
+    assert not failure.was_clean  # no log was looked at
+    await failure.start_and_stop()
 
 
-def test_logs_that_cannot_be_opened_are_not_called_whole() -> None:
-    async def main() -> None:
-        failure = Failure()
-        await failure.start_and_stop(broker_id="1")
+async def test_logs_that_cannot_be_opened_are_not_called_whole() -> None:
+    failure = Failure()
+    await failure.start_and_stop(broker_id="1")
 
-        await failure.start(LogDirectoryError, "belongs to broker 1", broker_id="2")
+    await failure.start(LogDirectoryError, "belongs to broker 1", broker_id="2")
 
-        assert failure.said == ["tree opened", "tree closed"]
-        await failure.start_and_stop(broker_id="1")
-
-    asyncio.run(main())
+    assert failure.said == ["tree opened", "tree closed"]
+    await failure.start_and_stop(broker_id="1")
 
 
-def test_a_port_that_is_taken_leaves_logs_that_were_stopped_cleanly() -> None:
-    async def main() -> None:
-        failure = Failure()
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-            await failure.start(ConfigError, str(port), listeners=f"PLAINTEXT://127.0.0.1:{port}")
+async def test_a_port_that_is_taken_leaves_logs_that_were_stopped_cleanly() -> None:
+    failure = Failure()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        await failure.start(ConfigError, str(port), listeners=f"PLAINTEXT://127.0.0.1:{port}")
 
-        assert failure.said == ["tree opened", "tree closed"]
-        assert failure.was_clean
-
-    asyncio.run(main())
+    assert failure.said == ["tree opened", "tree closed"]
+    assert failure.was_clean
 
 
-def test_an_id_in_use_leaves_no_socket_and_no_registration() -> None:
-    async def main() -> None:
-        failure, store = Failure(), EmbeddedTree(FixedClock())
-        first = KafkaServer(
-            config_of(), file_system=MemoryFileSystem(), tree=SharedTree(store, "the tree")
-        )
-        await first.startup()
-        tasks = asyncio.all_tasks()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        second = KafkaServer(
-            config_of(listeners=f"PLAINTEXT://127.0.0.1:{port}"),
-            file_system=failure.disk,
-            tree=SharedTree(store, "the tree"),
-        )
+async def test_an_id_in_use_leaves_no_socket_and_no_registration() -> None:
+    failure, store = Failure(), EmbeddedTree(FixedClock())
+    first = KafkaServer(
+        config_of(), file_system=MemoryFileSystem(), tree=SharedTree(store, "the tree")
+    )
+    await first.startup()
+    tasks = asyncio.all_tasks()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    second = KafkaServer(
+        config_of(listeners=f"PLAINTEXT://127.0.0.1:{port}"),
+        file_system=failure.disk,
+        tree=SharedTree(store, "the tree"),
+    )
 
-        with pytest.raises(BrokerIdInUseError):
-            await second.startup()
+    with pytest.raises(BrokerIdInUseError):
+        await second.startup()
 
-        assert asyncio.all_tasks() == tasks
-        assert not any(node.is_locked for _, node in failure.disk.files())
-        assert failure.was_clean
-        with socket.create_server(("127.0.0.1", port)):
-            pass  # nobody listens there
-        (registered,) = await ZkUtils(store.session(), FixedClock()).all_brokers()
-        assert registered.epoch == first.broker_epoch
-        await first.shutdown()
-
-    asyncio.run(main())
+    assert asyncio.all_tasks() == tasks
+    assert not any(node.is_locked for _, node in failure.disk.files())
+    assert failure.was_clean
+    with socket.create_server(("127.0.0.1", port)):
+        pass  # nobody listens there
+    (registered,) = await ZkUtils(store.session(), FixedClock()).all_brokers()
+    assert registered.epoch == first.broker_epoch
+    await first.shutdown()
 
 
-def test_a_start_that_is_cancelled_while_logs_are_opened_leaves_nothing() -> None:
-    async def main() -> None:
-        failure = Failure()
+async def test_a_start_that_is_cancelled_while_logs_are_opened_leaves_nothing() -> None:
+    failure = Failure()
 
-        @contextmanager
-        def watch(_progress: LoadProgress) -> Iterator[Callable[[], object]]:
-            starting.cancel()
-            yield lambda: None
+    @contextmanager
+    def watch(_progress: LoadProgress) -> Iterator[Callable[[], object]]:
+        starting.cancel()
+        yield lambda: None
 
-        server = KafkaServer(
-            config_of(), file_system=failure.disk, around=Surroundings(watch_loading=watch)
-        )
-        starting = asyncio.create_task(server.startup())
-        with pytest.raises(asyncio.CancelledError):
-            await starting
+    server = KafkaServer(
+        config_of(), file_system=failure.disk, around=Surroundings(watch_loading=watch)
+    )
+    starting = asyncio.create_task(server.startup())
+    with pytest.raises(asyncio.CancelledError):
+        await starting
 
-        failure.check_left_behind(server)
-        await failure.start_and_stop()
-
-    asyncio.run(main())
+    failure.check_left_behind(server)
+    await failure.start_and_stop()
 
 
 # ---- what the stages bring about
@@ -235,70 +214,68 @@ async def storage_of(
     return await open_storage(wish, tree, disk, FixedClock(), undo)
 
 
-def test_storage_is_locked_directories_an_open_tree_and_an_identity() -> None:
-    async def main() -> None:
-        disk = MemoryFileSystem()
-        async with AsyncExitStack() as undo:
-            storage = await storage_of(disk, undo)
+async def test_storage_is_locked_directories_an_open_tree_and_an_identity() -> None:
+    disk = MemoryFileSystem()
+    async with AsyncExitStack() as undo:
+        storage = await storage_of(disk, undo)
 
-            assert storage.identity.cluster_id == "cluster-1"
-            assert storage.config.server.broker_id == storage.identity.broker_id == 0
-            assert await storage.zk.tree.exists(zk_paths.CLUSTER_ID) is not None
-            with pytest.raises(LogDirectoryError, match="in use by another broker"):
-                LogDirectories.lock(disk, [DATA])
-        LogDirectories.lock(disk, [DATA]).release()
-
-    asyncio.run(main())
+        assert storage.identity.cluster_id == "cluster-1"
+        assert storage.config.server.broker_id == storage.identity.broker_id == 0
+        assert await storage.zk.tree.exists(zk_paths.CLUSTER_ID) is not None
+        with pytest.raises(LogDirectoryError, match="in use by another broker"):
+            LogDirectories.lock(disk, [DATA])
+    LogDirectories.lock(disk, [DATA]).release()
 
 
-def test_parts_are_made_without_doing_anything() -> None:
-    async def main() -> None:
-        disk = MemoryFileSystem()
-        async with AsyncExitStack() as undo:
-            storage = await storage_of(disk, undo)
-            before = {path: bytes(node.data) for path, node in disk.files()}
+async def test_parts_are_made_without_doing_anything() -> None:
+    disk = MemoryFileSystem()
+    async with AsyncExitStack() as undo:
+        storage = await storage_of(disk, undo)
+        before = {path: bytes(node.data) for path, node in disk.files()}
 
-            assemble(storage, Surroundings())
+        assemble(storage, Surroundings())
 
-            assert asyncio.all_tasks() == {asyncio.current_task()}
-            assert {path: bytes(node.data) for path, node in disk.files()} == before
-
-    asyncio.run(main())
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert {path: bytes(node.data) for path, node in disk.files()} == before
 
 
-def test_the_tree_of_a_directory_that_fails_takes_the_directory_down() -> None:
-    async def main() -> None:
-        disk = MemoryFileSystem()
-        async with AsyncExitStack() as undo:
-            storage = await storage_of(disk, undo)
-            assert isinstance(storage.tree, OwnTree)
+async def test_the_tree_of_a_directory_that_fails_takes_the_directory_down() -> None:
+    disk = MemoryFileSystem()
+    async with AsyncExitStack() as undo:
+        storage = await storage_of(disk, undo)
+        assert isinstance(storage.tree, OwnTree)
 
-            storage.tree.on_failure(StorageError(DATA, "write", 5))
+        storage.tree.on_failure(StorageError(DATA, "write", 5))
 
-            assert storage.directories.online == []
-
-    asyncio.run(main())
+        assert storage.directories.online == []
 
 
 # ---- who hears of what
 
 
-def with_server(
-    main: Callable[[KafkaServer], Awaitable[None]],
-    around: Surroundings | None = None,
-    **values: str,
-) -> None:
-    """Run `main` with a broker that was started, and stop it."""
+@asynccontextmanager
+async def running(
+    *, around: Surroundings | None = None, **values: str
+) -> AsyncIterator[KafkaServer]:
+    """A broker that was started, and is stopped after."""
+    server = KafkaServer(config_of(**values), file_system=MemoryFileSystem(), around=around)
+    await server.startup()
+    try:
+        yield server
+    finally:
+        await server.shutdown()
 
-    async def run() -> None:
-        server = KafkaServer(config_of(**values), file_system=MemoryFileSystem(), around=around)
-        await server.startup()
-        try:
-            await main(server)
-        finally:
-            await server.shutdown()
 
-    asyncio.run(run())
+@pytest.fixture
+def values() -> dict[str, str]:
+    """Settings of the broker, apart from those of every test."""
+    return {}
+
+
+@pytest.fixture
+async def server(values: dict[str, str]) -> AsyncIterator[KafkaServer]:
+    async with running(**values) as server:
+        yield server
 
 
 async def create_topic(parts: BrokerParts, name: str) -> None:
@@ -323,94 +300,78 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_the_seat_of_the_controller_shows_in_the_state_of_the_broker() -> None:
-    async def main(server: KafkaServer) -> None:
-        assert server.is_controller
-        assert server.lifecycle.state is BrokerState.RUNNING_AS_CONTROLLER
-
-    with_server(main)
-
-
-def test_a_topics_settings_reach_its_logs_and_go_with_it() -> None:
-    async def main(server: KafkaServer) -> None:
-        parts = server.parts
-        await create_topic(parts, "t")
-        log = parts.data.logs.get_log(TopicPartition("t", 0))
-        assert log is not None
-
-        await alter(parts, 2, "t", "retention.ms", "7")
-        await until(lambda: log.config.retention_ms == 7)
-        assert parts.data.dynamic_configs.topic_overrides("t") == {"retention.ms": "7"}
-
-        await parts.services.topics.delete_topics(["t"], 10_000)
-        await until(lambda: not parts.data.dynamic_configs.topic_overrides("t"))
-
-    with_server(main)
+async def test_the_seat_of_the_controller_shows_in_the_state_of_the_broker(
+    server: KafkaServer,
+) -> None:
+    assert server.is_controller
+    assert server.lifecycle.state is BrokerState.RUNNING_AS_CONTROLLER
 
 
-def test_a_dynamic_setting_of_brokers_is_in_force_everywhere() -> None:
-    async def main(server: KafkaServer) -> None:
-        parts = server.parts
-        await create_topic(parts, "t")
-        log = parts.data.logs.get_log(TopicPartition("t", 0))
-        assert log is not None
+async def test_a_topics_settings_reach_its_logs_and_go_with_it(server: KafkaServer) -> None:
+    parts = server.parts
+    await create_topic(parts, "t")
+    log = parts.data.logs.get_log(TopicPartition("t", 0))
+    assert log is not None
 
-        await alter(parts, 4, "", "log.retention.ms", "9")
+    await alter(parts, 2, "t", "retention.ms", "7")
+    await until(lambda: log.config.retention_ms == 7)
+    assert parts.data.dynamic_configs.topic_overrides("t") == {"retention.ms": "7"}
 
-        await until(lambda: log.config.retention_ms == 9)
-        assert parts.data.config().log.log_retention_ms == 9
-
-    with_server(main)
+    await parts.services.topics.delete_topics(["t"], 10_000)
+    await until(lambda: not parts.data.dynamic_configs.topic_overrides("t"))
 
 
-def test_the_controller_hears_where_unclean_elections_become_allowed() -> None:
+async def test_a_dynamic_setting_of_brokers_is_in_force_everywhere(server: KafkaServer) -> None:
+    parts = server.parts
+    await create_topic(parts, "t")
+    log = parts.data.logs.get_log(TopicPartition("t", 0))
+    assert log is not None
+
+    await alter(parts, 4, "", "log.retention.ms", "9")
+
+    await until(lambda: log.config.retention_ms == 9)
+    assert parts.data.config().log.log_retention_ms == 9
+
+
+async def test_the_controller_hears_where_unclean_elections_become_allowed() -> None:
     setting = "unclean.leader.election.enable"
 
-    async def main(server: KafkaServer) -> None:
-        await create_topic(server.parts, "t")
-        await alter(server.parts, 2, "t", setting, "true")
-        await until(lambda: enable.called)
-        await alter(server.parts, 4, "", setting, "true")
-        await until(lambda: enable.call_count == 2)
-
     with patch.object(KafkaController, "enable_unclean_elections") as enable:
-        with_server(main)
+        async with running() as server:
+            await create_topic(server.parts, "t")
+            await alter(server.parts, 2, "t", setting, "true")
+            await until(lambda: enable.called)
+            await alter(server.parts, 4, "", setting, "true")
+            await until(lambda: enable.call_count == 2)
 
     assert [call.args for call in enable.call_args_list] == [("t",), (None,)]
 
 
-def test_a_broker_without_a_data_directory_cannot_go_on() -> None:
-    async def main(server: KafkaServer) -> None:
-        await create_topic(server.parts, "t")
+async def test_a_broker_without_a_data_directory_cannot_go_on(server: KafkaServer) -> None:
+    await create_topic(server.parts, "t")
 
-        server.parts.data.logs.fail_directory(DATA, StorageError(DATA, "write", 5))
+    server.parts.data.logs.fail_directory(DATA, StorageError(DATA, "write", 5))
 
-        await asyncio.wait_for(server.failed.wait(), 10)
-        assert isinstance(server.failure, LogDirectoryError)
-        assert "No data directory is left of /data" in str(server.failure)
-        assert list(server.parts.data.replicas.hosted) == []
-
-    with_server(main)
+    await asyncio.wait_for(server.failed.wait(), 10)
+    assert isinstance(server.failure, LogDirectoryError)
+    assert "No data directory is left of /data" in str(server.failure)
+    assert list(server.parts.data.replicas.hosted) == []
 
 
-@pytest.mark.parametrize("named", [DATA, f"{DATA}/"])
-def test_a_failed_directory_with_the_tree_takes_no_more_changes(named: str) -> None:
-    async def main(server: KafkaServer) -> None:
-        server.parts.data.logs.fail_directory(DATA, StorageError(DATA, "write", 5))
+@pytest.mark.parametrize("values", [{"log_dirs": f"{DATA},/more"}, {"log_dirs": f"{DATA}/,/more"}])
+async def test_a_failed_directory_with_the_tree_takes_no_more_changes(server: KafkaServer) -> None:
+    server.parts.data.logs.fail_directory(DATA, StorageError(DATA, "write", 5))
 
-        assert server.failure is None  # another directory is left
-        topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
-        (result,) = await server.parts.services.topics.create_topics([topic], 1_000, False)
-        assert result.error is not ErrorCode.NONE
-
-    with_server(main, log_dirs=f"{named},/more")
+    assert server.failure is None  # another directory is left
+    topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+    (result,) = await server.parts.services.topics.create_topics([topic], 1_000, False)
+    assert result.error is not ErrorCode.NONE
 
 
-def test_a_data_directory_with_a_slash_at_its_end_is_that_without() -> None:
+async def test_a_data_directory_with_a_slash_at_its_end_is_that_without() -> None:
     disk = MemoryFileSystem()
     seen: list[tuple[object, ...]] = []
-
-    async def start_as(named: str) -> None:
+    for named in (DATA, f"{DATA}/", DATA):
         server = KafkaServer(config_of(log_dirs=named), file_system=disk)
         await server.startup()
         parts = server.parts
@@ -422,27 +383,23 @@ def test_a_data_directory_with_a_slash_at_its_end_is_that_without() -> None:
         seen.append((identity, tree.own_directory, log.directory, log.topic_id, topics))
         await server.shutdown()
 
-    for named in (DATA, f"{DATA}/", DATA):
-        asyncio.run(start_as(named))
-
     assert seen[1:] == seen[:1] * 2
 
 
-def test_the_group_coordinator_hears_what_it_leads_and_no_longer_leads() -> None:
-    async def main(server: KafkaServer) -> None:
-        parts, beat = server.parts, HeartbeatRequest(group_id="g", member_id="m")
-        assert parts.services.groups.heartbeat(beat) is ErrorCode.NOT_COORDINATOR
+async def test_the_group_coordinator_hears_what_it_leads_and_no_longer_leads(
+    server: KafkaServer,
+) -> None:
+    parts, beat = server.parts, HeartbeatRequest(group_id="g", member_id="m")
+    assert parts.services.groups.heartbeat(beat) is ErrorCode.NOT_COORDINATOR
 
-        await parts.services.topics.auto_create(["__consumer_offsets"])
-        await until(lambda: parts.services.groups.heartbeat(beat) is ErrorCode.UNKNOWN_MEMBER_ID)
+    await parts.services.topics.auto_create(["__consumer_offsets"])
+    await until(lambda: parts.services.groups.heartbeat(beat) is ErrorCode.UNKNOWN_MEMBER_ID)
 
-        await parts.services.topics.delete_topics(["__consumer_offsets"], 10_000)
-        await until(lambda: parts.services.groups.heartbeat(beat) is ErrorCode.NOT_COORDINATOR)
-
-    with_server(main)
+    await parts.services.topics.delete_topics(["__consumer_offsets"], 10_000)
+    await until(lambda: parts.services.groups.heartbeat(beat) is ErrorCode.NOT_COORDINATOR)
 
 
-def test_time_and_whoever_watches_come_from_outside() -> None:
+async def test_time_and_whoever_watches_come_from_outside() -> None:
     looks: list[str] = []
 
     @contextmanager
@@ -452,23 +409,18 @@ def test_time_and_whoever_watches_come_from_outside() -> None:
         looks.append("closed")
 
     time = VirtualTime()
-
-    async def main(server: KafkaServer) -> None:
+    async with running(around=Surroundings(clock=time, watch_loading=watch)) as server:
         parts = server.parts
         data, _ = await parts.storage.zk.tree.get(zk_paths.broker_path(0))
         assert json.loads(data or b"")["timestamp"] == str(time.now_ms())
         assert parts.services.clock is time
         assert looks == ["opened", "closed"]
 
-    with_server(main, Surroundings(clock=time, watch_loading=watch))
 
-
-def test_a_broker_is_known_by_its_id_and_end_points() -> None:
-    async def main(server: KafkaServer) -> None:
-        (end_point,) = server.end_points
-        assert isinstance(end_point, EndPoint)
-        assert end_point.port
-        assert server.broker_id == 7
-        assert server.broker_epoch == server.parts.cluster.healthcheck.broker_epoch > 0
-
-    with_server(main, broker_id="7")
+@pytest.mark.parametrize("values", [{"broker_id": "7"}])
+async def test_a_broker_is_known_by_its_id_and_end_points(server: KafkaServer) -> None:
+    (end_point,) = server.end_points
+    assert isinstance(end_point, EndPoint)
+    assert end_point.port
+    assert server.broker_id == 7
+    assert server.broker_epoch == server.parts.cluster.healthcheck.broker_epoch > 0

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from kbroker.log.directories.log_directory import LogDirectoryError
-from kbroker.model import EndPoint
 from kbroker.server.launch import (
     Hearer,
     StartOptions,
@@ -102,60 +101,51 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
         pass
 
 
-def test_a_server_runs_until_it_is_told_to_stop() -> None:
-    async def run() -> list[str]:
-        server, stop = ScriptedServer(), asyncio.Event()
-        server.may_start.set()
+async def test_a_server_runs_until_it_is_told_to_stop() -> None:
+    server, stop = ScriptedServer(), asyncio.Event()
+    server.may_start.set()
 
-        def ready() -> None:
-            server.said.append("ready")
-            stop.set()
-
-        await serve(server, stop, ready)  # type: ignore[arg-type]
-        return server.said
-
-    assert asyncio.run(run()) == ["started", "ready", "stopped"]
-
-
-def test_a_stop_during_the_start_ends_it() -> None:
-    async def run() -> list[str]:
-        server, stop = ScriptedServer(), asyncio.Event()
+    def ready() -> None:
+        server.said.append("ready")
         stop.set()
-        await serve(server, stop, lambda: server.said.append("ready"))  # type: ignore[arg-type]
-        return server.said
 
-    assert asyncio.run(run()) == ["start cancelled", "stopped"]
+    await serve(server, stop, ready)  # type: ignore[arg-type]
+
+    assert server.said == ["started", "ready", "stopped"]
 
 
-def test_a_failure_stops_the_server_and_is_told() -> None:
-    async def run() -> list[str]:
-        server = ScriptedServer()
-        server.may_start.set()
+async def test_a_stop_during_the_start_ends_it() -> None:
+    server, stop = ScriptedServer(), asyncio.Event()
+    stop.set()
 
-        def ready() -> None:
-            server.failure = LogDirectoryError("No data directory is left")
-            server.failed.set()
+    await serve(server, stop, lambda: server.said.append("ready"))  # type: ignore[arg-type]
 
-        with pytest.raises(LogDirectoryError, match="No data directory is left"):
-            await serve(server, asyncio.Event(), ready)  # type: ignore[arg-type]
-        return server.said
+    assert server.said == ["start cancelled", "stopped"]
 
-    assert asyncio.run(run()) == ["started", "stopped"]
+
+async def test_a_failure_stops_the_server_and_is_told() -> None:
+    server = ScriptedServer()
+    server.may_start.set()
+
+    def ready() -> None:
+        server.failure = LogDirectoryError("No data directory is left")
+        server.failed.set()
+
+    with pytest.raises(LogDirectoryError, match="No data directory is left"):
+        await serve(server, asyncio.Event(), ready)  # type: ignore[arg-type]
+
+    assert server.said == ["started", "stopped"]
 
 
 @pytest.mark.parametrize("brokers", [1, 2])
-def test_one_broker_or_several_serve_what_was_prepared(brokers: int, tmp_path: Path) -> None:
+async def test_one_broker_or_several_serve_what_was_prepared(brokers: int, tmp_path: Path) -> None:
     options = StartOptions(listen=("127.0.0.1:0",), data=str(tmp_path), brokers=brokers)
 
-    async def run() -> tuple[EndPoint, ...]:
-        with prepared(options, {}) as launch:
-            server = server_of(launch, Hearer(ready=lambda _: None))
-            await server.startup()
-            end_points = server.end_points
-            await server.shutdown()
-        return end_points
-
-    end_points = asyncio.run(run())
+    with prepared(options, {}) as launch:
+        server = server_of(launch, Hearer(ready=lambda _: None))
+        await server.startup()
+        end_points = server.end_points
+        await server.shutdown()
 
     assert len(end_points) == brokers
     assert all(end_point.port for end_point in end_points)

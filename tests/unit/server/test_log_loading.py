@@ -15,7 +15,7 @@ from kbroker.server.log_loading import load_on_thread, nobody_watches
 MIB = 1024 * 1024
 
 
-def test_who_watches_is_asked_to_look_until_the_end() -> None:
+async def test_who_watches_is_asked_to_look_until_the_end() -> None:
     seen: list[object] = []
 
     def load(progress: LoadProgress) -> str:
@@ -27,13 +27,13 @@ def test_who_watches_is_asked_to_look_until_the_end() -> None:
         yield lambda: seen.append(list(progress.directories))
         seen.append("over")
 
-    loaded = asyncio.run(load_on_thread(load, watch))
+    loaded = await load_on_thread(load, watch)
 
     assert loaded == "loaded"
     assert seen == [["/data"], "over"]
 
 
-def test_who_watches_is_let_go_when_the_opening_fails() -> None:
+async def test_who_watches_is_let_go_when_the_opening_fails() -> None:
     seen: list[str] = []
 
     def load(_progress: LoadProgress) -> None:
@@ -45,12 +45,12 @@ def test_who_watches_is_let_go_when_the_opening_fails() -> None:
         seen.append("over")
 
     with pytest.raises(LookupError, match="no logs"):
-        asyncio.run(load_on_thread(load, watch))
+        await load_on_thread(load, watch)
 
     assert seen == ["over"]
 
 
-def test_a_cancelled_start_stops_the_thread_first() -> None:
+async def test_a_cancelled_start_stops_the_thread_first() -> None:
     begun, stopped = Event(), Event()
 
     def load(progress: LoadProgress) -> None:
@@ -64,12 +64,11 @@ def test_a_cancelled_start_stops_the_thread_first() -> None:
             stopped.set()
             raise
 
-    async def start_and_cancel() -> None:
-        task = asyncio.create_task(load_on_thread(load, nobody_watches))
-        await asyncio.to_thread(begun.wait)
-        task.cancel()
-        await task
+    task = asyncio.create_task(load_on_thread(load, nobody_watches))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(start_and_cancel())
+        await task
+
     assert stopped.is_set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from uuid import UUID
 
 from kbroker.model import ReplicaAssignment
@@ -37,19 +36,14 @@ class GrowingTree:
         return found
 
 
-def test_a_partition_that_was_added_meanwhile_stays() -> None:
-    async def main() -> TopicAssignment | None:
-        session = EmbeddedTree(FixedClock()).session()
-        zk = ZkUtils(session, FixedClock())
-        await zk.create_persistent_paths()
-        await create_topic(zk, "t", assignment((1,)))
-        _, epoch_version = await zk.controller_epoch()
-        racing = ZkUtils(GrowingTree(session, assignment((1,), (2,))), FixedClock())  # type: ignore[arg-type]
+async def test_a_partition_that_was_added_meanwhile_stays() -> None:
+    session = EmbeddedTree(FixedClock()).session()
+    zk = ZkUtils(session, FixedClock())
+    await zk.create_persistent_paths()
+    await create_topic(zk, "t", assignment((1,)))
+    _, epoch_version = await zk.controller_epoch()
+    racing = ZkUtils(GrowingTree(session, assignment((1,), (2,))), FixedClock())  # type: ignore[arg-type]
 
-        await racing.change_topic_assignment(
-            "t", {0: ReplicaAssignment(replicas=(3,))}, epoch_version
-        )
+    await racing.change_topic_assignment("t", {0: ReplicaAssignment(replicas=(3,))}, epoch_version)
 
-        return await zk.topic_assignment("t")
-
-    assert asyncio.run(main()) == assignment((3,), (2,))
+    assert await zk.topic_assignment("t") == assignment((3,), (2,))

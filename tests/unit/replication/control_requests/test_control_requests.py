@@ -100,25 +100,21 @@ def control_of(
     return ControlRequests(replicas, replicas, MetadataWaiter(), load, lambda: OWN_EPOCH)
 
 
-def send(replicas: Any, request: Any) -> tuple[Any, int]:
+async def send(replicas: Any, request: Any) -> tuple[Any, int]:
     """The answer, and how often others had a turn of the loop meanwhile."""
+    turns = 0
 
-    async def run() -> tuple[Any, int]:
-        turns = 0
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
 
-        async def others() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        task = asyncio.create_task(others())
-        try:
-            return await control_of(replicas).send(request), turns
-        finally:
-            task.cancel()
-
-    return asyncio.run(run())
+    task = asyncio.create_task(others())
+    try:
+        return await control_of(replicas).send(request), turns
+    finally:
+        task.cancel()
 
 
 def received(request: Any, version: int) -> Any:
@@ -157,10 +153,10 @@ def update_metadata(epoch: int = 1, topic: str = "t", **fields: Any) -> Any:
 ALL_KINDS = [leader_and_isr, stop_replica, update_metadata]
 
 
-def test_many_partitions_are_led_in_slices_and_answered_as_one() -> None:
+async def test_many_partitions_are_led_in_slices_and_answered_as_one() -> None:
     replicas = CountingReplicas()
 
-    answer, turns = send(replicas, leader_and_isr(partitions=PARTITIONS))
+    answer, turns = await send(replicas, leader_and_isr(partitions=PARTITIONS))
 
     assert [e.partition_index for e in answer.partition_errors] == list(range(PARTITIONS))
     assert [len(topic.partition_errors) for topic in answer.topics] == [PARTITIONS]
@@ -168,17 +164,17 @@ def test_many_partitions_are_led_in_slices_and_answered_as_one() -> None:
     assert turns >= len(replicas.sizes)
 
 
-def test_many_partitions_are_stopped_in_slices_and_answered_as_one() -> None:
+async def test_many_partitions_are_stopped_in_slices_and_answered_as_one() -> None:
     replicas = CountingReplicas()
 
-    answer, turns = send(replicas, stop_replica(partitions=PARTITIONS))
+    answer, turns = await send(replicas, stop_replica(partitions=PARTITIONS))
 
     assert [e.partition_index for e in answer.partition_errors] == list(range(PARTITIONS))
     assert max(replicas.sizes) < 10
     assert turns >= len(replicas.sizes)
 
 
-def test_a_deletion_that_is_not_on_the_disk_is_not_answered_as_one() -> None:
+async def test_a_deletion_that_is_not_on_the_disk_is_not_answered_as_one() -> None:
     replicas = CountingReplicas()
     named = StopReplicaRequest.StopReplicaPartitionV0
     request = StopReplicaRequest(
@@ -188,63 +184,64 @@ def test_a_deletion_that_is_not_on_the_disk_is_not_answered_as_one() -> None:
     )
     replicas.undeleted = frozenset({TopicPartition("b", 2)})
 
-    answer, _ = send(replicas, received(request, 0))
+    answer, _ = await send(replicas, received(request, 0))
 
     codes = [e.error_code for e in answer.partition_errors]
     assert codes == [ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR]
 
 
 @pytest.mark.parametrize("request_of", ALL_KINDS)
-def test_a_request_for_an_earlier_life_of_the_broker_is_refused(request_of: Any) -> None:
+async def test_a_request_for_an_earlier_life_of_the_broker_is_refused(request_of: Any) -> None:
     replicas = CountingReplicas()
 
-    answer, _ = send(replicas, request_of(broker_epoch=OWN_EPOCH - 1))
+    answer, _ = await send(replicas, request_of(broker_epoch=OWN_EPOCH - 1))
 
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
     assert replicas.epochs == []
 
 
 @pytest.mark.parametrize("request_of", ALL_KINDS)
-def test_a_broker_that_has_not_registered_yet_waits_before_it_compares_epochs(
+async def test_a_broker_that_has_not_registered_yet_waits_before_it_compares_epochs(
     request_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(control_requests, "REGISTRATION_LOOK_S", 0)
     replicas, epochs = CountingReplicas(), [-1, -1, OWN_EPOCH]
     control = ControlRequests(replicas, replicas, MetadataWaiter(), nothing, lambda: epochs.pop(0))  # type: ignore[arg-type]
 
-    answer = asyncio.run(control.send(request_of(broker_epoch=OWN_EPOCH - 1)))
+    answer = await control.send(request_of(broker_epoch=OWN_EPOCH - 1))
 
     assert (answer.error_code, replicas.epochs) == (ErrorCode.STALE_BROKER_EPOCH, [])
 
 
 @pytest.mark.parametrize("request_of", ALL_KINDS)
 @pytest.mark.parametrize("epoch", [-1, OWN_EPOCH, OWN_EPOCH + 1])
-def test_no_broker_epoch_our_own_and_one_we_do_not_know_yet_are_taken(
+async def test_no_broker_epoch_our_own_and_one_we_do_not_know_yet_are_taken(
     request_of: Any, epoch: int
 ) -> None:
     replicas = CountingReplicas()
 
-    answer, _ = send(replicas, request_of(broker_epoch=epoch))
+    answer, _ = await send(replicas, request_of(broker_epoch=epoch))
 
     assert (answer.error_code, set(replicas.epochs)) == (ErrorCode.NONE, {1})
 
 
 @pytest.mark.parametrize("request_of", ALL_KINDS)
-def test_a_controller_that_was_replaced_is_refused(request_of: Any) -> None:
+async def test_a_controller_that_was_replaced_is_refused(request_of: Any) -> None:
     replicas = CountingReplicas()
     replicas.controller_epoch = 2
 
-    answer, _ = send(replicas, request_of(epoch=1))
+    answer, _ = await send(replicas, request_of(epoch=1))
 
     assert answer.error_code == ErrorCode.STALE_CONTROLLER_EPOCH
     assert replicas.epochs == []
 
 
 @pytest.mark.parametrize("version", range(8))
-def test_a_refused_leader_and_isr_names_its_partitions(version: int) -> None:
+async def test_a_refused_leader_and_isr_names_its_partitions(version: int) -> None:
     request = leader_and_isr(broker_epoch=OWN_EPOCH - 1, partitions=3)
 
-    answer = received(send(CountingReplicas(), request)[0], version)
+    sent, _ = await send(CountingReplicas(), request)
+    answer = received(sent, version)
 
     topics = [error for topic in answer.topics for error in topic.partition_errors]
     errors = topics if version >= 5 else answer.partition_errors
@@ -254,34 +251,32 @@ def test_a_refused_leader_and_isr_names_its_partitions(version: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [LeaderAndIsrRequest, StopReplicaRequest])
-def test_a_request_without_partitions_makes_its_controller_known(kind: Any) -> None:
+async def test_a_request_without_partitions_makes_its_controller_known(kind: Any) -> None:
     replicas = CountingReplicas()
 
-    send(replicas, kind(controller_epoch=7))
+    await send(replicas, kind(controller_epoch=7))
 
     assert replicas.controller_epoch == 7
 
 
-def test_what_a_newer_controller_says_does_not_mix_with_the_one_before() -> None:
+async def test_what_a_newer_controller_says_does_not_mix_with_the_one_before() -> None:
     replicas = CountingReplicas()
 
-    async def run() -> list[Any]:
-        control = control_of(replicas)
-        return await asyncio.gather(
-            control.leader_and_isr(leader_and_isr(epoch=1, partitions=PARTITIONS)),
-            control.stop_replica(stop_replica(epoch=2, partitions=PARTITIONS)),
-            control.update_metadata(update_metadata(epoch=2)),
-            control.leader_and_isr(leader_and_isr(epoch=1)),
-        )
+    control = control_of(replicas)
 
-    answers = asyncio.run(run())
+    answers = await asyncio.gather(
+        control.leader_and_isr(leader_and_isr(epoch=1, partitions=PARTITIONS)),
+        control.stop_replica(stop_replica(epoch=2, partitions=PARTITIONS)),
+        control.update_metadata(update_metadata(epoch=2)),
+        control.leader_and_isr(leader_and_isr(epoch=1)),
+    )
 
     assert replicas.epochs == sorted(replicas.epochs)
     assert [answer.error_code for answer in answers] == [0, 0, 0, ErrorCode.STALE_CONTROLLER_EPOCH]
     assert len(replicas.led) == PARTITIONS
 
 
-def test_settings_are_read_before_logs_are_made_and_waited_for(
+async def test_settings_are_read_before_logs_are_made_and_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(control_requests, "TREE_BACKOFF_S", 0)
@@ -293,13 +288,13 @@ def test_settings_are_read_before_logs_are_made_and_waited_for(
         if len(log) < 3:
             raise TreeUnavailableError("/config/topics/t")
 
-    answer = asyncio.run(control_of(replicas, load).send(leader_and_isr()))
+    answer = await control_of(replicas, load).send(leader_and_isr())
 
     assert log == [([TopicPartition("t", 0)], 0)] * 3
     assert (answer.error_code, replicas.led) == (ErrorCode.NONE, [("t", 0)])
 
 
-def test_a_broker_that_registers_anew_while_it_waits_refuses_what_it_waited_for(
+async def test_a_broker_that_registers_anew_while_it_waits_refuses_what_it_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(control_requests, "TREE_BACKOFF_S", 0)
@@ -309,24 +304,23 @@ def test_a_broker_that_registers_anew_while_it_waits_refuses_what_it_waited_for(
         raise TreeUnavailableError("/config/topics/t")
 
     control = ControlRequests(replicas, replicas, MetadataWaiter(), load, lambda: epochs.pop(0))  # type: ignore[arg-type]
-    answer = asyncio.run(control.send(leader_and_isr(broker_epoch=OWN_EPOCH)))
+    answer = await control.send(leader_and_isr(broker_epoch=OWN_EPOCH))
 
     assert (answer.error_code, replicas.led) == (ErrorCode.STALE_BROKER_EPOCH, [])
 
 
-def test_nothing_is_read_for_a_request_that_is_refused() -> None:
+async def test_nothing_is_read_for_a_request_that_is_refused() -> None:
     async def load(_partitions: Iterable[TopicPartition]) -> None:
         raise AssertionError("settings were read")
 
-    answer = asyncio.run(
-        control_of(CountingReplicas(), load).send(leader_and_isr(broker_epoch=OWN_EPOCH - 1))
-    )
+    control = control_of(CountingReplicas(), load)
+    answer = await control.send(leader_and_isr(broker_epoch=OWN_EPOCH - 1))
 
     assert answer.error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_partitions_of_an_old_leader_and_isr_are_led(version: int) -> None:
+async def test_partitions_of_an_old_leader_and_isr_are_led(version: int) -> None:
     replicas = CountingReplicas()
     request = LeaderAndIsrRequest(
         controller_epoch=1,
@@ -337,14 +331,14 @@ def test_partitions_of_an_old_leader_and_isr_are_led(version: int) -> None:
         ],
     )
 
-    answer, _ = send(replicas, received(request, version))
+    answer, _ = await send(replicas, received(request, version))
 
     assert sorted(replicas.led) == [("a", 0), ("a", 1), ("b", 0)]
     named = [(e.topic_name, e.partition_index) for e in received(answer, version).partition_errors]
     assert sorted(named) == sorted(replicas.led)
 
 
-def test_partitions_of_the_oldest_stop_replica_are_stopped() -> None:
+async def test_partitions_of_the_oldest_stop_replica_are_stopped() -> None:
     replicas = CountingReplicas()
     named = StopReplicaRequest.StopReplicaPartitionV0
     request = StopReplicaRequest(
@@ -353,28 +347,30 @@ def test_partitions_of_the_oldest_stop_replica_are_stopped() -> None:
         ungrouped_partitions=[named(topic_name="a"), named(topic_name="b", partition_index=2)],
     )
 
-    send(replicas, received(request, 0))
+    await send(replicas, received(request, 0))
 
     assert replicas.stopped == [("a", 0, -1, True), ("b", 2, -1, True)]
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("delete", [False, True])
-def test_topics_of_an_old_stop_replica_are_stopped(version: int, delete: bool) -> None:
+async def test_topics_of_an_old_stop_replica_are_stopped(version: int, delete: bool) -> None:
     replicas = CountingReplicas()
     topic = StopReplicaRequest.StopReplicaTopicV1(name="a", partition_indexes=[0, 3])
     request = StopReplicaRequest(controller_epoch=1, delete_partitions=delete, topics=[topic])
 
-    send(replicas, received(request, version))
+    await send(replicas, received(request, version))
 
     assert replicas.stopped == [("a", 0, -1, delete), ("a", 3, -1, delete)]
 
 
-def test_brokers_of_the_oldest_update_metadata_have_an_end_point() -> None:
+async def test_brokers_of_the_oldest_update_metadata_have_an_end_point() -> None:
     replicas = CountingReplicas()
     live = UpdateMetadataRequest.UpdateMetadataBroker(id=4, v0_host="host", v0_port=9092)
 
-    send(replicas, received(UpdateMetadataRequest(controller_epoch=1, live_brokers=[live]), 0))
+    await send(
+        replicas, received(UpdateMetadataRequest(controller_epoch=1, live_brokers=[live]), 0)
+    )
 
     (taken,) = replicas.metadata
     (end_point,) = taken.live_brokers[0].endpoints
@@ -405,10 +401,12 @@ def with_good(request: Any, topic: str, partition: int) -> Any:
 
 
 @pytest.mark.parametrize(("topic", "partition"), UNSOUND)
-def test_what_cannot_be_led_is_refused_and_spoils_nothing_else(topic: str, partition: int) -> None:
+async def test_what_cannot_be_led_is_refused_and_spoils_nothing_else(
+    topic: str, partition: int
+) -> None:
     replicas = CountingReplicas()
 
-    answer, _ = send(replicas, with_good(leader_and_isr(topic=topic), topic, partition))
+    answer, _ = await send(replicas, with_good(leader_and_isr(topic=topic), topic, partition))
 
     assert replicas.led == SOUND
     codes = [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
@@ -419,12 +417,12 @@ def test_what_cannot_be_led_is_refused_and_spoils_nothing_else(topic: str, parti
 
 
 @pytest.mark.parametrize(("topic", "partition"), UNSOUND)
-def test_what_cannot_be_stopped_is_refused_and_spoils_nothing_else(
+async def test_what_cannot_be_stopped_is_refused_and_spoils_nothing_else(
     topic: str, partition: int
 ) -> None:
     replicas = CountingReplicas()
 
-    answer, _ = send(replicas, with_good(stop_replica(topic=topic), topic, partition))
+    answer, _ = await send(replicas, with_good(stop_replica(topic=topic), topic, partition))
 
     assert [stopped[:2] for stopped in replicas.stopped] == SOUND
     codes = [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
@@ -432,13 +430,13 @@ def test_what_cannot_be_stopped_is_refused_and_spoils_nothing_else(
 
 
 @pytest.mark.parametrize(("topic", "partition"), UNSOUND)
-def test_metadata_of_what_cannot_be_is_left_out(topic: str, partition: int) -> None:
+async def test_metadata_of_what_cannot_be_is_left_out(topic: str, partition: int) -> None:
     replicas, request = (
         CountingReplicas(),
         with_good(update_metadata(topic=topic), topic, partition),
     )
 
-    answer, _ = send(replicas, request)
+    answer, _ = await send(replicas, request)
 
     (taken,) = replicas.metadata
     told = [
@@ -449,20 +447,20 @@ def test_metadata_of_what_cannot_be_is_left_out(topic: str, partition: int) -> N
 
 
 @pytest.mark.parametrize(("topic", "partition"), [("x" * 249, 99_999), ("x" * 244, 2**31 - 1)])
-def test_the_longest_directory_name_is_taken(topic: str, partition: int) -> None:
+async def test_the_longest_directory_name_is_taken(topic: str, partition: int) -> None:
     replicas, request = CountingReplicas(), leader_and_isr(topic=topic)
     request.topic_states[0].partition_states[0].partition_index = partition
 
-    send(replicas, request)
+    await send(replicas, request)
 
     assert replicas.led == [(topic, partition)]
 
 
-def test_a_negative_leader_epoch_is_refused() -> None:
+async def test_a_negative_leader_epoch_is_refused() -> None:
     replicas, request = CountingReplicas(), leader_and_isr(partitions=2)
     request.topic_states[0].partition_states[0].leader_epoch = -1
 
-    answer, _ = send(replicas, request)
+    answer, _ = await send(replicas, request)
 
     assert replicas.led == [("t", 1)]
     assert {e.partition_index: e.error_code for e in answer.partition_errors} == {
@@ -472,14 +470,14 @@ def test_a_negative_leader_epoch_is_refused() -> None:
 
 
 @pytest.mark.parametrize("protocol", [-1, 4])
-def test_an_end_point_of_an_unknown_security_protocol_is_left_out(protocol: int) -> None:
+async def test_an_end_point_of_an_unknown_security_protocol_is_left_out(protocol: int) -> None:
     made = UpdateMetadataRequest.UpdateMetadataEndpoint
     live = UpdateMetadataRequest.UpdateMetadataBroker(
         id=4, endpoints=[made(security_protocol=protocol), made(host="good")], rack="r"
     )
     replicas = CountingReplicas()
 
-    send(replicas, UpdateMetadataRequest(live_brokers=[live]))
+    await send(replicas, UpdateMetadataRequest(live_brokers=[live]))
 
     (broker,) = replicas.metadata[0].live_brokers
     assert ([e.host for e in broker.endpoints], broker.rack) == (["good"], "r")

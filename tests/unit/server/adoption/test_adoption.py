@@ -60,23 +60,20 @@ def adoption(
     return AdoptionGate(wish, FILES)
 
 
-def carry_out(
+async def carry_out(
     wish: AdoptionGate, look: Callable[[ZkUtils], T], files: MemoryTreeFiles | None = None
 ) -> tuple[str, T]:
-    async def main() -> tuple[str, T]:
-        zk = ZkUtils(EmbeddedTree(FixedClock(), files).session(), FixedClock())
-        await zk.create_persistent_paths()
-        said = await wish.carry_out(zk)
-        found = look(zk)
-        return said, (await found if asyncio.iscoroutine(found) else found)
-
-    return asyncio.run(main())
+    zk = ZkUtils(EmbeddedTree(FixedClock(), files).session(), FixedClock())
+    await zk.create_persistent_paths()
+    said = await wish.carry_out(zk)
+    found = look(zk)
+    return said, (await found if asyncio.iscoroutine(found) else found)
 
 
 # ---- carried out
 
 
-def test_topics_stand_in_the_tree_with_id_leader_and_settings(tmp_path: Path) -> None:
+async def test_topics_stand_in_the_tree_with_id_leader_and_settings(tmp_path: Path) -> None:
     async def look(zk: ZkUtils) -> tuple[object, ...]:
         state = (await zk.partition_states([ORDERS]))[ORDERS].leader_and_isr
         assignment = await zk.topic_assignment("orders")
@@ -86,7 +83,7 @@ def test_topics_stand_in_the_tree_with_id_leader_and_settings(tmp_path: Path) ->
         leader = (state.leader, state.leader_epoch, state.isr)
         return assignment.topic_id, replicas, leader, settings["retention.ms"]
 
-    said, found = carry_out(adoption(kafka_data(tmp_path)), look)
+    said, found = await carry_out(adoption(kafka_data(tmp_path)), look)
 
     assert found == (TOPIC_ID, (3,), (3, 7, (3,)), "-1")
     assert said.startswith("kbroker adopted 1 topic with 1 partition")
@@ -96,72 +93,70 @@ def test_topics_stand_in_the_tree_with_id_leader_and_settings(tmp_path: Path) ->
     ("meta", "expected"),
     [(META, "old-cluster"), (None, "wanted"), ("version=0\nbroker.id=3\n", "wanted")],
 )
-def test_the_cluster_keeps_its_id(tmp_path: Path, meta: str | None, expected: str) -> None:
+async def test_the_cluster_keeps_its_id(tmp_path: Path, meta: str | None, expected: str) -> None:
     wanted = "wanted" if expected == "wanted" else None
     wish = adoption(kafka_data(tmp_path, meta), cluster_id=wanted)
 
-    _, cluster_id = carry_out(wish, lambda zk: zk.get_or_create_cluster_id("late"))
+    _, cluster_id = await carry_out(wish, lambda zk: zk.get_or_create_cluster_id("late"))
 
     assert cluster_id == expected
 
 
-def test_a_cluster_id_that_was_asked_for_must_be_the_directorys(tmp_path: Path) -> None:
+async def test_a_cluster_id_that_was_asked_for_must_be_the_directorys(tmp_path: Path) -> None:
     wish = adoption(kafka_data(tmp_path), cluster_id="wanted")
 
     with pytest.raises(LogDirectoryError, match="belongs to cluster old-cluster, but CLUSTER_ID"):
-        carry_out(wish, lambda _: None)
+        await carry_out(wish, lambda _: None)
 
 
-def test_a_directory_without_broker_needs_a_broker_id(tmp_path: Path) -> None:
+async def test_a_directory_without_broker_needs_a_broker_id(tmp_path: Path) -> None:
     wish = adoption(kafka_data(tmp_path, None), broker_id="-1")
 
     with pytest.raises(ConfigError, match=r"set broker\.id to adopt it"):
-        carry_out(wish, lambda _: None)
+        await carry_out(wish, lambda _: None)
 
 
-def test_what_died_half_way_is_asked_for_again(tmp_path: Path) -> None:
+async def test_what_died_half_way_is_asked_for_again(tmp_path: Path) -> None:
     kafka_data(tmp_path)
     files = MemoryTreeFiles()
-    carry_out(adoption(tmp_path), lambda _: None, files)
+    await carry_out(adoption(tmp_path), lambda _: None, files)
     torn = {name: data[:-1] for name, data in files.snapshot().items()}
 
     with pytest.raises(AdoptionNeededError):
-        carry_out(adoption(tmp_path, is_agreed=False), lambda _: None, MemoryTreeFiles(torn))
-    _, topics = carry_out(adoption(tmp_path), lambda zk: zk.topics(), MemoryTreeFiles(torn))
+        await carry_out(adoption(tmp_path, is_agreed=False), lambda _: None, MemoryTreeFiles(torn))
+    _, topics = await carry_out(adoption(tmp_path), lambda zk: zk.topics(), MemoryTreeFiles(torn))
 
     assert topics == ["orders"]
 
 
-def test_a_second_adoption_does_nothing(tmp_path: Path) -> None:
+async def test_a_second_adoption_does_nothing(tmp_path: Path) -> None:
     async def again(zk: ZkUtils) -> tuple[str, list[str]]:
         kafka_data(tmp_path, name="logs-0")
         return await adoption(tmp_path).carry_out(zk), await zk.topics()
 
-    _, (said, topics) = carry_out(adoption(kafka_data(tmp_path)), again)
+    _, (said, topics) = await carry_out(adoption(kafka_data(tmp_path)), again)
 
     assert said == f"--adopt has no effect: {tmp_path} has a tree of kbroker already"
     assert topics == ["orders"]
 
 
-def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:
-    said, topics = carry_out(adoption(tmp_path), lambda zk: zk.topics())
+async def test_an_empty_directory_has_nothing_to_adopt(tmp_path: Path) -> None:
+    said, topics = await carry_out(adoption(tmp_path), lambda zk: zk.topics())
 
     assert (said, topics) == (f"--adopt has no effect: {tmp_path} holds no partitions", [])
 
 
-def test_a_topic_that_is_there_already_stops_all_of_it(tmp_path: Path) -> None:
+async def test_a_topic_that_is_there_already_stops_all_of_it(tmp_path: Path) -> None:
     kafka_data(tmp_path)
     kafka_data(tmp_path, name="zebra-0")
+    zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
+    await zk.create_persistent_paths()
+    await zk.tree.create(zk_paths.topic_path("zebra"))
 
-    async def main() -> list[str]:
-        zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
-        await zk.create_persistent_paths()
-        await zk.tree.create(zk_paths.topic_path("zebra"))
-        with pytest.raises(NodeExistsError):
-            await adoption(tmp_path).carry_out(zk)
-        return await zk.topics()
+    with pytest.raises(NodeExistsError):
+        await adoption(tmp_path).carry_out(zk)
 
-    assert asyncio.run(main()) == ["zebra"]
+    assert await zk.topics() == ["zebra"]
 
 
 # ---- producer ids
@@ -171,21 +166,21 @@ async def next_producer_id(zk: ZkUtils) -> int:
     return (await ProducerIdBlocks(zk).allocate(3)).first_id
 
 
-def test_producer_ids_begin_far_above_those_of_transactions(tmp_path: Path) -> None:
+async def test_producer_ids_begin_far_above_those_of_transactions(tmp_path: Path) -> None:
     kafka_data(tmp_path)
     log = kafka_data(tmp_path, name="__transaction_state-0") / "__transaction_state-0"
     values = [Struct(">hq").pack(version, id_) for version, id_ in ((0, 41), (1, 5000), (0, 7))]
     records = [Record(i, 1, b"k", value) for i, value in enumerate((*values, None))]
     (log / f"{0:020d}.log").write_bytes(build(records))
 
-    _, first_id = carry_out(adoption(tmp_path), next_producer_id)
+    _, first_id = await carry_out(adoption(tmp_path), next_producer_id)
 
     assert first_id == 5001 + 1000 * BLOCK
 
 
-def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_path: Path) -> None:
+async def test_producer_ids_begin_far_above_those_that_kraft_has_given_out(tmp_path: Path) -> None:
     golden_logs.unpack("4.3.1-clean", tmp_path)
 
-    _, first_id = carry_out(adoption(tmp_path), next_producer_id)
+    _, first_id = await carry_out(adoption(tmp_path), next_producer_id)
 
     assert first_id == 2000 + 1000 * BLOCK

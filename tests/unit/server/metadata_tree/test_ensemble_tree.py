@@ -15,15 +15,15 @@ from kbroker.zk.ensemble.kazoo_tree import EnsembleUnreachableError
 from kbroker.zk.tree import Tree, TreeUnavailableError
 
 
-def test_a_connect_string_that_is_none_is_named() -> None:
+async def test_a_connect_string_that_is_none_is_named() -> None:
     tree = EnsembleTree(ZkConfig(zookeeper_connect="zk:port"))
 
     with pytest.raises(ConfigError, match=r"^zookeeper\.connect: 'zk:port'"):
-        asyncio.run(tree.open())
-    asyncio.run(tree.close())  # nothing was opened
+        await tree.open()
+    await tree.close()  # nothing was opened
 
 
-def test_what_is_waited_for_is_said_while_the_ensemble_is_silent(
+async def test_what_is_waited_for_is_said_while_the_ensemble_is_silent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def silent(*arguments: object) -> Tree:
@@ -36,12 +36,12 @@ def test_what_is_waited_for_is_said_while_the_ensemble_is_silent(
     caplog.set_level(logging.WARNING)
 
     with pytest.raises(EnsembleUnreachableError):
-        asyncio.run(EnsembleTree(ZkConfig(zookeeper_connect="zk:2181/k")).open())
+        await EnsembleTree(ZkConfig(zookeeper_connect="zk:2181/k")).open()
 
     assert "waiting up to 18 s for ZooKeeper at zk:2181/k" in caplog.text
 
 
-def test_the_time_to_connect_falls_back_to_that_of_a_session(
+async def test_the_time_to_connect_falls_back_to_that_of_a_session(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given: list[tuple[object, ...]] = []
@@ -59,7 +59,7 @@ def test_the_time_to_connect_falls_back_to_that_of_a_session(
             zookeeper_max_in_flight_requests=3,
         )
         with pytest.raises(EnsembleUnreachableError):
-            asyncio.run(EnsembleTree(config).open())
+            await EnsembleTree(config).open()
 
     assert given == [("zk:2181", 5_000, 5_000, 3), ("zk:2181", 5_000, 7, 3)]
 

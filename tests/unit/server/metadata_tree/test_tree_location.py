@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from kbroker.server.metadata_tree.tree_files import TreeDirectory
@@ -36,14 +34,11 @@ def disk() -> MemoryFileSystem:
     return disk
 
 
-def make_tree(disk: MemoryFileSystem, directory: str, *nodes: str) -> None:
-    async def main() -> None:
-        tree = EmbeddedTree(FixedClock(), TreeDirectory(disk, directory))
-        for node in nodes:
-            await tree.session().create(node, make_parents=True)
-        tree.close()
-
-    asyncio.run(main())
+async def make_tree(disk: MemoryFileSystem, directory: str, *nodes: str) -> None:
+    tree = EmbeddedTree(FixedClock(), TreeDirectory(disk, directory))
+    for node in nodes:
+        await tree.session().create(node, make_parents=True)
+    tree.close()
 
 
 def all_bytes(disk: MemoryFileSystem, directory: str) -> dict[str, bytes]:
@@ -59,10 +54,10 @@ def test_an_empty_directory_starts_anywhere(disk: MemoryFileSystem) -> None:
     check_ensemble_tree(disk, [DATA, "/not-made-yet"], "zk:2181")
 
 
-def test_a_directory_with_its_own_tree_starts_without_an_ensemble_only(
+async def test_a_directory_with_its_own_tree_starts_without_an_ensemble_only(
     disk: MemoryFileSystem,
 ) -> None:
-    make_tree(disk, DATA, "/brokers/topics/orders/partitions/0")
+    await make_tree(disk, DATA, "/brokers/topics/orders/partitions/0")
     before = all_bytes(disk, DATA)
     check_own_tree(disk, [DATA])
     with pytest.raises(StartError, match=r"orders.*cluster export --data /data --zookeeper zk:1/k"):
@@ -70,13 +65,13 @@ def test_a_directory_with_its_own_tree_starts_without_an_ensemble_only(
     assert all_bytes(disk, DATA) == before
 
 
-def test_a_tree_without_topics_is_nothing_to_lose(disk: MemoryFileSystem) -> None:
-    make_tree(disk, DATA, "/brokers/topics")
+async def test_a_tree_without_topics_is_nothing_to_lose(disk: MemoryFileSystem) -> None:
+    await make_tree(disk, DATA, "/brokers/topics")
     check_ensemble_tree(disk, [DATA], "zk:2181")
 
 
-def test_a_directory_of_an_ensemble_starts_at_one_only(disk: MemoryFileSystem) -> None:
-    make_tree(disk, DATA, "/brokers/topics/orders")
+async def test_a_directory_of_an_ensemble_starts_at_one_only(disk: MemoryFileSystem) -> None:
+    await make_tree(disk, DATA, "/brokers/topics/orders")
     remember_ensemble(disk, [DATA, "/not-made-yet"], ENSEMBLE)
     assert read_location(disk, DATA) == ENSEMBLE
     check_ensemble_tree(disk, [DATA], "moved:2181/kafka")
@@ -93,10 +88,10 @@ def test_an_ensemble_that_has_moved_is_remembered(disk: MemoryFileSystem) -> Non
     assert read_location(disk, DATA) == TreeLocation("other:1", "C")
 
 
-def test_one_of_several_brokers_does_not_start_without_the_tree_they_share(
+async def test_one_of_several_brokers_does_not_start_without_the_tree_they_share(
     disk: MemoryFileSystem,
 ) -> None:
-    make_tree(disk, DATA, "/brokers/topics/orders")
+    await make_tree(disk, DATA, "/brokers/topics/orders")
     with pytest.raises(StartError, match="start them together with --brokers N --data /data"):
         check_own_tree(disk, ["/data/broker-1"])
     with pytest.raises(StartError, match=r"/data has a tree of its own"):
@@ -120,10 +115,10 @@ async def test_nobody_starts_on_a_tree_that_is_half_copied() -> None:
         await check_copied(session, "the tree")
 
 
-def test_a_single_broker_does_not_start_where_several_have_their_tree(
+async def test_a_single_broker_does_not_start_where_several_have_their_tree(
     disk: MemoryFileSystem,
 ) -> None:
-    make_tree(disk, DATA)
+    await make_tree(disk, DATA)
     check_single_broker(disk, [DATA])  # broker-1 is a partition of a topic with that name
     disk.write_bytes("/data/broker-1/meta.properties", b"broker.id=1\n")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -65,19 +64,16 @@ def test_what_kafka_would_not_write_is_refused(data: bytes | None) -> None:
         decode_features(data, 0)
 
 
-def test_writes_are_fenced_by_controller_and_by_epoch() -> None:
-    async def main() -> None:
-        zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
-        stored = ZkFeatures(zk)
-        assert await stored.read() is None
-        _, epoch_version = await zk.register_controller_and_raise_epoch(0)
-        await stored.create()
+async def test_writes_are_fenced_by_controller_and_by_epoch() -> None:
+    zk = ZkUtils(EmbeddedTree(FixedClock()).session(), FixedClock())
+    stored = ZkFeatures(zk)
+    assert await stored.read() is None
+    _, epoch_version = await zk.register_controller_and_raise_epoch(0)
+    await stored.create()
 
-        assert await stored.write({"a": 1}, 0, epoch_version) == 1
-        assert await stored.read() == FeatureZnode(levels={"a": 1}, epoch=1)
-        with pytest.raises(BadVersionError):
-            await stored.write({"a": 2}, 0, epoch_version)
-        with pytest.raises(ControllerMovedError):
-            await stored.write({"a": 2}, 1, epoch_version - 1)
-
-    asyncio.run(main())
+    assert await stored.write({"a": 1}, 0, epoch_version) == 1
+    assert await stored.read() == FeatureZnode(levels={"a": 1}, epoch=1)
+    with pytest.raises(BadVersionError):
+        await stored.write({"a": 2}, 0, epoch_version)
+    with pytest.raises(ControllerMovedError):
+        await stored.write({"a": 2}, 1, epoch_version - 1)
