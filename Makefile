@@ -38,7 +38,7 @@ test: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.test-ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/unit tests/properties tests/scenarios $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/unit tests/properties tests/scenarios $(ARGS)
 
 check: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .

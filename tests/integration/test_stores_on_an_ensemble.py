@@ -4,7 +4,6 @@ ensemble and in an embedded tree, refusals included.
 
 from __future__ import annotations
 
-import asyncio
 from uuid import UUID
 
 import pytest
@@ -115,29 +114,22 @@ async def live(tree: Tree) -> list[object]:
     return said
 
 
-def test_an_ensemble_and_an_embedded_tree_say_and_keep_the_same() -> None:
-    async def on_ensemble(connect: str) -> tuple[list[object], object]:
-        tree = await open_kazoo_tree(connect, 20_000)
-        try:
-            return await live(tree), (await read_tree(tree)).nodes
-        finally:
-            await tree.close()
+async def said_and_kept(tree: Tree) -> tuple[list[object], dict[str, bytes]]:
+    """Without the difference of no data and empty data."""
+    said = await live(tree)
+    kept = (await read_tree(tree)).nodes
+    return said, {path: data or b"" for path, data in kept.items()}
 
-    async def embedded() -> tuple[list[object], object]:
-        tree = EmbeddedTree(FixedClock()).session()
-        return await live(tree), (await read_tree(tree)).nodes
 
+async def test_an_ensemble_and_an_embedded_tree_say_and_keep_the_same() -> None:
     try:
         with zookeeper_servers() as servers:
-            there = asyncio.run(on_ensemble(servers.connect("/same")))
+            tree = await open_kazoo_tree(servers.connect("/same"), 20_000)
+            try:
+                there = await said_and_kept(tree)
+            finally:
+                await tree.close()
     except NotAvailableError as error:
         pytest.skip(str(error))
-    here = asyncio.run(embedded())
-    assert there[0] == here[0]
-    assert normal(there[1]) == normal(here[1])
 
-
-def normal(nodes: object) -> dict[str, bytes]:
-    """Without the difference of no data and empty data."""
-    assert isinstance(nodes, dict)
-    return {path: data or b"" for path, data in nodes.items()}
+    assert there == await said_and_kept(EmbeddedTree(FixedClock()).session())

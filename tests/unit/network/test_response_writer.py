@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,74 +78,64 @@ class Pair:
         self.peer.close()
 
 
-def with_pair(
-    check: Callable[[Pair], None],
-    wide_buffer_bytes: int = 0,
-    make_wire: Callable[..., Any] = SocketWire,
+@pytest.fixture
+def make_wire() -> Callable[..., Any]:
+    return SocketWire
+
+
+@pytest.fixture
+def wide_buffer_bytes() -> int:
+    """What the send buffer may grow to; 0 leaves it as it is."""
+    return 0
+
+
+@pytest.fixture
+async def pair(wide_buffer_bytes: int, make_wire: Callable[..., Any]) -> AsyncIterator[Pair]:
+    pair = Pair(wide_buffer_bytes, make_wire)
+    yield pair
+    pair.close()
+
+
+@over_both
+async def test_an_answer_leaves_at_once(pair: Pair) -> None:
+    assert pair.writer.write([b"answer"])
+    assert pair.received() == frame(b"answer")
+
+
+@over_both
+async def test_held_answers_leave_together_in_their_order(pair: Pair) -> None:
+    pair.writer.hold()
+    assert pair.writer.write([b"first"])
+    assert pair.writer.write([b"sec", b"ond"])
+    assert pair.received() == b""
+
+    assert pair.writer.release()
+    assert pair.received() == frame(b"first") + frame(b"second")
+
+
+@over_both
+async def test_a_file_slice_leaves_after_the_answers_held_before_it(
+    tmp_path: Path, pair: Pair
 ) -> None:
-    async def main() -> None:
-        pair = Pair(wide_buffer_bytes, make_wire)
-        try:
-            check(pair)
-        finally:
-            pair.close()
+    pair.writer.hold()
+    pair.writer.write([b"first"])
+    assert pair.writer.write([b"head", Slice(tmp_path / "log", b"records" * 10)])
 
-    asyncio.run(main())
+    assert pair.received() == frame(b"first") + frame(b"head" + b"records" * 10)
 
 
 @over_both
-def test_an_answer_leaves_at_once(make_wire: Any) -> None:
-    def check(pair: Pair) -> None:
-        assert pair.writer.write([b"answer"])
-        assert pair.received() == frame(b"answer")
-
-    with_pair(check, make_wire=make_wire)
-
-
-@over_both
-def test_held_answers_leave_together_in_their_order(make_wire: Any) -> None:
-    def check(pair: Pair) -> None:
-        pair.writer.hold()
-        assert pair.writer.write([b"first"])
-        assert pair.writer.write([b"sec", b"ond"])
-        assert pair.received() == b""
-
-        assert pair.writer.release()
-        assert pair.received() == frame(b"first") + frame(b"second")
-
-    with_pair(check, make_wire=make_wire)
-
-
-@over_both
-def test_a_file_slice_leaves_after_the_answers_held_before_it(
-    tmp_path: Path, make_wire: Any
-) -> None:
-    def check(pair: Pair) -> None:
-        pair.writer.hold()
-        pair.writer.write([b"first"])
-        assert pair.writer.write([b"head", Slice(tmp_path / "log", b"records" * 10)])
-
-        assert pair.received() == frame(b"first") + frame(b"head" + b"records" * 10)
-
-    with_pair(check, make_wire=make_wire)
-
-
-@over_both
-def test_release_without_held_answers_tells_whether_the_peer_is_behind(make_wire: Any) -> None:
-    def check(pair: Pair) -> None:
-        assert pair.writer.release()
-        assert not pair.writer.write([bytes(8 << 20)])
-        assert not pair.writer.release()
-
-    with_pair(check, make_wire=make_wire)
+async def test_release_without_held_answers_tells_whether_the_peer_is_behind(pair: Pair) -> None:
+    assert pair.writer.release()
+    assert not pair.writer.write([bytes(8 << 20)])
+    assert not pair.writer.release()
 
 
 @over_both
 @pytest.mark.parametrize("size", [100, 40_000])
 async def test_what_is_written_while_the_peer_is_behind_waits_its_turn(
-    size: int, make_wire: Any
+    size: int, pair: Pair
 ) -> None:
-    pair = Pair(make_wire=make_wire)
     assert not pair.writer.write([b"a" * (4 << 20)])
     assert not pair.writer.write([b"b" * size])
     received = b""
@@ -155,24 +145,22 @@ async def test_what_is_written_while_the_peer_is_behind_waits_its_turn(
         await asyncio.sleep(0)
     await asyncio.wait_for(pair.drained.wait(), 5)
     assert received == expected
-    pair.close()
 
 
 @over_both
-def test_nothing_held_leaves_after_close(make_wire: Any) -> None:
-    def check(pair: Pair) -> None:
-        pair.writer.hold()
-        pair.writer.write([b"lost"])
-        pair.writer.close()
+async def test_nothing_held_leaves_after_close(pair: Pair) -> None:
+    pair.writer.hold()
+    pair.writer.write([b"lost"])
+    pair.writer.close()
 
-        assert pair.writer.release()
-        assert pair.received() == b""
-
-    with_pair(check, make_wire=make_wire)
+    assert pair.writer.release()
+    assert pair.received() == b""
 
 
-async def test_a_slice_that_fills_the_socket_gets_it_a_larger_buffer_once(tmp_path: Path) -> None:
-    pair = Pair(WIDE_BYTES)
+@pytest.mark.parametrize("wide_buffer_bytes", [WIDE_BYTES])
+async def test_a_slice_that_fills_the_socket_gets_it_a_larger_buffer_once(
+    tmp_path: Path, pair: Pair
+) -> None:
     narrow_bytes = pair.send_buffer_bytes
     content = os.urandom(1 << 20)
 
@@ -190,34 +178,25 @@ async def test_a_slice_that_fills_the_socket_gets_it_a_larger_buffer_once(tmp_pa
     await asyncio.wait_for(pair.drained.wait(), 5)
     assert not pair.writer.write([Slice(tmp_path / "log", content)])
     assert pair.send_buffer_bytes == narrow_bytes
-    pair.close()
 
 
 @pytest.mark.parametrize(("wide_buffer_bytes", "has_left"), [(0, False), (1 << 20, True)])
 async def test_an_answer_that_just_fits_into_the_larger_buffer_has_left(
-    tmp_path: Path, wide_buffer_bytes: int, has_left: bool
+    tmp_path: Path, has_left: bool, pair: Pair
 ) -> None:
-    pair = Pair(wide_buffer_bytes)
-
     answer = [b"head", Slice(tmp_path / "log", os.urandom(200 * 1024))]
 
     assert pair.writer.write(answer) is has_left
-    pair.close()
 
 
-def test_an_answer_in_memory_leaves_the_buffer_as_it_is() -> None:
-    def check(pair: Pair) -> None:
-        narrow_bytes = pair.send_buffer_bytes
-        assert not pair.writer.write([bytes(1 << 20)])
-        assert pair.send_buffer_bytes == narrow_bytes
-
-    with_pair(check, WIDE_BYTES)
+@pytest.mark.parametrize("wide_buffer_bytes", [WIDE_BYTES])
+async def test_an_answer_in_memory_leaves_the_buffer_as_it_is(pair: Pair) -> None:
+    narrow_bytes = pair.send_buffer_bytes
+    assert not pair.writer.write([bytes(1 << 20)])
+    assert pair.send_buffer_bytes == narrow_bytes
 
 
-def test_a_buffer_that_is_not_to_grow_stays(tmp_path: Path) -> None:
-    def check(pair: Pair) -> None:
-        narrow_bytes = pair.send_buffer_bytes
-        assert not pair.writer.write([Slice(tmp_path / "log", bytes(1 << 20))])
-        assert pair.send_buffer_bytes == narrow_bytes
-
-    with_pair(check)
+async def test_a_buffer_that_is_not_to_grow_stays(tmp_path: Path, pair: Pair) -> None:
+    narrow_bytes = pair.send_buffer_bytes
+    assert not pair.writer.write([Slice(tmp_path / "log", bytes(1 << 20))])
+    assert pair.send_buffer_bytes == narrow_bytes

@@ -39,29 +39,28 @@ class FaultyWorker:
             raise SystemExit(step)
 
 
-def ends_with(*faults: str) -> list[CleaningEnd | None]:
+async def ends_with(*faults: str) -> list[CleaningEnd | None]:
     ends: list[CleaningEnd | None] = []
-
-    async def run() -> None:
-        threads = CleanerThreads(lambda: FaultyWorker(*faults))
-        told = asyncio.Event()
-        threads.run(Job(), ends.append, lambda end: (ends.append(end), told.set()))  # type: ignore[arg-type, func-returns-value]
-        await told.wait()
-
-    asyncio.run(run())
+    threads = CleanerThreads(lambda: FaultyWorker(*faults))
+    told = asyncio.Event()
+    threads.run(Job(), ends.append, lambda end: (ends.append(end), told.set()))  # type: ignore[arg-type, func-returns-value]
+    await told.wait()
+    for thread in threading.enumerate():  # what it ends in is said after the job has been told
+        if thread.name == "log-cleaner":
+            await asyncio.to_thread(thread.join, 10)
     return ends
 
 
 @pytest.mark.parametrize("fault", ["clean", "abort", "close"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_every_end_of_a_worker_is_told(fault: str) -> None:
-    (end,) = ends_with(fault)
+async def test_every_end_of_a_worker_is_told(fault: str) -> None:
+    (end,) = await ends_with(fault)
 
     assert (end is None) == (fault != "clean")
     assert end is None or isinstance(end, CleaningFailed)
 
 
-def test_a_job_that_gets_no_thread_is_told_to_have_come_to_no_end(
+async def test_a_job_that_gets_no_thread_is_told_to_have_come_to_no_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def no_thread(_thread: threading.Thread) -> None:
@@ -69,4 +68,4 @@ def test_a_job_that_gets_no_thread_is_told_to_have_come_to_no_end(
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
 
-    assert ends_with() == [None]
+    assert await ends_with() == [None]
