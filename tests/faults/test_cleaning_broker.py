@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -75,6 +75,14 @@ def wait_for(condition: object, seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
+def create_topic(
+    broker: RunningBroker, name: str, settings: Mapping[str, str] | None = None
+) -> None:
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
+    admin.create_topics([NewTopic(name, 1, 1, topic_configs=dict(settings or {}))])
+    admin.close()  # else its thread asks for the broker as long as the process lives
+
+
 def commit(broker: RunningBroker, offsets: range) -> None:
     partition = TopicPartition("orders", 0)
     consumer = KafkaConsumer(
@@ -98,8 +106,7 @@ def test_committed_offsets_survive_their_cleaning_and_a_restart(
 ) -> None:
     broker = RunningBroker(tmp_path / "data", *options()).start()
     brokers.append(broker)
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
-    admin.create_topics([NewTopic("orders", 1, 1)])
+    create_topic(broker, "orders")
     commit(broker, range(1, 600))
     wait_for(lambda: segment_bytes(broker, "__consumer_offsets-0") < 40_000)
     assert committed(broker) == 599
@@ -116,9 +123,7 @@ def cleaning_broker(tmp_path: Path, brokers: list[RunningBroker]) -> RunningBrok
     throttle = "log.cleaner.io.max.bytes.per.second=20000"
     broker = RunningBroker(tmp_path / "data", *options(throttle)).start()
     brokers.append(broker)
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
-    settings = {"cleanup.policy": "compact", "segment.bytes": "40000"}
-    admin.create_topics([NewTopic("keyed", 1, 1, topic_configs=settings)])
+    create_topic(broker, "keyed", {"cleanup.policy": "compact", "segment.bytes": "40000"})
     producer = KafkaProducer(bootstrap_servers=bootstrap(broker))
     for number in range(4_000):
         producer.send("keyed", key=b"%d" % (number % 100), value=b"%090d" % number)
@@ -210,9 +215,7 @@ def test_a_killed_broker_loses_nothing_of_a_topic_that_was_once_compacted(
 ) -> None:
     broker = RunningBroker(tmp_path / "data", *options("kbroker.flush=acks-all")).start()
     brokers.append(broker)
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap(broker))
-    settings = {"cleanup.policy": "compact", "segment.bytes": "10000"}
-    admin.create_topics([NewTopic("keyed", 1, 1, topic_configs=settings)])
+    create_topic(broker, "keyed", {"cleanup.policy": "compact", "segment.bytes": "10000"})
     produce(broker, 1_000)
     wait_for(lambda: "Cleaned log keyed-0" in broker.said())
     for policy in policies:
