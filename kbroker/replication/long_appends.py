@@ -22,7 +22,7 @@ from kbroker.model import TopicPartition
 from kbroker.replication.long_work import LongWork
 from kbroker.replication.produce_result import PartitionProduceResult
 
-_MOST_WAITING_BYTES: Final = 256 * 1024 * 1024
+MOST_WAITING_BYTES: Final = 256 * 1024 * 1024
 
 
 class LongEntry(NamedTuple):
@@ -66,7 +66,7 @@ class LongAppends:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         size_bytes = sum(len(entry.records) for entry in entries)
-        if self._jobs and self._bytes + size_bytes > _MOST_WAITING_BYTES:
+        if self._jobs and self._bytes + size_bytes > MOST_WAITING_BYTES:
             _refuse_all(entries, ErrorCode.REQUEST_TIMED_OUT)
             done.set_result(None)
             return done

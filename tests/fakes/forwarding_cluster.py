@@ -65,8 +65,9 @@ class ForwardingBroker(FakeBroker):
         super().__init__(cluster, broker_id, rack)
         self.forwarding_cluster = cluster
         self.apis_by_key = dict(registry.registered())
+        self.opened = 0  # connections to other brokers
         self.channel = NodeToControllerChannel(
-            broker_id, self.controller, self.metadata.broker, self._open_client
+            broker_id, self.controller, self._live_broker, self._open_client
         )
         nothing: Any = None
         clock = LoopClock(VirtualLoop())
@@ -106,7 +107,11 @@ class ForwardingBroker(FakeBroker):
         assert end == len(data)
         return response
 
+    def _live_broker(self, broker_id: int) -> Broker | None:
+        return self.metadata.broker(broker_id)  # in whose place a test may put another
+
     def _open_client(self, target: Broker) -> MemoryClient:
+        self.opened += 1
         return MemoryClient(self.forwarding_cluster, self.broker_id, target.broker_id)
 
 

@@ -88,7 +88,7 @@ def remove_deleted_files(log: Log, now_ms: int) -> int:
     """Remove the files whose delay is over; of how many segments."""
     paths = log.files.take_due(now_ms, log.config.file_delete_delay_ms)
     for path in paths:
-        log.files._file_system.unlink(path)
+        log.environment.file_system.unlink(path)
     return sum(path.endswith(".log.deleted") for path in paths)
 
 

@@ -26,10 +26,13 @@ class HeldWork(LongWork):
         super().__init__()
         self._gate = asyncio.Semaphore(0)
         self.asked = 0
+        self.bug: Exception | None = None  # what the work ends in as long as it is set
 
     async def run(self, work: Callable[[Any], Any], given: Any) -> Any:
         self.asked += 1
         await self._gate.acquire()
+        if self.bug is not None:
+            raise self.bug
         return work(given)
 
     async def let_through(self, count: int = 1) -> None:

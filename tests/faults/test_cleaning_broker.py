@@ -14,6 +14,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
+from tests.fakes.child_processes import children
 from tests.faults.running_broker import RunningBroker
 
 SETTINGS = (
@@ -46,18 +47,6 @@ def segment_bytes(broker: RunningBroker, partition: str) -> int:
         with suppress(FileNotFoundError):  # it has gone since
             total += path.stat().st_size
     return total
-
-
-def children(pid: int) -> list[int]:
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z":
-            found.append(int(stat.parent.name))
-    return found
 
 
 def is_alive(pid: int) -> bool:

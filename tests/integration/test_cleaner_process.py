@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.record.record_batch import Record, build
 from kbroker.server.background.cleaner_threads import CleanerThreads, CleanerWorker
 from kbroker.server.background.cleaner_workers import ProcessWorker, ThreadWorker
+from tests.fakes.child_processes import children
 from tests.fakes.log_maker import NOW_MS, open_log
 
 KINDS = {"process": ProcessWorker, "thread": lambda: ThreadWorker(RealFileSystem())}
@@ -91,26 +93,24 @@ async def test_a_stop_is_quick_and_every_job_hears_of_it(kind: str, tmp_path: Pa
     assert watched.end.result() is None
 
 
-def wait_for_child(worker: ProcessWorker) -> subprocess.Popen[bytes]:
-    while worker._child is None:
+def wait_for_child(before: list[int]) -> int:
+    """Of this process; its id."""
+    while True:
+        for child in children(os.getpid()):
+            if child not in before:
+                return child
         time.sleep(0.01)
-    return worker._child
 
 
 async def test_a_killed_process_is_no_end_of_the_broker(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    workers: list[ProcessWorker] = []
-
-    def new_worker() -> ProcessWorker:
-        workers.append(ProcessWorker())
-        return workers[-1]
-
-    threads = CleanerThreads(new_worker)
+    before = children(os.getpid())
+    threads = CleanerThreads(ProcessWorker)
     slow = CleanerLimits(bytes_per_s=10, read_bytes=100)
     watched = Watched(threads, job_for(tmp_path / "a", limits=slow))
-    child = await asyncio.to_thread(wait_for_child, workers[0])
-    child.kill()
+    child = await asyncio.to_thread(wait_for_child, before)
+    os.kill(child, signal.SIGKILL)
     assert await watched.end is None
     assert isinstance(await Watched(threads, job_for(tmp_path / "b")).end, CleaningDone)
     await threads.stop()

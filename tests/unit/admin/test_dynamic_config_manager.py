@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -122,15 +123,17 @@ async def test_a_tree_that_goes_between_notification_and_settings_delays_the_cha
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     await writer.set("topics", "t", a="1")
-    note = manager._on_notification
+    get_all, looks = session.get_all, []
 
-    def note_and_go(data: bytes | None) -> None:
-        note(data)
-        session.suspend()
+    async def late(paths: Sequence[str], *watch: Any) -> Any:
+        if "/config/topics/t" in paths and not looks:
+            looks.append(paths)
+            session.suspend()
+        return await get_all(paths, *watch)
 
-    manager._watcher._on_change = note_and_go
+    session.get_all = late  # type: ignore[method-assign]
     await turns()
-    assert heard == []
+    assert (len(looks), heard) == (1, [])
     session.resume()
     await turns()
     assert heard == [("t", {"a": "1"})]

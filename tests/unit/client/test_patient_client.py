@@ -16,8 +16,9 @@ REFUSED = KafkaConnectionError("111 ECONNREFUSED")
 class Client:
     """Answers with what it was given, one after the other; errors are raised."""
 
-    def __init__(self, *answers: Any) -> None:
+    def __init__(self, *answers: Any, manager: Manager | None = None) -> None:
         self._answers = list(answers)
+        self._manager = manager
         self.calls: list[tuple[str, bool]] = []
 
     def describe(self, topic: str, *, all_of_it: bool) -> Any:
@@ -57,8 +58,9 @@ def test_where_all_refuse_the_call_ends() -> None:
 class Manager:
     """What sends requests of the client library; runs coroutines at once."""
 
-    def __init__(self, *answers: Any) -> None:
+    def __init__(self, *answers: Any, manager: Manager | None = None) -> None:
         self._answers = list(answers)
+        self._manager = manager
         self.asked: list[tuple[Any, int]] = []
 
     async def send(self, request: Any, *, node_id: int) -> Any:
@@ -73,9 +75,8 @@ class Manager:
 
 
 def test_a_request_goes_to_the_broker_that_is_named_until_it_is_taken() -> None:
-    client = Client()
-    client._manager = manager = Manager(REFUSED, "answer")  # type: ignore[attr-defined]
+    manager = Manager(REFUSED, "answer")
 
-    answer = PatientClient(client, sleep=lambda _: None).send("request", 3)
+    answer = PatientClient(Client(manager=manager), sleep=lambda _: None).send("request", 3)
 
     assert (answer, manager.asked) == ("answer", [("request", 3)] * 2)

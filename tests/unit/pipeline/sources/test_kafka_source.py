@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
 from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -47,24 +50,50 @@ def test_the_identity_does_not_depend_on_the_order_of_topics() -> None:
     assert one.describe() == other.describe() == "kafka h:1 topics a,b"
 
 
+class AdminOfFew:
+    """A client of a cluster with two empty partitions of each topic."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def describe_topics(self, topics: list[str] | None = None) -> list[dict[str, object]]:
+        return described(*self._names)
+
+    def list_partition_offsets(self, wanted: Iterable[Any], isolation_level: object) -> Any:
+        return {partition: SimpleNamespace(offset=0) for partition in wanted}
+
+
+@pytest.fixture
+def topics() -> tuple[str, ...]:
+    return ("a",)
+
+
+@pytest.fixture
+def few(topics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = AdminOfFew(*topics)
+    monkeypatch.setattr(kafka_source, "admin_client", lambda *_, **__: nullcontext(admin))
+
+
+@pytest.mark.parametrize("topics", [("banana", "a", "__consumer_offsets")])
+@pytest.mark.usefixtures("few")
 def test_a_pattern_is_of_whole_names_and_leaves_out_internal_topics() -> None:
-    source = KafkaSource(bootstrap="h:1", pattern="a|.*offsets")
+    found = KafkaSource(bootstrap="h:1", pattern="a|.*offsets").latest()
 
-    found = source._partitions(described("banana", "a", "__consumer_offsets"))
-
-    assert found == [TopicPartition("a", 0), TopicPartition("a", 1)]
+    assert found == {TopicPartition("a", 0): 0, TopicPartition("a", 1): 0}
 
 
+@pytest.mark.usefixtures("few")
 def test_a_topic_that_is_not_there_is_named() -> None:
     source = KafkaSource(bootstrap="h:1", topics=("a", "gone"))
 
     with pytest.raises(PipelineError, match="h:1 has no topic gone: was it deleted"):
-        source._partitions(described("a"))
+        source.latest()
 
 
+@pytest.mark.usefixtures("few")
 def test_a_pattern_that_nothing_matches_is_told() -> None:
     with pytest.raises(PipelineError, match="no topic at h:1 matches x"):
-        KafkaSource(bootstrap="h:1", pattern="x.*")._partitions(described("a"))
+        KafkaSource(bootstrap="h:1", pattern="x.*").latest()
 
 
 class AdminOfMany:

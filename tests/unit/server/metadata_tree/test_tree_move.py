@@ -67,9 +67,14 @@ def own_nodes(disk: MemoryFileSystem) -> dict[str, bytes | None]:
 
 
 @pytest.fixture
-def ensemble() -> TreeSession:
-    """An empty one."""
-    return EmbeddedTree(FixedClock()).session()
+def store() -> EmbeddedTree:
+    """What stands for an ensemble's: an empty one."""
+    return EmbeddedTree(FixedClock())
+
+
+@pytest.fixture
+def ensemble(store: EmbeddedTree) -> TreeSession:
+    return store.session()
 
 
 async def move(
@@ -132,7 +137,10 @@ def breaking_off(session: TreeSession, monkeypatch: pytest.MonkeyPatch) -> Calla
 
 
 async def test_an_export_that_breaks_off_anywhere_leaves_one_tree_at_most(
-    disk: MemoryFileSystem, monkeypatch: pytest.MonkeyPatch, ensemble: TreeSession
+    disk: MemoryFileSystem,
+    monkeypatch: pytest.MonkeyPatch,
+    ensemble: TreeSession,
+    store: EmbeddedTree,
 ) -> None:
     await make_own_tree(disk)
     allow = breaking_off(ensemble, monkeypatch)
@@ -149,7 +157,7 @@ async def test_an_export_that_breaks_off_anywhere_leaves_one_tree_at_most(
     assert seen[-1] == ["ensemble"]
     assert [] in seen  # between the word in the directory and the end of the copy
     assert all(len(places) <= 1 for places in seen)
-    assert nodes_of(ensemble._store) == NODES
+    assert nodes_of(store) == NODES
 
 
 async def test_an_import_that_breaks_off_leaves_the_ensembles_tree(
@@ -204,7 +212,7 @@ async def test_a_tree_that_went_on_here_is_not_given_up_without_a_word(
 
 
 async def test_a_dry_run_changes_nothing_at_all(
-    disk: MemoryFileSystem, ensemble: TreeSession
+    disk: MemoryFileSystem, ensemble: TreeSession, store: EmbeddedTree
 ) -> None:
     def files() -> dict[str, bytes]:
         names = [name for name in disk.list(DATA) if name != LOCK_FILE]
@@ -214,7 +222,7 @@ async def test_a_dry_run_changes_nothing_at_all(
     before = files()
     move_there = await move(disk, ensemble, TreeHome.export_to, dry_run=True)
     assert move_there.plan.created > len(NODES)
-    assert (files(), ensemble._store.dump()[1:]) == (before, [])
+    assert (files(), store.dump()[1:]) == (before, [])
     await fill(ensemble)
     await ensemble.set("/config/topics/orders", b"{}")
     move_here = await move(disk, ensemble, TreeHome.import_from, dry_run=True, replace=True)

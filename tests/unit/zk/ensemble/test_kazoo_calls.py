@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from kazoo import exceptions as kazoo_errors
@@ -37,10 +38,21 @@ def max_in_flight() -> int:
 
 
 @pytest.fixture
-async def calls(max_in_flight: int) -> KazooCalls:
+def made() -> list[ScriptedConnection]:
+    """The connections that calls have made."""
+    return []
+
+
+@pytest.fixture
+async def calls(max_in_flight: int, made: list[ScriptedConnection]) -> KazooCalls:
     """Connected, and all that came with it is answered."""
-    calls = KazooCalls("zk:1", SESSION_TIMEOUT_MS, max_in_flight, ScriptedConnection)
-    connection = connection_of(calls)
+
+    def make(*given: Any) -> ScriptedConnection:
+        made.append(ScriptedConnection(*given))
+        return made[-1]
+
+    calls = KazooCalls("zk:1", SESSION_TIMEOUT_MS, max_in_flight, make)
+    (connection,) = made
     connection.connect()
     connection.answer("/")  # to sync
     connection.sent.clear()
@@ -48,13 +60,8 @@ async def calls(max_in_flight: int) -> KazooCalls:
 
 
 @pytest.fixture
-def connection(calls: KazooCalls) -> ScriptedConnection:
-    return connection_of(calls)
-
-
-def connection_of(calls: KazooCalls) -> ScriptedConnection:
-    connection = calls._connection
-    assert isinstance(connection, ScriptedConnection)
+def connection(calls: KazooCalls, made: list[ScriptedConnection]) -> ScriptedConnection:
+    (connection,) = made
     return connection
 
 

@@ -18,11 +18,16 @@ def tree() -> EmbeddedTree:
     return EmbeddedTree(FixedClock())
 
 
-@pytest.fixture(autouse=True)
-async def configs(tree: EmbeddedTree) -> ZkEntityConfigs:
+@pytest.fixture
+async def zk(tree: EmbeddedTree) -> ZkUtils:
     zk = ZkUtils(tree.session(), FixedClock())
     await zk.create_persistent_paths()
     await zk.tree.create("/brokers/topics/t")
+    return zk
+
+
+@pytest.fixture(autouse=True)
+def configs(zk: ZkUtils) -> ZkEntityConfigs:
     return ZkEntityConfigs(zk)
 
 
@@ -47,21 +52,21 @@ async def test_settings_and_their_notification_are_one_transaction_with_kafkas_b
 
 
 async def test_of_two_changes_at_once_none_is_lost(
-    configs: ZkEntityConfigs, tree: EmbeddedTree
+    configs: ZkEntityConfigs, zk: ZkUtils, tree: EmbeddedTree
 ) -> None:
     others = [ZkEntityConfigs(ZkUtils(tree.session(), FixedClock())) for _ in range(2)]
     pending = [
         lambda: others[0].update("brokers", "0", lambda old: old | {"first": "1"}),
         lambda: others[1].update("brokers", "0", lambda old: old | {"second": "1"}),
     ]
-    multi = configs._zk.tree.multi
+    multi = zk.tree.multi
 
     async def late(ops: object) -> object:
         while pending:
             await pending.pop()()
         return await multi(ops)  # type: ignore[arg-type]
 
-    configs._zk.tree.multi = late  # type: ignore[method-assign,assignment]
+    zk.tree.multi = late  # type: ignore[method-assign,assignment]
     await configs.update("brokers", "0", lambda old: old | {"third": "1"})
     assert set(await configs.overrides("brokers", "0")) == {"first", "second", "third"}
 
