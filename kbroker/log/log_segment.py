@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from kbroker.errors import KafkaError
 from kbroker.log.batch_audit import Damage, recoverable_batches
@@ -48,17 +48,6 @@ class SegmentConfig:
     segment_index_bytes: int = 10 * 1024 * 1024
     segment_bytes: int = 1024 * 1024 * 1024
     preallocate: bool = False
-
-
-class RollParams(NamedTuple):
-    """What is about to be appended, and the limits of now."""
-
-    max_segment_ms: int
-    max_segment_bytes: int
-    max_timestamp: int  # of the records to append
-    max_offset: int  # of the records to append
-    size_bytes: int  # of the records to append
-    now_ms: int
 
 
 class LogSegment:
@@ -285,21 +274,6 @@ class LogSegment:
         start = max(position, self._unchecked_bytes)
         return self.records.batch_at_time(timestamp, start, starting_offset)
 
-    def should_roll(self, params: RollParams) -> bool:
-        """True where the records belong into a new segment: size, age, full index, far offset."""
-        max_segment_ms, max_segment_bytes, max_timestamp, max_offset, size_bytes, now_ms = params
-        size = self.records.size_bytes
-        return (
-            size > max_segment_bytes - size_bytes
-            or (
-                size > 0
-                and self._waited_ms(max_timestamp, now_ms) > max_segment_ms - self.roll_jitter_ms
-            )
-            or self.offset_index.is_full
-            or self.time_index.is_full
-            or not 0 <= max_offset - self.base_offset <= MAX_RELATIVE_OFFSET
-        )
-
     def recover(
         self,
         on_batch: OnBatch | None = None,
@@ -453,15 +427,6 @@ class LogSegment:
         if self._check is None:
             self._check = FoundRecords(self, self._unchecked_bytes, self._unchecked_end_offset)
         return self._check
-
-    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
-        """The segment's age: by its records, where they say."""
-        first = self._first_batch_timestamp
-        if first is None:
-            first = self.first_batch_timestamp
-        if first is not None and first >= 0:
-            return max_timestamp - first
-        return now_ms - self.created_ms
 
     def _largest_entry(self) -> tuple[int, int]:
         """(largest timestamp, offset): from the last time index entry and the batches behind it."""

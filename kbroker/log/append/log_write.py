@@ -30,10 +30,11 @@ from kbroker.log.append.message_set_append import (
 from kbroker.log.append.trusted_append import TrustedBatches, apply_trusted, read_trusted
 from kbroker.log.file_system import StorageError
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_segment import LogSegment, RollParams
+from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.producers.producer_state import ProducerStateManager, duplicate_append_info
+from kbroker.log.segment_roll import RollParams, should_roll
 from kbroker.log.segment_store import SegmentStore
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import MAGIC, BatchHeader, assign_log_append_time
@@ -280,7 +281,7 @@ def _write(
     )
     try:
         active = log.segments.active
-        if active.should_roll(params):
+        if should_roll(active, params):
             active = log.roll_at(first_offset, now_ms)
         elif not log.files.is_active_open:
             log.files.activate()

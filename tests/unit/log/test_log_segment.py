@@ -6,9 +6,9 @@ import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import RealFileSystem, StorageError
-from kbroker.log.format import MAX_RELATIVE_OFFSET, parse_directory_name
+from kbroker.log.format import parse_directory_name
 from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.log_segment import LogSegment, RollParams, SegmentConfig
+from kbroker.log.log_segment import LogSegment, SegmentConfig
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import BatchHeader, Record, build, read_header
 from tests.golden import golden_logs
@@ -276,77 +276,6 @@ def test_truncation_to_nothing_starts_the_segments_life_again(tmp_path: Path) ->
     segment.truncate_to(0, now_ms=7)
 
     assert (segment.size_bytes, segment.created_ms, segment.first_batch_timestamp) == (0, 7, None)
-
-
-def roll(**changes: int) -> RollParams:
-    calm = RollParams(
-        max_segment_ms=1000,
-        max_segment_bytes=10_000,
-        max_timestamp=500,
-        max_offset=10,
-        size_bytes=100,
-        now_ms=500,
-    )
-    return calm._replace(**changes)
-
-
-def test_a_young_small_segment_does_not_roll(tmp_path: Path) -> None:
-    segment = open_segment(tmp_path)
-    append(segment, 0, 0)
-
-    assert not segment.should_roll(roll())
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"size_bytes": 9_999},
-        {"max_timestamp": 1001},
-        {"max_offset": MAX_RELATIVE_OFFSET + 1},
-        {"max_offset": -1},
-    ],
-    ids=str,
-)
-def test_a_segment_rolls_for_size_age_and_far_offsets(
-    change: dict[str, int], tmp_path: Path
-) -> None:
-    segment = open_segment(tmp_path)
-    append(segment, 0, 0)
-
-    assert segment.should_roll(roll(**change))
-
-
-def test_jitter_brings_the_roll_forward(tmp_path: Path) -> None:
-    segment = open_segment(tmp_path)
-    append(segment, 0, 0)
-
-    segment.roll_jitter_ms = 501
-
-    assert segment.should_roll(roll())
-
-
-def test_without_timestamps_the_age_counts_from_the_creation(tmp_path: Path) -> None:
-    segment = open_segment(tmp_path)
-    append(segment, 0, -1)
-
-    assert not segment.should_roll(roll(max_timestamp=5_000, now_ms=1000))
-    assert segment.should_roll(roll(now_ms=1001))
-
-
-def test_an_empty_segment_does_not_roll_for_its_age(tmp_path: Path) -> None:
-    segment = open_segment(tmp_path)
-
-    assert not segment.should_roll(roll(now_ms=99_999))
-
-
-def test_a_full_index_rolls_the_segment(tmp_path: Path) -> None:
-    segment = open_segment(tmp_path)
-    offset = 0
-    while not segment.offset_index.is_full and not segment.time_index.is_full:
-        append(segment, offset, offset)
-        offset += 1
-
-    assert segment.should_roll(roll(max_segment_bytes=1_000_000))
 
 
 def test_preallocated_files_get_their_real_size_at_close(tmp_path: Path) -> None:

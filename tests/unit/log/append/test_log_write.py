@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append import log_write
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_system import StorageError
@@ -32,7 +33,7 @@ from tests.fakes.log_maker import NOW_MS, batch, open_log, read_values
 
 STEPS = [
     (LeaderEpochCache, "assign"),
-    (LogSegment, "should_roll"),
+    (log_write, "should_roll"),
     (SegmentStore, "roll"),
     (LogSegment, "append"),
     (OffsetIndex, "append"),
@@ -54,13 +55,13 @@ class FailsOnce:
         self._is_done = is_done
 
     def __get__(self, owner: Any, _: type) -> Callable[..., Any]:
-        return lambda *args, **values: self._run(owner, args, values)
+        return lambda *args, **values: self(owner, *args, **values)
 
-    def _run(self, owner: Any, args: Any, values: Any) -> Any:
+    def __call__(self, *args: Any, **values: Any) -> Any:
         error, self._error = self._error, None
         result = None
         if error is None or self._is_done:
-            result = self._original(owner, *args, **values)
+            result = self._original(*args, **values)
         if error is not None:
             raise error
         return result
@@ -84,7 +85,7 @@ def stored(log: Log) -> list[bytes | None]:
 @pytest.mark.parametrize("is_done", [False, True], ids=["before", "behind"])
 @pytest.mark.parametrize(("owner", "step"), STEPS, ids=[step for _, step in STEPS])
 def test_no_offset_is_given_twice_whatever_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: type, step: str, is_done: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, step: str, is_done: bool
 ) -> None:
     log = open_log(tmp_path, index_interval_bytes=1, segment_bytes=400)
     for sequence in range(4):

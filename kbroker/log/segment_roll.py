@@ -1,0 +1,51 @@
+"""Where a segment rolls: when the records to append belong into a new one.
+
+Law: a segment is left when it is full, old, or cannot say an offset any more; an empty one is never
+too old. Ages are counted in the records' own time, where they have one, so that a follower rolls
+where its leader did. (Retention rolls, too: see `log_retention`.)
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.log.log_segment import LogSegment
+
+
+class RollParams(NamedTuple):
+    """What is about to be appended, and the limits of now."""
+
+    max_segment_ms: int
+    max_segment_bytes: int
+    max_timestamp: int  # of the records to append
+    max_offset: int  # of the records to append
+    size_bytes: int  # of the records to append
+    now_ms: int
+
+
+def should_roll(segment: LogSegment, params: RollParams) -> bool:
+    """True where the records belong into a new segment: size, age, full index, far offset."""
+    # Runs for every append: taken apart at once, six names cost what two accesses do.
+    max_segment_ms, max_segment_bytes, max_timestamp, max_offset, size_bytes, now_ms = params
+    size = segment.records.size_bytes
+    return (
+        size > max_segment_bytes - size_bytes
+        or (
+            size > 0
+            and age_ms(segment, max_timestamp, now_ms) > max_segment_ms - segment.roll_jitter_ms
+        )
+        or segment.offset_index.is_full
+        or segment.time_index.is_full
+        or not 0 <= max_offset - segment.base_offset <= MAX_RELATIVE_OFFSET
+    )
+
+
+def age_ms(segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
+    """How old the segment is when records up to `max_timestamp` come: by its first batch, where
+    that has a time, else since it was made.
+    """
+    first = segment.first_batch_timestamp
+    if first is not None and first >= 0:
+        return max_timestamp - first
+    return now_ms - segment.created_ms
