@@ -102,8 +102,8 @@ class SegmentScan:
         for position, header, is_right in self.batches():
             if not is_right or (limit is not None and position >= limit):
                 return
-            if header[3] == MAGIC or not header.compression:  # most are: no call for each
-                yield header[0], header, position, None
+            if header.magic == MAGIC or not header.compression:  # most are: no call for each
+                yield header.base_offset, header, position, None
             else:
                 yield self._first_offset(position, header), header, position, None
 

@@ -63,10 +63,10 @@ def _intact_batches(
     """All up to the first that is not whole, or has a wrong checksum."""
     try:
         for position, header, view in records.batches():
-            if header[3] == MAGIC:  # most are: no call for each
-                if crc32c(view[ATTRIBUTES_POSITION:]) != header[4]:
+            if header.magic == MAGIC:  # most are: no call for each
+                if crc32c(view[ATTRIBUTES_POSITION:]) != header.crc:
                     return
-                yield header[0], header, position, view
+                yield header.base_offset, header, position, view
             elif is_intact(header, view):
                 yield first_offset(header, view), header, position, view
             else:

@@ -85,12 +85,12 @@ def recoverable(
     held: tuple[int, BatchHeader, int, _T] | None = None  # behind a gap
     for batch in intact:  # 500,000 a second: no call for each
         first, header, _, _ = batch
-        last = header[0] + header[6]
+        last = header.base_offset + header.last_offset_delta
         if not expected <= first <= last < end_offset:
             break
-        if first > gapless_from and 0 <= header[2] < epoch:
+        if first > gapless_from and 0 <= header.partition_leader_epoch < epoch:
             break
-        epoch = header[2]
+        epoch = header.partition_leader_epoch
         if held is not None:
             held_span = Span(held[0], held[1].last_offset)
             if is_contradicted(held_span, Span(first, last), expected, end_offset):

@@ -78,12 +78,12 @@ def first_offset(header: BatchHeader, batch: Bytes) -> int:
 
     What cannot be unpacked has no more than that.
     """
-    if header[3] == record_batch.MAGIC or not header.compression:
-        return header[0]
+    if header.magic == record_batch.MAGIC or not header.compression:
+        return header.base_offset
     try:
         return next(any_records(batch)).offset
     except (KafkaError, StopIteration):
-        return header[0]
+        return header.base_offset
 
 
 def any_records(

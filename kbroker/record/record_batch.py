@@ -179,7 +179,7 @@ def read_header(buffer: Bytes, position: int = 0) -> BatchHeader:
         header: BatchHeader = _new_tuple(BatchHeader, _unpack_header(buffer, position))
     except struct_error:
         _refuse_short(buffer, position)
-    if header[3] != MAGIC or header[1] < HEADER_SIZE - LOG_OVERHEAD:
+    if header.magic != MAGIC or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
         _refuse_header(header)
     return header
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from kbroker.errors import KafkaError
 from kbroker.model import NO_TIMESTAMP
-from kbroker.record.compression import COMPRESSION_MASK, DEFAULT_MAX_BYTES, most_unpacked_bytes
+from kbroker.record.compression import DEFAULT_MAX_BYTES, most_unpacked_bytes
 from kbroker.record.default_record import (
     Bytes,
     invalid,
@@ -47,11 +47,11 @@ class WalkedRecords(NamedTuple):
 def check_record_count(header: BatchHeader, size_bytes: int) -> None:
     """INVALID_RECORD where a batch of so many bytes cannot hold the records it claims."""
     room = size_bytes - HEADER_SIZE
-    codec = header[5] & COMPRESSION_MASK
+    codec = header.compression
     if codec:
         room = min(most_unpacked_bytes(codec, room), DEFAULT_MAX_BYTES)
-    if header[12] * SMALLEST_RECORD_BYTES > room:
-        invalid(f"{header[12]} records in a batch of {size_bytes} bytes")
+    if header.record_count * SMALLEST_RECORD_BYTES > room:
+        invalid(f"{header.record_count} records in a batch of {size_bytes} bytes")
 
 
 def walk_records(header: BatchHeader, plain: Plain) -> WalkedRecords:

@@ -36,7 +36,9 @@ from kbroker.record.compression import (
 from kbroker.record.default_record import Record
 from kbroker.record.record_batch import (
     ATTRIBUTES_POSITION,
+    CONTROL_BIT,
     HEADER_SIZE,
+    LOG_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     assign_max_timestamp,
@@ -85,29 +87,32 @@ def check_produced_batch(
         header = read_header(batch)
     except KafkaError as error:
         raise malformed(error, size) from None
-    batch_size = header[1] + 12
+    # Runs for every batch: taken apart once, names cost nothing.
+    (
+        base_offset, length, _, _, crc, attributes, last_offset_delta,
+        _, _, producer_id, _, base_sequence, record_count,
+    ) = header  # fmt: skip
+    batch_size = length + LOG_OVERHEAD
     if batch_size != size:
         raise not_one_batch(batch_size, size)
-    if header[0] != 0:
+    if base_offset != 0:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
             f"The baseOffset of the record batch in the append to {topic_partition} should be 0, "
-            f"but it is {header[0]}",
+            f"but it is {base_offset}",
         )
     if batch_size > rules.max_message_bytes:
         raise too_large(batch_size, topic_partition, rules)
-    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != header[4]:
+    if crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]) != crc:
         raise record_corrupt(header, topic_partition)
-    attributes = header[5]
-    record_count = header[12]
     if record_count * SMALLEST_RECORD_BYTES > batch_size - HEADER_SIZE:
         check_record_count(header, batch_size)
     if (
         record_count <= 0
-        or record_count != header[6] + 1
-        or attributes & 0x20
-        or (header[9] >= 0 and header[11] < 0)
-        or attributes & 0x07 > ZSTD
+        or record_count != last_offset_delta + 1
+        or attributes & CONTROL_BIT
+        or (producer_id >= 0 and base_sequence < 0)
+        or attributes & COMPRESSION_MASK > ZSTD
     ):
         raise bad_header(header, topic_partition)
     return header
@@ -119,13 +124,13 @@ def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:
     Uncompressed, it ends with the record that its header speaks of. Compressed, it has no more
     records than bytes, times that belong together, and begins as its codec does.
     """
-    kind = header[5] & (COMPRESSION_MASK | TIMESTAMP_TYPE_BIT)
+    kind = header.attributes & (COMPRESSION_MASK | TIMESTAMP_TYPE_BIT)
     if not kind:
         return tail_fits(header, batch)
     return (
         not kind & TIMESTAMP_TYPE_BIT
-        and header[12] <= len(batch) - HEADER_SIZE
-        and 0 <= header[8] - header[7] <= _PLAUSIBLE_SPAN_MS
+        and header.record_count <= len(batch) - HEADER_SIZE
+        and 0 <= header.max_timestamp - header.base_timestamp <= _PLAUSIBLE_SPAN_MS
         and looks_compressed(kind, batch, HEADER_SIZE)
     )
 

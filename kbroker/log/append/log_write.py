@@ -116,7 +116,7 @@ def append_as_leader(
             return _append_several(log, records, leader_epoch, now_ms, origin, limit)
         opened = open_batch(records, header, log.topic_partition, rules, now_ms, limit)
         return _append_batch(log, *opened, leader_epoch, now_ms)
-    return _append_batch(log, records, header, header[8], leader_epoch, now_ms)
+    return _append_batch(log, records, header, header.max_timestamp, leader_epoch, now_ms)
 
 
 def append_prepared(
@@ -169,24 +169,16 @@ def _append_batch(
     if size > rules.segment_bytes:
         raise larger_than_segment(size, log.topic_partition, rules)
     first_offset = log.log_end_offset
-    producer_id = header[9]
+    producer_id = header.producer_id
     if producer_id >= 0:
         duplicate = _check_producer(log, header)
         if duplicate is not None:
             return duplicate
-    last_offset = first_offset + header[6]
+    last_offset = first_offset + header.last_offset_delta
     if leader_epoch != log.leader_epoch_cache.latest_epoch:
         log.assign_epoch(leader_epoch, first_offset)
-    _BATCH_START.pack_into(records, 0, first_offset, header[1], leader_epoch)
-    try:
-        _write(log, records, (first_offset, last_offset), (max_timestamp, last_offset), now_ms)
-        if producer_id >= 0:
-            log.producer_state.update(header, first_offset, last_offset, max_timestamp)
-        log.producer_state.map_end_offset = last_offset + 1
-    except BaseException as error:
-        _take_back(log, first_offset, now_ms, error)
-        raise
-    return _new_tuple(
+    _BATCH_START.pack_into(records, 0, first_offset, header.batch_length, leader_epoch)
+    info: LogAppendInfo = _new_tuple(  # half the price of its constructor
         LogAppendInfo,
         (
             first_offset,
@@ -199,6 +191,15 @@ def _append_batch(
             False,
         ),
     )
+    try:
+        _write(log, records, info, now_ms)
+        if producer_id >= 0:
+            log.producer_state.update(header, first_offset, last_offset, max_timestamp)
+        log.producer_state.map_end_offset = last_offset + 1
+    except BaseException as error:
+        _take_back(log, first_offset, now_ms, error)
+        raise
+    return info
 
 
 def _check_producer(log: WritableLog, header: BatchHeader) -> LogAppendInfo | None:
@@ -249,9 +250,8 @@ def _append_trusted(
     if not batches.headers:
         return info
     markers = batches.validate(log.producer_state, origin)
-    newest = (info.max_timestamp, info.offset_of_max_timestamp)
     try:
-        _write(log, batches.records, (info.first_offset, info.last_offset), newest, now_ms)
+        _write(log, batches.records, info, now_ms)
         apply_trusted(log.producer_state, batches.headers, markers, log.segments.active)
     except BaseException as error:
         _take_back(log, end_offset, now_ms, error)
@@ -259,25 +259,17 @@ def _append_trusted(
     return info
 
 
-def _write(
-    log: WritableLog,
-    data: Records | bytes,
-    offsets: tuple[int, int],
-    newest: tuple[int, int],
-    now_ms: int,
-) -> None:
-    """Append batches: their (first, last) offset, their (largest timestamp, its offset)."""
+def _write(log: WritableLog, data: Records | bytes, info: LogAppendInfo, now_ms: int) -> None:
+    """Append the batches that `info` speaks of."""
     if log.failure is not None:
         raise log.failed(log.failure)
     if log.unfinished_cut is not None:
         log.finish_cut()
-    first_offset, last_offset = offsets
-    max_timestamp, offset_of_max_timestamp = newest
+    first_offset, last_offset, max_timestamp, offset_of_max_timestamp, _, _, size, _ = info
     assert last_offset >= log.log_end_offset, (last_offset, log.log_end_offset)
-    segment_bytes = log.config.segment_bytes
     params: RollParams = _new_tuple(
         RollParams,
-        (log.segment_ms, segment_bytes, max_timestamp, last_offset, len(data), now_ms),
+        (log.segment_ms, log.config.segment_bytes, max_timestamp, last_offset, size, now_ms),
     )
     try:
         active = log.segments.active
@@ -288,7 +280,7 @@ def _write(
         active.append(last_offset, max_timestamp, offset_of_max_timestamp, data)
     except StorageError as error:
         if error.is_out_of_space:
-            log.environment.on_full(log.directory, error, len(data))
+            log.environment.on_full(log.directory, error, size)
         raise log.failed(error) from error
     log.log_end_offset = last_offset + 1
 
