@@ -14,6 +14,7 @@ from typing import Final
 
 from kbroker.log.file_system import Bytes, File, FileSystem, StorageError
 from kbroker.log.format import DELETED_SUFFIX
+from kbroker.log.index.time_index import TimestampOffset
 from kbroker.log.open_files import open_files_of
 from kbroker.log.segment_part import SegmentPart
 from kbroker.record.legacy_record import HEADER_SIZE_UP_TO_MAGIC, read_any_header
@@ -147,13 +148,15 @@ class FileRecords(SegmentPart):
                 return header, self.read(position, header.size_bytes)
         return None
 
-    def largest_timestamp(self, start: int = 0) -> tuple[int, int]:
-        """(timestamp, last offset) of the first batch with the largest timestamp, else (-1, -1)."""
+    def largest_timestamp(self, start: int = 0) -> TimestampOffset:
+        """That of the batches from `start` on, with the last offset of the first batch that has it;
+        else (-1, -1).
+        """
         largest, offset = -1, -1
         for _, header in self.headers(start):
             if header.max_timestamp > largest:
                 largest, offset = header.max_timestamp, header.last_offset
-        return largest, offset
+        return TimestampOffset(largest, offset)
 
     def preallocate(self, size: int) -> None:
         """Extend the file with a hole; `size_bytes` stays where the batches end."""

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.batch_audit import BatchAudit, Damage
-from kbroker.log.file_records import FileRecords
-from kbroker.log.index.offset_index import OffsetIndex
-from kbroker.log.index.time_index import TimeIndex
+from kbroker.log.index.index_making import IndexMaking
+from kbroker.log.index.time_index import TimestampOffset
+from kbroker.log.segment_files import SegmentFiles
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.record_batch import MAGIC, BatchHeader
 
@@ -46,23 +46,6 @@ class DamagedBatchError(KafkaError):
         self.next_offset = damage.next_offset
 
 
-class IndexedRecords(Protocol):
-    """The segment whose part is checked."""
-
-    base_offset: int
-    records: FileRecords
-    offset_index: OffsetIndex
-    time_index: TimeIndex
-
-    def reindex(
-        self, sound: Iterator[tuple[int, BatchHeader]], found_entries: tuple[int, int]
-    ) -> None:
-        """Make both indexes anew from the sound batches of the part; the first `found_entries` of
-        offset index and time index go.
-        """
-        ...
-
-
 @dataclass(slots=True)
 class _Stretch:
     """Positions from `start` to `end` that were found sound; the offset expected at `end`."""
@@ -75,7 +58,14 @@ class _Stretch:
 class FoundRecords:
     """The first `limit` bytes of a segment, with offsets below `end_offset`."""
 
-    def __init__(self, segment: IndexedRecords, limit: int, end_offset: int) -> None:
+    def __init__(
+        self,
+        segment: SegmentFiles,
+        limit: int,
+        end_offset: int,
+        on_indexed_anew: Callable[[TimestampOffset], None],
+    ) -> None:
+        """`on_indexed_anew` is told the largest timestamp of this part, once all of it was read."""
         self._segment = segment
         self._records = segment.records
         self._limit = limit
@@ -83,9 +73,11 @@ class FoundRecords:
         self._audit = BatchAudit(segment.records, limit, end_offset)
         self._stretches: list[_Stretch] = []
         self._is_salvaged = False
+        self._on_indexed_anew = on_indexed_anew
         # Nothing was appended yet: see `largest_entry`.
-        self._found = segment.offset_index.entry_count, segment.time_index.entry_count
-        self._largest: tuple[int, int] | None = None
+        self._found_offset_entries = segment.offset_index.entry_count
+        self._found_time_entries = segment.time_index.entry_count
+        self._largest: TimestampOffset | None = None
         self.damages: list[Damage] = []
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
@@ -134,8 +126,8 @@ class FoundRecords:
                 return header, self._records.read(position, header.size_bytes)
         return None
 
-    def largest_entry(self) -> tuple[int, int]:
-        """(largest timestamp, offset) of this part: the last entry of a closed time index.
+    def largest_entry(self) -> TimestampOffset:
+        """The largest timestamp of this part: the last entry of a closed time index.
 
         Asked for before the first append, and so the indexes hold nothing newer yet.
         """
@@ -171,7 +163,29 @@ class FoundRecords:
             expected = after
         for damage in self.damages:
             self._tell(damage)
-        self._segment.reindex(self.headers(), self._found)
+        self._index_anew()
+
+    def _index_anew(self) -> None:
+        """Make both indexes anew from the sound batches; entries of what was appended since this
+        part was found stay.
+        """
+        segment = self._segment
+        offset_index, time_index = segment.offset_index, segment.time_index
+        newer_offsets = offset_index.entries()[self._found_offset_entries :]
+        newer_times = time_index.entries()[self._found_time_entries :]
+        made = IndexMaking(offset_index, time_index, segment.config.index_interval_bytes)
+        for position, header in self.headers():
+            made.enter(position, header)
+        largest = made.largest
+        time_index.maybe_append(*largest, closing=True)
+        base_offset = segment.base_offset
+        for relative_offset, position in newer_offsets:
+            offset_index.append(base_offset + relative_offset, position)
+        for timestamp, relative_offset in newer_times:
+            if timestamp > largest.timestamp:
+                time_index.maybe_append(timestamp, base_offset + relative_offset, closing=True)
+        segment.write_out_indexes()
+        self._on_indexed_anew(largest)
 
     def _close_damage(self, position: int) -> None:
         """Sound batches go on at `position`: up to their first offset all are lost."""
@@ -235,7 +249,7 @@ class FoundRecords:
         if self._is_salvaged:
             return True
         if offset >= self._end_offset:  # appended since, so newer than all of this part
-            return timestamp > self.largest_entry()[0]
+            return timestamp > self.largest_entry().timestamp
         if timestamp == NO_TIMESTAMP:  # no entry: right where no record has a time
             return self._segment.time_index.entry_count > 0 or not self._has_time()
         for _, header in self.headers(self._start_of(offset)):

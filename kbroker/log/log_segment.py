@@ -10,29 +10,17 @@ worker threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from kbroker.errors import KafkaError
 from kbroker.log.batch_audit import Damage, recoverable_batches
 from kbroker.log.fetch_data_info import SegmentRead
-from kbroker.log.file_records import FileRecords
 from kbroker.log.file_system import Bytes, FileSystem
-from kbroker.log.format import (
-    DELETED_SUFFIX,
-    LOG_SUFFIX,
-    MAX_OFFSET,
-    MAX_RELATIVE_OFFSET,
-    OFFSET_INDEX_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-    file_name,
-)
+from kbroker.log.format import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from kbroker.log.found_records import DamagedBatchError, FoundRecords
 from kbroker.log.index.index_making import IndexMaking
-from kbroker.log.index.offset_index import OffsetIndex
-from kbroker.log.index.time_index import TimeIndex
-from kbroker.log.index.transaction_index import TransactionIndex
+from kbroker.log.index.time_index import TimestampOffset
+from kbroker.log.segment_files import SegmentConfig, SegmentFiles
 from kbroker.record.record_batch import BatchHeader
 
 OnBatch = Callable[[BatchHeader, memoryview], None]
@@ -40,37 +28,20 @@ OnBatch = Callable[[BatchHeader, memoryview], None]
 _MAX_CHECKED_BYTES: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentConfig:
-    """The topic settings a segment needs when it is made."""
-
-    index_interval_bytes: int = 4096
-    segment_index_bytes: int = 10 * 1024 * 1024
-    segment_bytes: int = 1024 * 1024 * 1024
-    preallocate: bool = False
-
-
-class LogSegment:
+class LogSegment(SegmentFiles):
     """One segment. The log draws `roll_jitter_ms`, so that partitions do not roll all at once."""
 
     __slots__ = (
         "_bytes_since_last_index_entry",
         "_check",
-        "_config",
-        "_file_system",
         "_first_batch_timestamp",
         "_index_interval_bytes",
-        "_largest",
+        "_largest_timestamp",
+        "_offset_of_largest_timestamp",
         "_unchecked_bytes",
         "_unchecked_end_offset",
-        "base_offset",
         "created_ms",
-        "offset_index",
-        "path_stem",
-        "records",
         "roll_jitter_ms",
-        "time_index",
-        "transaction_index",
     )
 
     def __init__(
@@ -83,51 +54,24 @@ class LogSegment:
         created_ms: int,
         suffix: str = "",
     ) -> None:
-        """Open the segment's files, or the place where they will be; `suffix` is .cleaned or .swap,
-        usually none.
-        """
-        self.base_offset = base_offset
+        """See `SegmentFiles`."""
+        super().__init__(file_system, directory, base_offset, config, suffix=suffix)
         self.created_ms = created_ms
         self.roll_jitter_ms = 0
-        self._file_system = file_system
-        self._config = config
         self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_last_index_entry = 0
-        self._largest: tuple[int, int] | None = None
+        # Two fields, not a pair: nearly every append has a larger one.
+        self._largest_timestamp: int | None = None  # None: not looked for yet
+        self._offset_of_largest_timestamp = base_offset
         self._first_batch_timestamp: int | None = None
         self._unchecked_bytes = 0  # these first bytes, with offsets below the next, go by `_check`
         self._unchecked_end_offset = 0
         self._check: FoundRecords | None = None
-        stem = f"{directory}/{file_name(base_offset, '')}"
-        self.path_stem = stem
-        self.records = FileRecords(file_system, stem + LOG_SUFFIX + suffix)
-        index_bytes = config.segment_index_bytes
-        self.offset_index = OffsetIndex(
-            file_system, stem + OFFSET_INDEX_SUFFIX + suffix, base_offset, index_bytes
-        )
-        self.time_index = TimeIndex(
-            file_system, stem + TIME_INDEX_SUFFIX + suffix, base_offset, index_bytes
-        )
-        self.transaction_index = TransactionIndex(
-            file_system, stem + TRANSACTION_INDEX_SUFFIX + suffix, base_offset
-        )
-        for part in self.parts:
-            part.share_stem(stem)
-
-    @property
-    def parts(self) -> tuple[FileRecords, OffsetIndex, TimeIndex, TransactionIndex]:
-        """What has a file of its own."""
-        return self.records, self.offset_index, self.time_index, self.transaction_index
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of the data file's batches."""
-        return self.records.size_bytes
 
     @property
     def largest_timestamp(self) -> int:
         """Largest timestamp of the records, -1 without any."""
-        return self._largest_entry()[0]
+        return self._largest_entry().timestamp
 
     @property
     def newest_ms(self) -> int:
@@ -160,15 +104,6 @@ class LogSegment:
         """What was found damaged so far."""
         return self._check.damages if self._check is not None else []
 
-    def activate(self) -> None:
-        """Make the files, in the sizes they have while the segment is appended to."""
-        if self._config.preallocate and not self.size_bytes:
-            self.records.preallocate(self._config.segment_bytes)
-        else:
-            self.records.create()
-        self.offset_index.preallocate()
-        self.time_index.preallocate()
-
     def append(
         self, largest_offset: int, max_timestamp: int, offset_of_max_timestamp: int, data: Bytes
     ) -> int:
@@ -177,15 +112,18 @@ class LogSegment:
         The caller rolls when it must.
         """
         assert 0 <= largest_offset - self.base_offset <= MAX_RELATIVE_OFFSET, largest_offset
-        largest = self._largest or self._largest_entry()
+        largest = self._largest_timestamp
+        if largest is None:
+            largest = self._largest_entry().timestamp
         position = self.records.append(data)
         if not position:
             self._first_batch_timestamp = max_timestamp
-        if max_timestamp > largest[0]:
-            largest = self._largest = (max_timestamp, offset_of_max_timestamp)
+        if max_timestamp > largest:
+            largest = self._largest_timestamp = max_timestamp
+            self._offset_of_largest_timestamp = offset_of_max_timestamp
         if self._bytes_since_last_index_entry > self._index_interval_bytes:
             self.offset_index.append(largest_offset, position)
-            self.time_index.maybe_append(*largest)
+            self.time_index.maybe_append(largest, self._offset_of_largest_timestamp)
             self._bytes_since_last_index_entry = 0
         self._bytes_since_last_index_entry += len(data)
         return position
@@ -291,7 +229,7 @@ class LogSegment:
         """
         self.distrust(0, 0)
         self.transaction_index.reset()
-        self._largest = None
+        self._largest_timestamp = None
         self._first_batch_timestamp = None
         batches = recoverable_batches(
             self.records,
@@ -325,39 +263,15 @@ class LogSegment:
             self.created_ms = now_ms
             self._first_batch_timestamp = None
         self._bytes_since_last_index_entry = 0
-        self._largest = self._largest_behind_index()
+        self._note_largest(self._largest_behind_index())
         return removed
-
-    def sanity_check(self) -> None:
-        """CorruptIndexError or StorageError where an index is missing or cannot be right."""
-        self.offset_index.sanity_check()
-        self.time_index.sanity_check()
-        self.transaction_index.sanity_check()
 
     def become_inactive(self) -> None:
         """The log rolls: enter the largest timestamp, give all files their final size."""
-        self._enter_largest_timestamp()
-        self.offset_index.close()
-        self.time_index.close()
-        self.transaction_index.write_out()
-        self.records.trim()
-
-    def write_out_indexes(self) -> None:
-        """Bring new index entries into their files; before `sync`, on the event loop."""
-        self.offset_index.write_out()
-        self.time_index.write_out()
-
-    def sync(self) -> None:
-        """Bring all files to the disk as they are; may run on a worker thread."""
-        self.records.sync()
-        self.offset_index.sync()
-        self.time_index.sync()
-        self.transaction_index.sync()
-
-    def flush(self) -> None:
-        """Everything appended is on the disk when this returns."""
-        self.write_out_indexes()
-        self.sync()
+        largest = self._largest_timestamp
+        if largest is not None and largest >= 0:
+            self.time_index.maybe_append(largest, self._offset_of_largest_timestamp, closing=True)
+        self.trim()
 
     def close(self) -> None:
         """As `become_inactive`, and give the descriptors back."""
@@ -366,27 +280,8 @@ class LogSegment:
 
     def update_config(self, config: SegmentConfig) -> None:
         """Use new settings from the next append on; index sizes change with the next segment."""
-        self._config = config
+        self.config = config
         self._index_interval_bytes = config.index_interval_bytes
-
-    def move(self, old_directory: str, new_directory: str) -> None:
-        """Follow a rename of the directory; descriptors must have been given back."""
-        self.path_stem = new_directory + self.path_stem.removeprefix(old_directory)
-        for part in self.parts:
-            part.path = new_directory + part.path.removeprefix(old_directory)
-
-    def mark_deleted(self) -> None:
-        """Rename the files to `.deleted`: gone for the log, still there for slices."""
-        for part in self.parts:  # an earlier attempt may have renamed some of them
-            target = part.path.removesuffix(DELETED_SUFFIX) + DELETED_SUFFIX
-            if target != part.path and self._file_system.exists(part.path):
-                self._file_system.rename(part.path, target)
-            part.path = target
-
-    def delete(self) -> None:
-        """Remove all files of the segment."""
-        for part in self.parts:
-            part.delete()
 
     def _recover_batches(
         self, batches: Iterator[tuple[int, BatchHeader, int, memoryview]], on_batch: OnBatch | None
@@ -399,60 +294,46 @@ class LogSegment:
             valid = position + header.size_bytes
             if on_batch is not None:
                 on_batch(header, view)
-        self._largest = made.largest
+        self._note_largest(made.largest)
         return valid
-
-    def reindex(
-        self, sound: Iterator[tuple[int, BatchHeader]], found_entries: tuple[int, int]
-    ) -> None:
-        """See `IndexedRecords`: entries behind the first `found_entries` of each index stay."""
-        base_offset = self.base_offset
-        offsets = self.offset_index.entries()[found_entries[0] :]
-        times = self.time_index.entries()[found_entries[1] :]
-        made = IndexMaking(self.offset_index, self.time_index, self._index_interval_bytes)
-        for position, header in sound:
-            made.enter(position, header)
-        largest = made.largest
-        self.time_index.maybe_append(*largest, closing=True)
-        for relative_offset, position in offsets:
-            self.offset_index.append(base_offset + relative_offset, position)
-        for timestamp, relative_offset in times:
-            if timestamp > largest[0]:
-                self.time_index.maybe_append(timestamp, base_offset + relative_offset, closing=True)
-        self.write_out_indexes()
-        if self._largest is not None and largest[0] >= self._largest[0]:
-            self._largest = largest
 
     def _checked(self) -> FoundRecords:
         if self._check is None:
-            self._check = FoundRecords(self, self._unchecked_bytes, self._unchecked_end_offset)
+            self._check = FoundRecords(
+                self, self._unchecked_bytes, self._unchecked_end_offset, self._indexed_anew
+            )
         return self._check
 
-    def _largest_entry(self) -> tuple[int, int]:
-        """(largest timestamp, offset): from the last time index entry and the batches behind it."""
-        if self._largest is None:
+    def _indexed_anew(self, largest: TimestampOffset) -> None:
+        """The sound batches of the unchecked part have been read, with this largest timestamp."""
+        if self._largest_timestamp is not None and largest.timestamp >= self._largest_timestamp:
+            self._note_largest(largest)
+
+    def _note_largest(self, largest: TimestampOffset) -> None:
+        self._largest_timestamp, self._offset_of_largest_timestamp = largest
+
+    def _largest_entry(self) -> TimestampOffset:
+        """The largest timestamp: from the last time index entry and the batches behind it."""
+        if self._largest_timestamp is None:
             if self._unchecked_bytes:
                 found = self._checked().largest_entry()
-                self._largest = self._larger(found, self._unchecked_bytes)
+                self._note_largest(self._larger(found, self._unchecked_bytes))
             else:
-                self._largest = self._largest_behind_index()
-        return self._largest
+                self._note_largest(self._largest_behind_index())
+        assert self._largest_timestamp is not None
+        return TimestampOffset(self._largest_timestamp, self._offset_of_largest_timestamp)
 
-    def _largest_behind_index(self) -> tuple[int, int]:
+    def _largest_behind_index(self) -> TimestampOffset:
         """As `_largest_entry`, of a segment whose end was cut off: with an entry of the index the
         largest time may have gone, and that of the batches before it is in no entry.
         """
-        _, position = self.offset_index.lookup(self.time_index.last_entry[1])
+        _, position = self.offset_index.lookup(self.time_index.last_entry.offset)
         try:
             return self._larger(self.time_index.last_entry, position)
         except KafkaError:  # damage among what was found at the start
             self._checked().salvage()
             return self.time_index.last_entry
 
-    def _larger(self, noted: tuple[int, int], position: int) -> tuple[int, int]:
+    def _larger(self, noted: TimestampOffset, position: int) -> TimestampOffset:
         newer = self.records.largest_timestamp(position)
-        return newer if newer[0] > noted[0] else noted
-
-    def _enter_largest_timestamp(self) -> None:
-        if self._largest is not None and self._largest[0] >= 0:
-            self.time_index.maybe_append(*self._largest, closing=True)
+        return newer if newer.timestamp > noted.timestamp else noted

@@ -15,9 +15,10 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOG_SUFFIX
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_segment import LogSegment, SegmentConfig
+from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.producers.producer_state import ProducerStateManager
+from kbroker.log.segment_files import SegmentConfig
 from kbroker.log.unsynced_files import FlushMarks
 from kbroker.model import TopicPartition
 

@@ -11,8 +11,8 @@ import pytest
 
 from kbroker.errors import KafkaError
 from kbroker.log.cleaner.log_cleaner import LogCleaner
-from kbroker.log.log_segment import LogSegment
 from kbroker.log.recovery import leftovers
+from kbroker.log.segment_files import SegmentFiles
 from tests.faults.test_cleaning_crashes import hunt
 
 _ROUNDS = 600
@@ -20,7 +20,7 @@ _ROUNDS = 600
 
 def swap_without_fsync_of_the_content() -> AbstractContextManager[Any]:
     """The cleaned files take their place while they are in the page cache."""
-    return patch.object(LogSegment, "sync", lambda _: None)
+    return patch.object(SegmentFiles, "sync", lambda _: None)
 
 
 def swap_without_fsync_of_the_names() -> AbstractContextManager[Any]:

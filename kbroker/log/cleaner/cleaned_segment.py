@@ -11,9 +11,9 @@ from collections.abc import Callable
 from kbroker.log.cleaner.cleaning_job import CleaningJob
 from kbroker.log.file_system import Bytes, FileSystem
 from kbroker.log.format import CLEANED_SUFFIX
+from kbroker.log.index.index_making import IndexMaking
 from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log_segment import LogSegment, SegmentConfig
-from kbroker.model import NO_TIMESTAMP
+from kbroker.log.segment_files import SegmentConfig, SegmentFiles
 from kbroker.record.record_batch import BatchHeader
 
 
@@ -34,9 +34,6 @@ class CleanedSegment:
         self._before_write = before_write
         self._buffer = bytearray()
         self._buffer_bytes = job.limits.read_bytes
-        self._index_interval_bytes = job.index_interval_bytes
-        self._bytes_since_last_index_entry = 0
-        self._largest = (NO_TIMESTAMP, base_offset)
         config = SegmentConfig(
             index_interval_bytes=job.index_interval_bytes,
             segment_index_bytes=job.segment_index_bytes,
@@ -45,20 +42,14 @@ class CleanedSegment:
         stale.delete()
         self._segment = self._open(job.directory, base_offset, config)
         self._segment.records.create()
+        self._indexes = IndexMaking(
+            self._segment.offset_index, self._segment.time_index, job.index_interval_bytes
+        )
         self._position = 0
 
     def append(self, header: BatchHeader, batch: Bytes) -> None:
         """Add a batch, entered into the indexes as `LogSegment.append` does."""
-        if header.max_timestamp > self._largest[0]:
-            self._largest = (header.max_timestamp, header.last_offset)
-        segment = self._segment
-        if self._bytes_since_last_index_entry > self._index_interval_bytes:
-            # Index sizes may have been lowered since: a sparser index is as good.
-            if not segment.offset_index.is_full and not segment.time_index.is_full:
-                segment.offset_index.append(header.last_offset, self._position)
-                segment.time_index.maybe_append(*self._largest)
-            self._bytes_since_last_index_entry = 0
-        self._bytes_since_last_index_entry += len(batch)
+        self._indexes.enter(self._position, header)
         self._position += len(batch)
         self._buffer += batch
         if len(self._buffer) >= self._buffer_bytes:
@@ -72,7 +63,7 @@ class CleanedSegment:
         """Give all files their final size and bring them to the disk; their names follow later."""
         self._write_out()
         segment = self._segment
-        segment.time_index.maybe_append(*self._largest, closing=True)
+        segment.time_index.maybe_append(*self._indexes.largest, closing=True)
         segment.offset_index.trim()
         segment.time_index.trim()
         self._file_system.set_modified_ms(segment.records.path, modified_ms)
@@ -89,12 +80,7 @@ class CleanedSegment:
             self._segment.records.append(self._buffer)
             self._buffer = bytearray()
 
-    def _open(self, directory: str, base_offset: int, config: SegmentConfig) -> LogSegment:
-        return LogSegment(
-            self._file_system,
-            directory,
-            base_offset,
-            config,
-            created_ms=0,
-            suffix=CLEANED_SUFFIX,
+    def _open(self, directory: str, base_offset: int, config: SegmentConfig) -> SegmentFiles:
+        return SegmentFiles(
+            self._file_system, directory, base_offset, config, suffix=CLEANED_SUFFIX
         )

@@ -7,7 +7,7 @@ the segment was written; a sparser index is as good.
 from __future__ import annotations
 
 from kbroker.log.index.offset_index import OffsetIndex
-from kbroker.log.index.time_index import TimeIndex
+from kbroker.log.index.time_index import TimeIndex, TimestampOffset
 from kbroker.model import NO_TIMESTAMP
 from kbroker.record.record_batch import BatchHeader
 
@@ -20,7 +20,7 @@ class IndexMaking:
     ) -> None:
         offset_index.reset()
         time_index.reset()
-        self.largest = (NO_TIMESTAMP, offset_index.base_offset)
+        self.largest = TimestampOffset(NO_TIMESTAMP, offset_index.base_offset)
         self._offset_index = offset_index
         self._time_index = time_index
         self._interval_bytes = interval_bytes
@@ -28,8 +28,8 @@ class IndexMaking:
 
     def enter(self, position: int, header: BatchHeader) -> None:
         """The next batch, which lies at `position`."""
-        if header.max_timestamp > self.largest[0]:
-            self.largest = (header.max_timestamp, header.last_offset)
+        if header.max_timestamp > self.largest.timestamp:
+            self.largest = TimestampOffset(header.max_timestamp, header.last_offset)
         if position - self._last_position > self._interval_bytes:
             if not self._offset_index.is_full and not self._time_index.is_full:
                 self._offset_index.append(header.last_offset, position)

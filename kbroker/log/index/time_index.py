@@ -6,10 +6,19 @@ Sorted in both fields, append-only. Entry: int64 timestamp (Unix ms), int32 rela
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kbroker.log.file_system import FileSystem
 from kbroker.log.format import TIME_INDEX_ENTRY
 from kbroker.log.index.index_file import CorruptIndexError, IndexFile
 from kbroker.model import NO_TIMESTAMP
+
+
+class TimestampOffset(NamedTuple):
+    """An entry: a timestamp (-1 for none), and the offset of the batch that brought it."""
+
+    timestamp: int
+    offset: int
 
 
 class TimeIndex(IndexFile):
@@ -23,12 +32,12 @@ class TimeIndex(IndexFile):
         super().__init__(file_system, path, TIME_INDEX_ENTRY, base_offset, max_size_bytes)
 
     @property
-    def last_entry(self) -> tuple[int, int]:
-        """(timestamp, offset) of the newest entry; (-1, base offset) when there is none."""
+    def last_entry(self) -> TimestampOffset:
+        """The newest entry; (-1, base offset) when there is none."""
         if not self.entry_count:
-            return NO_TIMESTAMP, self.base_offset
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         timestamp, relative_offset = self._last
-        return timestamp, self.base_offset + relative_offset
+        return TimestampOffset(timestamp, self.base_offset + relative_offset)
 
     @property
     def is_full(self) -> bool:
@@ -47,13 +56,13 @@ class TimeIndex(IndexFile):
         if timestamp > last_timestamp:
             self._append(timestamp, relative_offset)
 
-    def lookup(self, target_timestamp: int) -> tuple[int, int]:
-        """(timestamp, offset) of the last entry not after the target, else (-1, base offset)."""
+    def lookup(self, target_timestamp: int) -> TimestampOffset:
+        """The last entry not after the target, else (-1, base offset)."""
         found = self._floor_entry(target_timestamp)
         if found is None:
-            return NO_TIMESTAMP, self.base_offset
+            return TimestampOffset(NO_TIMESTAMP, self.base_offset)
         timestamp, relative_offset = found
-        return timestamp, self.base_offset + relative_offset
+        return TimestampOffset(timestamp, self.base_offset + relative_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drop entries for `offset` and all after it."""

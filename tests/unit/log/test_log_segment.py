@@ -8,7 +8,8 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.log.format import parse_directory_name
 from kbroker.log.index.index_file import CorruptIndexError
-from kbroker.log.log_segment import LogSegment, SegmentConfig
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.segment_files import SegmentConfig
 from kbroker.record.legacy_record import read_any_header
 from kbroker.record.record_batch import BatchHeader, Record, build, read_header
 from tests.golden import golden_logs

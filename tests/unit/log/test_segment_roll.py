@@ -6,7 +6,8 @@ import pytest
 
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.format import MAX_RELATIVE_OFFSET
-from kbroker.log.log_segment import LogSegment, SegmentConfig
+from kbroker.log.log_segment import LogSegment
+from kbroker.log.segment_files import SegmentConfig
 from kbroker.log.segment_roll import RollParams, should_roll
 from kbroker.record.record_batch import Record, build
 
