@@ -181,7 +181,7 @@ def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(package: 
 NUMBERS_THAT_COUNT_NOTHING = {
     "log/file_records.py": {"cuts"},
     "log/leader_epoch_cache.py": {"changes"},
-    "log/log.py": {"cuts"},
+    "log/local_log.py": {"cuts"},
     "network/channel.py": {"bytes_in", "requests"},
     "network/connection_quotas.py": {"total"},
     "network/receive_buffers.py": {"held_bytes"},

@@ -7,28 +7,14 @@ A failed sync is never repeated: the kernel may have dropped the pages and would
 from __future__ import annotations
 
 from errno import ENOENT
-from typing import Protocol
 
 from kbroker.log.file_system import StorageError
-from kbroker.log.leader_epoch_cache import LeaderEpochCache
+from kbroker.log.local_log import LocalLog
 from kbroker.log.log_state import PendingFlush
-from kbroker.log.segment_store import SegmentStore
-
-
-class FlushableLog(Protocol):
-    """What a flush needs of a log."""
-
-    files: SegmentStore
-    leader_epoch_cache: LeaderEpochCache
-    log_end_offset: int
-    recovery_point: int
-    cuts: int
-    failure: StorageError | None
-    is_deleted: bool
 
 
 def begin(
-    log: FlushableLog, up_to_offset: int | None = None, *, and_closed: bool = False
+    log: LocalLog, up_to_offset: int | None = None, *, and_closed: bool = False
 ) -> PendingFlush | None:
     """See `Log.begin_flush`."""
     end_offset = log.log_end_offset if up_to_offset is None else up_to_offset
@@ -39,11 +25,14 @@ def begin(
             return None
         start_offset = end_offset
     return log.files.begin_flush(
-        (start_offset, end_offset), log.leader_epoch_cache.changes, log.cuts
+        start_offset=start_offset,
+        end_offset=end_offset,
+        epochs=log.leader_epoch_cache.changes,
+        cuts=log.cuts,
     )
 
 
-def recovery_point_to_note(log: FlushableLog) -> int:
+def recovery_point_to_note(log: LocalLog) -> int:
     """The recovery point as a checkpoint may name it: recovery begins with the segment that holds
     it, and must not leave out one whose indexes are not on the disk.
 
@@ -59,7 +48,7 @@ def recovery_point_to_note(log: FlushableLog) -> int:
     return log.recovery_point
 
 
-def may_begin_again(log: FlushableLog, flush: PendingFlush, error: StorageError) -> bool:
+def may_begin_again(log: LocalLog, flush: PendingFlush, error: StorageError) -> bool:
     """True where a sync failed for no fault of the disk: no descriptor was free, or files were
     renamed or removed meanwhile by the log itself.
     """

@@ -6,34 +6,16 @@ whole.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.index.transaction_index import AbortedTxn
-from kbroker.log.log_segments import LogSegments
-from kbroker.model import TopicPartition
+from kbroker.log.local_log import LocalLog
 
 _LOG_END = FetchIsolation.LOG_END
 _TXN_COMMITTED = FetchIsolation.TXN_COMMITTED
 
 
-class ReadableLog(Protocol):
-    """What a read needs of a log."""
-
-    topic_partition: TopicPartition
-    segments: LogSegments
-    log_start_offset: int
-    log_end_offset: int
-    high_watermark: int
-
-    @property
-    def last_stable_offset(self) -> int:
-        """Exclusive bound of readers of committed data."""
-        ...
-
-
-def upper_bound(log: ReadableLog, isolation: FetchIsolation) -> int:
+def upper_bound(log: LocalLog, isolation: FetchIsolation) -> int:
     """The offset (exclusive) up to which a reader of this level may see."""
     if isolation == _LOG_END:
         return log.log_end_offset
@@ -41,7 +23,7 @@ def upper_bound(log: ReadableLog, isolation: FetchIsolation) -> int:
 
 
 def read(
-    log: ReadableLog, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
+    log: LocalLog, offset: int, max_bytes: int, isolation: FetchIsolation, min_one_message: bool
 ) -> FetchDataInfo:
     """See `Log.read`."""
     if not log.log_start_offset <= offset <= log.log_end_offset:
@@ -74,7 +56,7 @@ def read(
     return FetchDataInfo(offset, segments.active.records.slice(0, 0), aborted)
 
 
-def _aborted(log: ReadableLog, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:
+def _aborted(log: LocalLog, index: int, start_offset: int, bound: int) -> list[AbortedTxn]:
     """The aborted transactions that touch offsets from `start_offset` to the end of the segment
     that was read.
 

@@ -1,4 +1,5 @@
-"""Where a segment rolls: when the records to append belong into a new one.
+"""Where a segment rolls: when the records to append belong into a new one, and what starting that
+does.
 
 Law: a segment is left when it is full, old, or cannot say an offset any more; an empty one is never
 too old. Ages are counted in the records' own time, where they have one, so that a follower rolls
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kbroker.log.format import MAX_RELATIVE_OFFSET
+from kbroker.log.local_log import LocalLog
 from kbroker.log.log_segment import LogSegment
 
 
@@ -49,3 +51,16 @@ def age_ms(segment: LogSegment, max_timestamp: int, now_ms: int) -> int:
     if first is not None and first >= 0:
         return max_timestamp - first
     return now_ms - segment.created_ms
+
+
+def roll_at(log: LocalLog, base_offset: int, now_ms: int) -> LogSegment:
+    """Start the next segment at `base_offset`, unless the active one is empty and does.
+    StorageError.
+    """
+    active = log.segments.active
+    if active.base_offset == base_offset and not active.size_bytes:
+        return active
+    log.environment.before_roll(log.directory, log.topic_partition)
+    log.producer_state.map_end_offset = base_offset
+    log.take_snapshot()
+    return log.files.roll(base_offset, now_ms)

@@ -16,7 +16,7 @@ from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import CLEANED_SUFFIX, SWAP_SUFFIX
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
-from kbroker.log.log_state import PendingFlush, segment_config
+from kbroker.log.log_state import Cut, PendingFlush, segment_config
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.segment_swap import SegmentSwap
 from kbroker.log.unsynced_files import UnsyncedFiles
@@ -173,9 +173,9 @@ class SegmentStore:
         """The files of segments taken out over `delay_ms` ago, for the caller to remove."""
         return self._doomed.take_due(now_ms, delay_ms)
 
-    def bounds_if_cut(self, offset: int) -> tuple[int, int]:
-        """(end, safe): where the log ends after `truncate_to`, and up to where the disk has it as
-        it will be: not to its end, as the segment that is cut may be longer after a loss of power.
+    def planned_cut(self, offset: int, log_start_offset: int) -> Cut:
+        """What `truncate_to` will leave: safe not to the log's end, as the segment that is cut may
+        be longer after a loss of power.
         """
         segment = self.segments[self.segments.floor_index(offset)]
         end_offset = segment.base_offset
@@ -184,7 +184,8 @@ class SegmentStore:
             if header.last_offset >= offset:
                 break
             end_offset = header.next_offset
-        return end_offset, max(segment.base_offset, end_offset - 1)
+        safe_offset = max(segment.base_offset, end_offset - 1)
+        return Cut(end_offset, min(log_start_offset, end_offset), safe_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
         """Drop the batch that holds `offset`, which no first segment may lie behind, and all after
@@ -213,11 +214,12 @@ class SegmentStore:
                 self._file_system.sync_directory(self.directory)
         self.add(offset, now_ms)
 
-    def begin_flush(self, offsets: tuple[int, int], epochs: int, cuts: int) -> PendingFlush:
-        """What must be synced to have all in `offsets` (first, end) on the disk; `epochs` counts
-        the changes of the leader epochs, `cuts` those of the log's end.
+    def begin_flush(
+        self, *, start_offset: int, end_offset: int, epochs: int, cuts: int
+    ) -> PendingFlush:
+        """What must be synced to have all from `start_offset` to `end_offset` (exclusive) on the
+        disk; `epochs` counts the changes of the leader epochs, `cuts` those of the log's end.
         """
-        start_offset, end_offset = offsets
         segments = self.segments.between(start_offset, end_offset)
         files, directories, marks = self.unsynced.gather(self.directory, segments, epochs)
         return PendingFlush(self._file_system, files, directories, end_offset, marks, cuts)

@@ -22,7 +22,7 @@ from kbroker.log.log_segments import LogSegments
 
 
 class SwappedStore(Protocol):
-    """What a swap changes."""
+    """What a swap changes: the store of a log, which begins swaps and so cannot be imported."""
 
     directory: str
     segments: LogSegments

@@ -7,23 +7,16 @@ has: then the search goes on behind that batch.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kbroker.log.append.append_rules import AT_ONCE
 from kbroker.log.fetch_data_info import TimestampAndOffset
-from kbroker.log.log_segments import LogSegments
+from kbroker.log.local_log import LocalLog
 from kbroker.record.legacy_record import any_records
 from kbroker.record.record_batch import LOG_APPEND_TIME, MAGIC, BatchHeader, plain_records
 from kbroker.record.record_walk import first_record_at
 
 _LOOKED_INTO_AT_ONCE = 4  # headers that lie may make it many
-
-
-class SearchedLog(Protocol):
-    """What a look-up needs of a log."""
-
-    segments: LogSegments
-    log_start_offset: int
 
 
 class TimedBatch(NamedTuple):
@@ -61,7 +54,7 @@ class TimedBatch(NamedTuple):
 
 
 def search(
-    log: SearchedLog, timestamp_ms: int, starting_offset: int
+    log: LocalLog, timestamp_ms: int, starting_offset: int
 ) -> TimestampAndOffset | TimedBatch | None:
     """The first record at or after a time and an offset, looked for in small batches, a few of
     them; else the batch to look into for it, behind which the search goes on. None for neither.
@@ -77,9 +70,7 @@ def search(
     return batch
 
 
-def next_timed_batch(
-    log: SearchedLog, timestamp_ms: int, starting_offset: int
-) -> TimedBatch | None:
+def next_timed_batch(log: LocalLog, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
     """The first batch with offsets from there on that speaks of a record at or after a time."""
     start = max(starting_offset, log.log_start_offset)
     for segment in log.segments.from_offset(start):
@@ -90,6 +81,6 @@ def next_timed_batch(
     return None
 
 
-def largest_timestamp(log: SearchedLog) -> int:
+def largest_timestamp(log: LocalLog) -> int:
     """The newest time that a segment of the log speaks of; -1 for none."""
     return max(segment.largest_timestamp for segment in log.segments)

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from errno import EIO
 from struct import Struct
-from typing import Protocol
 
-from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import KafkaError
 from kbroker.log.append.append_preparation import Prepared
 from kbroker.log.append.append_refusals import larger_than_segment
-from kbroker.log.append.append_rules import UNLIMITED, AppendRules, WorkLimit
+from kbroker.log.append.append_rules import UNLIMITED, WorkLimit
 from kbroker.log.append.log_append import OpenedBatch, check_produced_batch, looks_right, open_batch
 from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.append.message_set_append import (
@@ -29,14 +27,9 @@ from kbroker.log.append.message_set_append import (
 )
 from kbroker.log.append.trusted_append import TrustedBatches, apply_trusted, read_trusted
 from kbroker.log.file_system import StorageError
-from kbroker.log.leader_epoch_cache import LeaderEpochCache
-from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_segments import LogSegments
-from kbroker.log.log_state import LogEnvironment
-from kbroker.log.producers.producer_state import ProducerStateManager, duplicate_append_info
-from kbroker.log.segment_roll import RollParams, should_roll
-from kbroker.log.segment_store import SegmentStore
-from kbroker.model import TopicPartition
+from kbroker.log.local_log import LocalLog
+from kbroker.log.producers.producer_state import duplicate_append_info
+from kbroker.log.segment_roll import RollParams, roll_at, should_roll
 from kbroker.record.record_batch import MAGIC, BatchHeader, assign_log_append_time
 
 _BATCH_START = Struct(">qii")  # base offset, length, leader epoch: what the log writes of a batch
@@ -45,51 +38,8 @@ _new_tuple = tuple.__new__
 Records = memoryview | bytearray
 
 
-class WritableLog(Protocol):
-    """What an append needs of a log."""
-
-    topic_partition: TopicPartition
-    directory: str
-    config: TopicConfig
-    rules: AppendRules
-    segment_ms: int
-    segments: LogSegments
-    files: SegmentStore
-    environment: LogEnvironment
-    producer_state: ProducerStateManager
-    leader_epoch_cache: LeaderEpochCache
-    log_start_offset: int
-    log_end_offset: int
-    failure: StorageError | None
-    unfinished_cut: int | None
-
-    def roll_at(self, base_offset: int, now_ms: int) -> LogSegment:
-        """Start the next segment there. Raises StorageError."""
-        ...
-
-    def cut_at(self, offset: int, now_ms: int) -> None:
-        """Drop the batch that holds `offset` and all after it. Raises StorageError."""
-        ...
-
-    def finish_cut(self) -> None:
-        """End a truncation that came to no end. Raises KafkaError."""
-        ...
-
-    def expect_gaps(self) -> None:
-        """Note that offsets will be missing. Raises StorageError."""
-        ...
-
-    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Note that this epoch writes from there on. Raises KafkaError."""
-        ...
-
-    def failed(self, error: StorageError) -> KafkaError:
-        """Note what the disk has refused; the error to answer with."""
-        ...
-
-
 def append_as_leader(
-    log: WritableLog,
+    log: LocalLog,
     records: Records,
     leader_epoch: int,
     now_ms: int,
@@ -120,7 +70,7 @@ def append_as_leader(
 
 
 def append_prepared(
-    log: WritableLog, prepared: Prepared, leader_epoch: int, now_ms: int
+    log: LocalLog, prepared: Prepared, leader_epoch: int, now_ms: int
 ) -> LogAppendInfo | None:
     """See `Log.append_prepared`."""
     if prepared.rules != log.rules:
@@ -137,7 +87,7 @@ def append_prepared(
     return _append_placed(log, ready, leader_epoch, AppendOrigin.OLD_CLIENT, now_ms)
 
 
-def append_as_follower(log: WritableLog, records: Records | bytes, now_ms: int) -> LogAppendInfo:
+def append_as_follower(log: LocalLog, records: Records | bytes, now_ms: int) -> LogAppendInfo:
     """See `Log.append_as_follower`."""
     batches = read_trusted(records, log.topic_partition, log.rules, log.log_end_offset)
     try:
@@ -152,7 +102,7 @@ def append_as_follower(log: WritableLog, records: Records | bytes, now_ms: int) 
 
 
 def _append_batch(
-    log: WritableLog,
+    log: LocalLog,
     records: Records,
     header: BatchHeader,
     max_timestamp: int,
@@ -202,7 +152,7 @@ def _append_batch(
     return info
 
 
-def _check_producer(log: WritableLog, header: BatchHeader) -> LogAppendInfo | None:
+def _check_producer(log: LocalLog, header: BatchHeader) -> LogAppendInfo | None:
     """Refuse what may not follow; the old place of a batch that was sent again."""
     if log.unfinished_cut is not None:
         log.finish_cut()
@@ -214,7 +164,7 @@ def _check_producer(log: WritableLog, header: BatchHeader) -> LogAppendInfo | No
 
 
 def _append_several(
-    log: WritableLog,
+    log: LocalLog,
     records: Records,
     leader_epoch: int,
     now_ms: int,
@@ -230,7 +180,7 @@ def _append_several(
 
 
 def _append_placed(
-    log: WritableLog,
+    log: LocalLog,
     batches: TrustedBatches,
     leader_epoch: int,
     origin: AppendOrigin,
@@ -243,7 +193,7 @@ def _append_placed(
 
 
 def _append_trusted(
-    log: WritableLog, batches: TrustedBatches, origin: AppendOrigin, now_ms: int
+    log: LocalLog, batches: TrustedBatches, origin: AppendOrigin, now_ms: int
 ) -> LogAppendInfo:
     end_offset = log.log_end_offset
     info = batches.info(end_offset, log.log_start_offset)
@@ -259,7 +209,7 @@ def _append_trusted(
     return info
 
 
-def _write(log: WritableLog, data: Records | bytes, info: LogAppendInfo, now_ms: int) -> None:
+def _write(log: LocalLog, data: Records | bytes, info: LogAppendInfo, now_ms: int) -> None:
     """Append the batches that `info` speaks of."""
     if log.failure is not None:
         raise log.failed(log.failure)
@@ -274,7 +224,7 @@ def _write(log: WritableLog, data: Records | bytes, info: LogAppendInfo, now_ms:
     try:
         active = log.segments.active
         if should_roll(active, params):
-            active = log.roll_at(first_offset, now_ms)
+            active = roll_at(log, first_offset, now_ms)
         elif not log.files.is_active_open:
             log.files.activate()
         active.append(last_offset, max_timestamp, offset_of_max_timestamp, data)
@@ -285,7 +235,7 @@ def _write(log: WritableLog, data: Records | bytes, info: LogAppendInfo, now_ms:
     log.log_end_offset = last_offset + 1
 
 
-def _take_back(log: WritableLog, end_offset: int, now_ms: int, error: BaseException) -> None:
+def _take_back(log: LocalLog, end_offset: int, now_ms: int, error: BaseException) -> None:
     """An append ended in `error`: the log ends where it did before, or takes no more appends.
 
     A KafkaError is what the disk refused at the write, which has left nothing behind. Other

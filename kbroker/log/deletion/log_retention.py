@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from kbroker.config.topic_config import TopicConfig
+from kbroker.log.local_log import LocalLog
 from kbroker.log.log_segment import LogSegment
-from kbroker.log.log_segments import LogSegments
 
 Breaches = Callable[[LogSegment, int], bool]  # (segment, its end offset) -> it may go
 
@@ -28,21 +27,7 @@ class RetentionBounds:
         self.log_end_offset = log_end_offset
 
 
-class RetainedLog(Protocol):
-    """What retention needs of a log."""
-
-    config: TopicConfig
-    segments: LogSegments
-    log_start_offset: int
-    high_watermark: int
-    log_end_offset: int
-
-    def maybe_increment_log_start_offset(self, offset: int) -> bool:
-        """Hide what is below `offset`."""
-        ...
-
-
-def expire(log: RetainedLog, now_ms: int, roll: Callable[[int], bool]) -> bool:
+def expire(log: LocalLog, now_ms: int, roll: Callable[[int], bool]) -> bool:
     """See `Log.expire_segments`; `roll` starts an empty segment where there is room."""
     bounds = RetentionBounds(log.log_start_offset, log.high_watermark, log.log_end_offset)
     count = deletable_segments(
@@ -55,7 +40,7 @@ def expire(log: RetainedLog, now_ms: int, roll: Callable[[int], bool]) -> bool:
     return count > 0
 
 
-def before_start(log: RetainedLog) -> list[LogSegment]:
+def before_start(log: LocalLog) -> list[LogSegment]:
     """The segments that lie before the log start as a whole, the oldest first."""
     ends = log.segments.base_offsets[1:]
     count = bisect_right(ends, log.log_start_offset)

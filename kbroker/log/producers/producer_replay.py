@@ -8,6 +8,7 @@ appending gave, and where a transaction index is handed in, its entries as well.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from kbroker.log.file_system import Bytes
 from kbroker.log.index.transaction_index import AbortedTxn, TransactionIndex
@@ -16,6 +17,13 @@ from kbroker.log.log_segments import LogSegments
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.producers.producer_state import CompletedTxn, ProducerStateManager, is_expired
 from kbroker.record.record_batch import BatchHeader, ControlRecord, Record, read_control, records
+
+
+class Expiry(NamedTuple):
+    """How long a producer without an open transaction is remembered."""
+
+    now_ms: int
+    after_ms: int  # since it wrote last
 
 
 def first_record(header: BatchHeader, batch: Bytes) -> Record | None:
@@ -63,18 +71,20 @@ def end_transaction(
 def load_snapshot(
     state: ProducerStateManager,
     snapshots: ProducerSnapshots,
-    bounds: tuple[int, int],
-    now_ms: int,
-    expiration_ms: int,
+    expiry: Expiry,
+    *,
+    start_offset: int,
+    end_offset: int,
 ) -> None:
-    """Set `state` to the newest snapshot within `bounds` (exclusive, inclusive), or empty it."""
-    start_offset, end_offset = bounds
+    """Set `state` to the newest snapshot behind `start_offset` and up to `end_offset`, or empty
+    it.
+    """
     found = snapshots.read_latest(snapshots.offsets(), start_offset + 1, end_offset)
     if found is None:
         state.clear(start_offset)
         return
     offset, entries = found
-    state.load((e for e in entries if not is_expired(e, now_ms, expiration_ms)), offset)
+    state.load((e for e in entries if not is_expired(e, *expiry)), offset)
 
 
 def replay_segments(
@@ -96,15 +106,17 @@ def rewind(
     state: ProducerStateManager,
     snapshots: ProducerSnapshots,
     segments: LogSegments,
-    bounds: tuple[int, int],
-    times: tuple[int, int],
+    expiry: Expiry,
+    *,
+    start_offset: int,
+    end_offset: int,
 ) -> int:
-    """Set `state` to what it was at the end of `bounds`, where the log ends now; the offset of the
-    snapshot used. `times`: now, and how long an idle producer is remembered.
+    """Set `state` to what it was at `end_offset`, where the log that starts at `start_offset` ends
+    now; the offset of the snapshot used.
     """
-    load_snapshot(state, snapshots, bounds, *times)
+    load_snapshot(state, snapshots, expiry, start_offset=start_offset, end_offset=end_offset)
     found_offset = state.map_end_offset
-    replay_segments(state, segments.from_offset(found_offset), bounds[1])
+    replay_segments(state, segments.from_offset(found_offset), end_offset)
     return found_offset
 
 

@@ -45,7 +45,7 @@ from kbroker.log.log import Log
 from kbroker.log.log_segment import LogSegment, OnBatch
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.log_state import LogEnvironment, LogState, segment_config
-from kbroker.log.producers.producer_replay import replay_batch
+from kbroker.log.producers.producer_replay import Expiry, replay_batch
 from kbroker.log.recovery import leftovers
 from kbroker.log.recovery.index_rebuild import (
     index_fault,
@@ -114,7 +114,7 @@ class LogLoader:
             request.topic_partition,
             self._segments,
             request.log_start_offset,
-            (request.now_ms, environment.producer_id_expiration_ms),
+            Expiry(request.now_ms, environment.producer_id_expiration_ms),
         )
         self._names: list[str] = []
         self._latest_epoch = -1  # of the last batch that was recovered

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kbroker.errors import KafkaError
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.log_segments import LogSegments
-from kbroker.log.producers.producer_replay import load_snapshot, replay_segments
+from kbroker.log.producers.producer_replay import Expiry, load_snapshot, replay_segments
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots, snapshot_offsets
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.model import TopicPartition
@@ -31,9 +31,8 @@ class ProducerLoading:
         topic_partition: TopicPartition,
         segments: LogSegments,
         log_start_offset: int,
-        times: tuple[int, int],
+        expiry: Expiry,
     ) -> None:
-        """`times`: now, and how long an idle producer is remembered, in ms."""
         self.state = ProducerStateManager(topic_partition)
         self.last_snapshot_offset = 0
         self.has_recovered = False
@@ -43,7 +42,7 @@ class ProducerLoading:
         self._snapshots = ProducerSnapshots(file_system, directory)
         self._segments = segments
         self._log_start_offset = log_start_offset
-        self._now_ms, self._expiration_ms = times
+        self._expiry = expiry
 
     def begin_segment(self, base_offset: int, *, was_clean: bool) -> None:
         """Bring the state to the start of a segment that is to be recovered."""
@@ -69,7 +68,7 @@ class ProducerLoading:
             self._write_snapshot(self.state.map_end_offset)
         # A snapshot that is read leaves expired producers out; so does one that was just made
         # again.
-        self.state.remove_expired(self._now_ms, self._expiration_ms)
+        self.state.remove_expired(*self._expiry)
 
     def removed(self, base_offset: int) -> None:
         """A segment has gone, with all behind it."""
@@ -117,8 +116,13 @@ class ProducerLoading:
             self._load_up_to(end_offset, start_offset)
 
     def _load_up_to(self, offset: int, start_offset: int) -> None:
-        bounds = (start_offset, offset)
-        load_snapshot(self.state, self._snapshots, bounds, self._now_ms, self._expiration_ms)
+        load_snapshot(
+            self.state,
+            self._snapshots,
+            self._expiry,
+            start_offset=start_offset,
+            end_offset=offset,
+        )
         self.last_snapshot_offset = self.state.map_end_offset
 
     def _replay_up_to(self, offset: int) -> None:
