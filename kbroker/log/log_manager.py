@@ -36,7 +36,8 @@ from kbroker.log.log_state import LogEnvironment, PendingFlush
 from kbroker.log.open_logs import OpenLogs
 from kbroker.log.recovery.directory_scan import scan
 from kbroker.log.recovery.load_progress import LoadProgress
-from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import load_log
 from kbroker.log.recovery.log_opening import open_logs
 from kbroker.log.recovery.stray_directories import StrayDirectories
 from kbroker.log.write_runner import InTurn, WriteRunner

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
+from kbroker.log.format import MAX_RELATIVE_OFFSET
 from kbroker.log.log_segment import LogSegment
 
 
@@ -70,6 +71,12 @@ class LogSegments:
     def after(self, segment: LogSegment) -> LogSegment:
         """The segment behind one that is not the last."""
         return self._segments[bisect_right(self._base_offsets, segment.base_offset)]
+
+    def end_bound(self, segment: LogSegment) -> int:
+        """Offsets in `segment` are below this: where the next one begins, or what it can reach."""
+        if segment is self.active:
+            return segment.base_offset + MAX_RELATIVE_OFFSET + 1
+        return self.after(segment).base_offset
 
     def from_offset(self, offset: int) -> list[LogSegment]:
         """The segments that may hold `offset` or anything after it."""

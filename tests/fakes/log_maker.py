@@ -13,7 +13,8 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_state import LogEnvironment
-from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import load_log
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import BatchOptions, Record, build

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -15,15 +16,16 @@ from kbroker.log.directories import checkpoint, log_directory
 from kbroker.log.directories.gapless_offsets import GaplessOffsets
 from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
 from kbroker.log.directories.log_directories import LogDirectories
-from kbroker.log.format import MAX_OFFSET
 from kbroker.log.index.index_file import IndexFile
 from kbroker.log.index.transaction_index import TransactionIndex
 from kbroker.log.leader_epoch_cache import LeaderEpochCache
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment, PendingFlush
-from kbroker.log.recovery import log_loader
-from kbroker.log.recovery.log_loader import LoadRequest, LogLoader
+from kbroker.log.recovery import segment_recovery
+from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import LogLoader
+from kbroker.log.recovery.segment_recovery import SegmentRecovery
 from kbroker.log.unsynced_files import UnsyncedFiles
 from kbroker.replication.shared_flush import SharedFlush
 from kbroker.zk.embedded.tree_journal import TreeJournal
@@ -91,7 +93,7 @@ def stale_clean_marker() -> Iterator[None]:
 
 def forgotten_producers() -> AbstractContextManager[Any]:
     """Recovery does not replay the producers."""
-    return patch.object(log_loader, "replay_batch", lambda *_: None)
+    return patch.object(segment_recovery, "replay_batch", lambda *_: None)
 
 
 def recovery_point_ahead_of_fsync() -> AbstractContextManager[Any]:
@@ -120,13 +122,13 @@ def torn_tail_not_cut() -> AbstractContextManager[Any]:
 
 def later_segments_kept() -> AbstractContextManager[Any]:
     """What follows a segment that had to be cut stays."""
-    original = LogLoader._recover
+    original = SegmentRecovery.recover
 
-    def recover(loader: LogLoader, segment: LogSegment) -> int:
-        original(loader, segment)
+    def recover(recovery: SegmentRecovery, segment: LogSegment) -> int:
+        original(recovery, segment)
         return 0
 
-    return patch.multiple(LogLoader, _recover=recover, _misses_records_before=lambda *_: False)
+    return patch.multiple(SegmentRecovery, recover=recover, misses_records_before=lambda *_: False)
 
 
 def gap_taken_for_damage() -> AbstractContextManager[Any]:
@@ -134,8 +136,8 @@ def gap_taken_for_damage() -> AbstractContextManager[Any]:
     original = LogLoader.__init__
 
     def init(loader: LogLoader, request: LoadRequest, environment: LogEnvironment) -> None:
-        original(loader, request, environment)
-        loader._gapless_from = MAX_OFFSET if request.config.is_compacted else 0
+        gapless_from = None if request.config.is_compacted else 0
+        original(loader, replace(request, gapless_from=gapless_from), environment)
 
     return patch.object(LogLoader, "__init__", init)
 

@@ -21,7 +21,8 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.log import Log
 from kbroker.log.log_manager import LogManager
 from kbroker.log.log_state import LogEnvironment
-from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import load_log
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.legacy_record import any_records, read_any_header
 from kbroker.record.record_batch import (

@@ -28,7 +28,8 @@ from kbroker.log.file_records import FileRecords
 from kbroker.log.format import MAX_RELATIVE_OFFSET, log_file
 from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_state import LogEnvironment
-from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import load_log
 from kbroker.log.segment_files import SegmentConfig
 from kbroker.model import TopicPartition
 from kbroker.pipeline.logdir.decode.record_columns import readable_record_batches

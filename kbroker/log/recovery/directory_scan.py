@@ -16,7 +16,7 @@ from kbroker.log.format import (
     is_moved_directory,
     parse_directory_name,
 )
-from kbroker.log.recovery.log_loader import LoadRequest
+from kbroker.log.recovery.load_request import LoadRequest
 
 _CLUSTER_METADATA_TOPIC = "__cluster_metadata"  # KRaft's own log: not a topic of this broker
 

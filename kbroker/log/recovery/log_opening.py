@@ -17,7 +17,8 @@ from kbroker.log.format import LOG_SUFFIX, offset_of
 from kbroker.log.log import Log
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.recovery.load_progress import LoadProgress
-from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import load_log
 
 Outcome = Log | StorageError | CheckpointError | KafkaError
 

@@ -12,7 +12,8 @@ from kbroker.errors import KafkaError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
 from kbroker.log.log_state import LogEnvironment
-from kbroker.log.recovery.log_loader import LoadRequest, load_log
+from kbroker.log.recovery.load_request import LoadRequest
+from kbroker.log.recovery.log_loader import load_log
 from tests.fakes.failing_file_system import FailingFileSystem
 from tests.fakes.log_maker import (
     NOW_MS,

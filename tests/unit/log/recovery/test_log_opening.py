@@ -12,7 +12,7 @@ from kbroker.log.file_system import RealFileSystem
 from kbroker.log.log import Log
 from kbroker.log.log_state import LogEnvironment
 from kbroker.log.recovery.load_progress import LoadCancelledError, LoadProgress
-from kbroker.log.recovery.log_loader import LoadRequest
+from kbroker.log.recovery.load_request import LoadRequest
 from kbroker.log.recovery.log_opening import open_logs
 from kbroker.model import TopicPartition
 from tests.fakes.log_maker import NOW_MS, batch, manager, open_log
