@@ -11,12 +11,9 @@ that takes the time.
 
 from __future__ import annotations
 
-import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from errno import EACCES, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM
-from functools import partial
 from uuid import UUID
 
 from kbroker.clock import Clock
@@ -25,31 +22,23 @@ from kbroker.config.topic_config import TopicConfig
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.deletion.partition_deletion import OnSettled, PartitionDeletion
 from kbroker.log.deletion.segment_deletion import SegmentDeletion
-from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_checkpoints import LogCheckpoints, OnStartsWritten
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectory
+from kbroker.log.dirty_logs import DirtyLogs
 from kbroker.log.file_system import FileSystem, StorageError
-from kbroker.log.format import log_directory_name
 from kbroker.log.log import Log
-from kbroker.log.log_state import LogEnvironment, PendingFlush
-from kbroker.log.open_logs import OpenLogs
-from kbroker.log.recovery.directory_scan import scan
+from kbroker.log.log_creation import LogCreation
+from kbroker.log.log_state import LogEnvironment
+from kbroker.log.open_logs import ManagedLogs, OpenLogs
 from kbroker.log.recovery.load_progress import LoadProgress
-from kbroker.log.recovery.load_request import LoadRequest
-from kbroker.log.recovery.log_loader import load_log
-from kbroker.log.recovery.log_opening import open_logs
+from kbroker.log.recovery.log_startup import LogStartup
 from kbroker.log.recovery.stray_directories import StrayDirectories
 from kbroker.log.write_runner import InTurn, WriteRunner
 from kbroker.model import TopicPartition
 
-# What is wrong with one file, not with the disk under it.
-_ONE_FILE = (ENOENT, EACCES, EPERM, EISDIR, ENOTDIR, ELOOP, ENAMETOOLONG, EINVAL)
-
 # Told the path of a data directory that failed, the partitions lost with it, and the error.
 OnOffline = Callable[[str, list[TopicPartition], StorageError], None]
-
-_log = logging.getLogger(__name__)
 
 
 class LogManager:
@@ -67,13 +56,12 @@ class LogManager:
     ) -> None:
         self._directories = directories
         self._config = config
-        self._topic_config = topic_config
-        self._file_system = file_system
         self._clock = clock
         self._open = OpenLogs()
         upkeep = InTurn(lambda: self._directories.run_write)
         self._deletions = PartitionDeletion(file_system, self._directories, upkeep)
-        self._checkpoints = LogCheckpoints(self._directories, self._open, self._flush_up_to)
+        self._dirty = DirtyLogs(self._open, directories, clock)
+        self._checkpoints = LogCheckpoints(directories, self._open, self._dirty.flush_up_to)
         self._segment_deletion = SegmentDeletion(
             file_system,
             self._checkpoints,
@@ -81,20 +69,30 @@ class LogManager:
             self._directories.fail,
             config.producer_id_expiration_ms,
         )
-        self._strays = StrayDirectories(file_system)
         self._on_offline: OnOffline = lambda _, __, ___: None
-        self._environment = LogEnvironment(
+        environment = LogEnvironment(
             file_system=file_system,
             producer_id_expiration_ms=config.producer_id_expiration_ms,
             walks_records=walks_records,
             draw_jitter=random.randrange,
-            on_failure=self._directories.fail,
-            on_full=self._directories.full,
-            on_gapless=self._directories.gapless,
-            before_gap=self._directories.before_gap,
-            before_roll=self._directories.before_roll,
-            before_cut=self._directories.before_cut,
+            on_failure=directories.fail,
+            on_full=directories.full,
+            on_gapless=directories.gapless,
+            before_gap=directories.before_gap,
+            before_roll=directories.before_roll,
+            before_cut=directories.before_cut,
         )
+        logs = ManagedLogs(
+            directories=directories,
+            open=self._open,
+            environment=environment,
+            topic_config=topic_config,
+            clock=clock,
+        )
+        strays = StrayDirectories(file_system)
+        self._creation = LogCreation(logs, self._deletions, self._checkpoints, strays)
+        threads = config.num_recovery_threads_per_data_dir
+        self._startup = LogStartup(logs, self._deletions, strays, threads)
 
     def load(
         self,
@@ -109,32 +107,11 @@ class LogManager:
 
         The partitions that needed recovery come back. Raises LogDirectoryError, LoadCancelledError.
         """
-        now_ms = self._clock.now_ms()
-        self._directories.claim(cluster_id, broker_id, now_ms)
-        found = [
-            (directory, self._load_requests(directory, now_ms, is_known))
-            for directory in self._directories.online
-        ]
-        outcomes = open_logs(
-            [(directory.path, requests) for directory, requests in found],
-            self._environment,
-            self._config.num_recovery_threads_per_data_dir,
-            progress or LoadProgress(),
-        )
-        requests = [(directory, request) for directory, requests in found for request in requests]
-        for (directory, request), outcome in zip(requests, outcomes, strict=True):
-            if isinstance(outcome, Log):
-                self._open.adopt_found(outcome, directory, now_ms)
-            else:
-                self._leave_closed(request, directory, outcome)
-        self._directories.loaded()
-        self._directories.check()
-        for directory in self._directories:
-            if directory.failure is not None:
-                self._open.fail(directory, directory.failure)
+        self._directories.claim(cluster_id, broker_id, self._clock.now_ms())
+        recovered = self._startup.open_all(progress or LoadProgress(), is_known)
         self._directories.on_offline = self._directory_offline
         self._checkpoints.forget_gone()
-        return [request.topic_partition for _, request in requests if not request.was_clean]
+        return recovered
 
     def write_with(self, run: WriteRunner) -> None:
         """Let `run` write checkpoints and sync logs from now on."""
@@ -183,8 +160,7 @@ class LogManager:
         """
         log = self._open.logs.get(topic_partition)
         if log is None:
-            self._check_may_create(topic_partition, is_new=is_new)
-            log = self._create(topic_partition)
+            log = self._creation.create(topic_partition, is_new=is_new)
         elif log.failure is not None:  # before anybody led or followed it
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(log.failure))
         if topic_id is not None and log.topic_id != topic_id:
@@ -240,21 +216,8 @@ class LogManager:
         self._segment_deletion.stop()
 
     def flush_dirty_logs(self, now_ms: int) -> int:
-        """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are
-        full; how many it begins.
-        """
-        flushed = 0
-        for log in self._open.online():
-            waiting = log.log_end_offset - log.recovery_point
-            if waiting <= 0 and not log.files.unsynced.is_due:
-                continue
-            is_due = (
-                waiting >= log.config.flush_messages
-                or now_ms - log.last_flush_ms >= log.config.flush_ms
-            )
-            up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
-            flushed += self._flush(log, up_to_offset, now_ms)
-        return flushed
+        """Begin to sync what has waited long enough, or gathered enough; of how many logs."""
+        return self._dirty.flush(now_ms)
 
     def checkpoint_recovery_points(self) -> None:
         """Write down up to where each log is on disk."""
@@ -308,117 +271,6 @@ class LogManager:
         self.checkpoint_log_start_offsets()
         self._directories.write_clean_shutdown()
         self.release()
-
-    def _load_requests(
-        self, directory: LogDirectory, now_ms: int, is_known: Callable[[str], bool]
-    ) -> list[LoadRequest]:
-        try:
-            content = scan(directory, self._topic_config, is_known, now_ms)
-        except StorageError as error:
-            self._directories.fail(directory.path, error)
-            return []
-        for path in content.doomed:
-            self._deletions.doom(path)
-        for topic, path in content.strays:
-            self._strays.add(topic, path)
-        return content.requests
-
-    def _leave_closed(
-        self,
-        request: LoadRequest,
-        directory: LogDirectory,
-        error: StorageError | CheckpointError | KafkaError,
-    ) -> None:
-        """One broken file costs its partition; a disk that refuses costs the directory, as in
-        Kafka.
-        """
-        self._open.leave_closed(request.topic_partition, request.directory, directory, error)
-        if isinstance(error, StorageError) and error.errno not in _ONE_FILE:
-            self._directories.fail(request.directory, error)
-
-    def _check_may_create(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
-        reason = self._open.closed.get(topic_partition)
-        offline = self._directories.offline_paths
-        if reason is None and offline and not is_new:
-            reason = (
-                f"Can not create log for {topic_partition} because log directories "
-                f"{','.join(offline)} are offline"
-            )
-        if reason is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-
-    def _create(self, topic_partition: TopicPartition) -> Log:
-        directory = self._emptiest()
-        path = f"{directory.path}/{log_directory_name(topic_partition)}"
-        now_ms = self._clock.now_ms()
-        request = LoadRequest(
-            topic_partition=topic_partition,
-            directory=path,
-            config=self._topic_config(topic_partition.topic),
-            now_ms=now_ms,
-            was_clean=True,
-        )
-        try:
-            self._deletions.settle_before(topic_partition)
-            self._forget_earlier(topic_partition, directory)
-            self._strays.set_aside(topic_partition.topic)
-            self._file_system.make_directory(path)
-            log = load_log(request, self._environment)
-            active = log.segments.active
-            for part in (active.records, active.offset_index, active.time_index):
-                self._file_system.open(part.path, create=True).close()
-        except CheckpointError as error:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        except StorageError as error:
-            self._give_up(topic_partition, path, error)
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._open.adopt(log, directory, now_ms)
-        return log
-
-    def _forget_earlier(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
-        """Checkpoints that speak of an earlier log of this name would hide records of the next."""
-        if topic_partition in directory.gone:
-            self._checkpoints.forget_gone()
-        if topic_partition in directory.gone:
-            raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"Checkpoints in {directory.path} still speak of an earlier log {topic_partition}",
-            )
-
-    def _give_up(self, topic_partition: TopicPartition, path: str, error: StorageError) -> None:
-        """A log could not be made: where that passes, what was made of it goes."""
-        self._directories.full(path, error, 0)
-        if error.is_passing:
-            try:
-                self._deletions.could_not_make(topic_partition, path)
-            except StorageError as second:
-                error = second
-        self._directories.fail(path, error)
-
-    def _emptiest(self) -> LogDirectory:
-        online = self._directories.online
-        if not online:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is online")
-        return self._open.emptiest([d for d in online if not d.is_full] or online)
-
-    def _flush_up_to(self, log: Log, offset: int) -> None:
-        self._flush(log, offset, self._clock.now_ms())
-
-    def _flush(self, log: Log, up_to_offset: int, now_ms: int) -> int:
-        pending = log.begin_flush(up_to_offset, and_closed=True)
-        if pending is None:
-            return 0
-        self._directories.run_write(pending.sync, partial(self._flushed, log, pending, now_ms))
-        return 1
-
-    def _flushed(
-        self, log: Log, pending: PendingFlush, now_ms: int, error: StorageError | None
-    ) -> None:
-        """Done, or failed for good; what has to be begun again waits for the next turn."""
-        if error is None:
-            log.complete_flush(pending, now_ms)
-        else:
-            log.flush_failed(pending, error)
 
     def _directory_offline(self, directory: LogDirectory, error: StorageError) -> None:
         self._on_offline(directory.path, self._open.fail(directory, error), error)

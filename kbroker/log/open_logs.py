@@ -7,11 +7,16 @@ be opened is not taken for one that is not there. Owned by the event loop.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
+from kbroker.clock import Clock
+from kbroker.config.topic_config import TopicConfig
+from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectory
 from kbroker.log.file_system import StorageError
 from kbroker.log.log import Log
+from kbroker.log.log_state import LogEnvironment
 from kbroker.model import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -87,3 +92,14 @@ class OpenLogs:
             if home.path in counts:
                 counts[home.path] += 1
         return min(directories, key=lambda directory: counts[directory.path])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagedLogs:
+    """The logs of a broker, and what it takes to open one more."""
+
+    directories: LogDirectories
+    open: OpenLogs
+    environment: LogEnvironment
+    topic_config: Callable[[str], TopicConfig]
+    clock: Clock

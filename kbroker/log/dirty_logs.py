@@ -1,0 +1,61 @@
+"""Syncs of logs that nobody waits for: by flush.ms and flush.messages, for full segments, and
+before a checkpoint says more than is on the disk.
+
+Law: nothing here waits for the disk. Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kbroker.clock import Clock
+from kbroker.log.directories.log_directories import LogDirectories
+from kbroker.log.file_system import StorageError
+from kbroker.log.log import Log
+from kbroker.log.log_state import PendingFlush
+from kbroker.log.open_logs import OpenLogs
+
+
+class DirtyLogs:
+    """The open logs of a broker, some of which have to be synced."""
+
+    def __init__(self, open_logs: OpenLogs, directories: LogDirectories, clock: Clock) -> None:
+        self._open = open_logs
+        self._directories = directories
+        self._clock = clock
+
+    def flush(self, now_ms: int) -> int:
+        """Sync logs that have waited for flush.ms or gathered flush.messages, and segments that are
+        full; how many it begins.
+        """
+        flushed = 0
+        for log in self._open.online():
+            waiting = log.log_end_offset - log.recovery_point
+            if waiting <= 0 and not log.files.unsynced.is_due:
+                continue
+            is_due = (
+                waiting >= log.config.flush_messages
+                or now_ms - log.last_flush_ms >= log.config.flush_ms
+            )
+            up_to_offset = log.log_end_offset if is_due else log.segments.active.base_offset
+            flushed += self._flush(log, up_to_offset, now_ms)
+        return flushed
+
+    def flush_up_to(self, log: Log, offset: int) -> None:
+        """Begin to bring all below `offset` to the disk."""
+        self._flush(log, offset, self._clock.now_ms())
+
+    def _flush(self, log: Log, up_to_offset: int, now_ms: int) -> int:
+        pending = log.begin_flush(up_to_offset, and_closed=True)
+        if pending is None:
+            return 0
+        self._directories.run_write(pending.sync, partial(_flushed, log, pending, now_ms))
+        return 1
+
+
+def _flushed(log: Log, pending: PendingFlush, now_ms: int, error: StorageError | None) -> None:
+    """Done, or failed for good; what has to be begun again waits for the next turn."""
+    if error is None:
+        log.complete_flush(pending, now_ms)
+    else:
+        log.flush_failed(pending, error)
