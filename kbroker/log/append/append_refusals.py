@@ -7,6 +7,7 @@ Values only; who calls decides what is wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_rules import AppendRules
@@ -114,19 +115,28 @@ def without_key(
     )
 
 
+class UntimelyRecord(NamedTuple):
+    """A record whose timestamp the topic does not allow; `batch_index` counts from 0."""
+
+    batch_index: int
+    timestamp: int
+    offset: int
+
+
 def outside_bounds(
-    outside: list[tuple[int, int, int]], earliest: int, latest: int
+    outside: list[UntimelyRecord], earliest: int, latest: int
 ) -> InvalidRecordsError:
-    """The refusal of records by their (index, timestamp, offset)."""
+    """The refusal of records for times that are not between these two."""
     allowed = f"[{_wrapped(earliest)}, {_wrapped(latest)}]"
     return invalid_timestamps(
         [
             RecordError(
-                index,
-                f"Timestamp {timestamp} of message with offset {offset} is out of range. "
+                record.batch_index,
+                f"Timestamp {record.timestamp} of message with offset {record.offset} is out of "
+                "range. "
                 f"The timestamp should be within {allowed}",
             )
-            for index, timestamp, offset in outside
+            for record in outside
         ]
     )
 

@@ -16,6 +16,7 @@ from fastcrc.crc32 import iscsi as crc32c
 
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.log.append.append_refusals import (
+    UntimelyRecord,
     bad_header,
     invalid_timestamps,
     malformed,
@@ -219,7 +220,7 @@ def check_timestamps(given: Iterable[Record], rules: AppendRules, now_ms: int) -
         return
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
     outside = [
-        (index, record.timestamp, record.offset)
+        UntimelyRecord(index, record.timestamp, record.offset)
         for index, record in enumerate(given)
         if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
     ]
@@ -234,11 +235,11 @@ def _check_walked_timestamps(
     no header can hold: that is outside whatever the topic allows.
     """
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-    bounds = max(earliest, _LEAST_TIMESTAMP), min(latest, _LATEST_TIMESTAMP)
-    if bounds[0] <= walked.least_timestamp and walked.max_timestamp <= bounds[1]:
+    least, most = max(earliest, _LEAST_TIMESTAMP), min(latest, _LATEST_TIMESTAMP)
+    if least <= walked.least_timestamp and walked.max_timestamp <= most:
         return
-    found = timestamps_outside(header, plain, bounds, _MOST_RECORD_ERRORS)
+    found = timestamps_outside(header, plain, (least, most), _MOST_RECORD_ERRORS)
     if found:
         offset = header.base_offset
-        outside = [(index, timestamp, offset + index) for index, timestamp in found]
+        outside = [UntimelyRecord(index, timestamp, offset + index) for index, timestamp in found]
         raise outside_bounds(outside, earliest, latest)

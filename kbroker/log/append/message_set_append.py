@@ -44,7 +44,12 @@ _ATTRIBUTES_POSITION: Final = HEADER_SIZE_UP_TO_MAGIC  # of a message of format 
 _BATCH_ATTRIBUTES_POSITION: Final = ATTRIBUTES_POSITION + 1  # the byte that names the codec
 _CONVERSION_COST: Final = 4  # records are built, which costs more than to walk over them
 
-Message = tuple[BatchHeader, memoryview]
+
+class Message(NamedTuple):
+    """One message of a set, and its header."""
+
+    header: BatchHeader
+    data: memoryview
 
 
 class Place(NamedTuple):
@@ -132,7 +137,7 @@ def prepare_set(data: memoryview | bytearray, rules: AppendRules, place: Place) 
     if not len(data):
         return TrustedBatches(memoryview(data), [])
     messages = _checked_messages(memoryview(data), rules, place)
-    first = messages[0][0]
+    first = messages[0].header
     entries = _checked_records(messages, rules, place)
     codec = first.compression if rules.compression is None else rules.compression
     stored = _in_place(messages, entries, rules, place, codec)
@@ -160,7 +165,7 @@ def as_one_batch(data: memoryview | bytearray, rules: AppendRules, place: Place)
         return bytearray()
     messages = _checked_messages(whole, rules, place)
     entries = _checked_records(messages, rules, place)
-    codec = messages[0][0].compression if rules.compression is None else rules.compression
+    codec = messages[0].header.compression if rules.compression is None else rules.compression
     stored = _rebuilt(entries, codec, rules._replace(stamps_append_time=False), place)
     let_go(entries)
     return bytearray(stored)
@@ -177,19 +182,20 @@ def _checked_messages(view: memoryview, rules: AppendRules, place: Place) -> lis
             raise too_large(header.size_bytes, place.topic_partition, rules)
         if not is_intact(header, message):
             raise record_corrupt(header, place.topic_partition)
-        messages.append((header, message))
+        messages.append(Message(header, message))
         position += header.size_bytes
-    is_single = messages[0][0].magic == MAGIC or any(header.compression for header, _ in messages)
+    is_compressed = any(each.header.compression for each in messages)
+    is_single = is_compressed or messages[0].header.magic == MAGIC
     if is_single and len(messages) > 1:
         raise KafkaError(
             ErrorCode.INVALID_RECORD, "Compressed outer record has more than one batch"
         )
-    for (before, _), (header, _) in pairwise(messages):
-        if header.magic != before.magic:
+    for before, after in pairwise(messages):
+        if after.header.magic != before.header.magic:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,
-                f"Batch magic {header.magic} is not the same as the first batch's magic byte "
-                f"{before.magic} in topic partition {place.topic_partition}",
+                f"Batch magic {after.header.magic} is not the same as the first batch's magic byte "
+                f"{before.header.magic} in topic partition {place.topic_partition}",
             )
     return messages
 
@@ -204,8 +210,8 @@ def _checked_records(messages: list[Message], rules: AppendRules, place: Place) 
         _check_headers(entries, rules)
     else:
         entries = [entry for each in messages for entry in produced_records(*each)]
-    for index, (header, _) in enumerate(messages):
-        check_stamps(header, rules, len(entries) if len(messages) == 1 else 1, index)
+    for index, each in enumerate(messages):
+        check_stamps(each.header, rules, len(entries) if len(messages) == 1 else 1, index)
     if rules.is_compacted:
         keyless = [index for index, entry in enumerate(entries) if entry.key is None]
         check_keys(keyless, place.topic_partition)

@@ -12,20 +12,18 @@ from kbroker.log.append.append_refusals import larger_than_segment
 from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.log_segment import LogSegment
-from kbroker.log.producers.producer_replay import end_transaction, first_record
+from kbroker.log.producers.producer_replay import Marker, end_transaction, read_marker
 from kbroker.log.producers.producer_state import ProducerStateManager
 from kbroker.model import TopicPartition
 from kbroker.record.legacy_record import is_intact, read_any_header
 from kbroker.record.record_batch import (
     MAGIC,
     BatchHeader,
-    ControlRecord,
     assign_log_append_time,
     assign_offset,
-    read_control,
 )
 
-Markers = list[tuple[ControlRecord, int] | None]  # per batch: the marker in it and its timestamp
+Markers = list[Marker | None]  # per batch
 
 
 class TrustedBatches:
@@ -103,12 +101,14 @@ class TrustedBatches:
         position = 0
         for header in self.headers:
             marker = None
+            end = position + header.size_bytes
             if header.producer_id >= 0:
                 if header.is_control:
-                    marker = _marker(header, self.records[position : position + header.size_bytes])
-                state.validate(header, header.base_offset, origin, marker[0] if marker else None)
+                    marker = read_marker(header, self.records[position:end])
+                control = marker.control if marker else None
+                state.validate(header, header.base_offset, origin, control)
             markers.append(marker)
-            position += header.size_bytes
+            position = end
         return markers
 
 
@@ -156,10 +156,7 @@ def apply_trusted(
         if header.producer_id < 0:
             continue
         if marker is not None:
-            control, timestamp = marker
-            end_transaction(
-                state, header, control, header.base_offset, timestamp, segment.transaction_index
-            )
+            end_transaction(state, header, marker, segment.transaction_index)
         elif not header.is_control:
             state.update(header, header.base_offset, header.last_offset, header.max_timestamp)
     state.map_end_offset = headers[-1].next_offset
@@ -172,9 +169,3 @@ def _header_at(view: memoryview, position: int) -> BatchHeader | None:
         if error.code == ErrorCode.INVALID_RECORD:
             return None  # cut off inside the header
         raise
-
-
-def _marker(header: BatchHeader, batch: memoryview) -> tuple[ControlRecord, int] | None:
-    record = first_record(header, batch)
-    control = read_control(record) if record is not None else None
-    return (control, record.timestamp) if record is not None and control is not None else None

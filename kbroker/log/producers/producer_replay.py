@@ -16,7 +16,7 @@ from kbroker.log.log_segment import LogSegment
 from kbroker.log.log_segments import LogSegments
 from kbroker.log.producers.producer_snapshot import ProducerSnapshots
 from kbroker.log.producers.producer_state import CompletedTxn, ProducerStateManager, is_expired
-from kbroker.record.record_batch import BatchHeader, ControlRecord, Record, read_control, records
+from kbroker.record.record_batch import BatchHeader, ControlRecord, read_control, records
 
 
 class Expiry(NamedTuple):
@@ -26,9 +26,20 @@ class Expiry(NamedTuple):
     after_ms: int  # since it wrote last
 
 
-def first_record(header: BatchHeader, batch: Bytes) -> Record | None:
-    """The first record of a batch, None where compaction has removed all of them."""
-    return next(records(batch), None) if header.record_count > 0 else None
+class Marker(NamedTuple):
+    """The end of a transaction, as a control batch tells it, and the time of that record."""
+
+    control: ControlRecord
+    timestamp: int
+
+
+def read_marker(header: BatchHeader, batch: Bytes) -> Marker | None:
+    """What a control batch says; None where compaction has removed its record, or it says nothing
+    of a transaction.
+    """
+    record = next(records(batch), None) if header.record_count > 0 else None
+    control = read_control(record) if record is not None else None
+    return Marker(control, record.timestamp) if record is not None and control is not None else None
 
 
 def replay_batch(
@@ -43,24 +54,19 @@ def replay_batch(
     if not header.is_control:
         state.update(header, header.base_offset, header.last_offset, header.max_timestamp)
         return
-    record = first_record(header, batch)
-    marker = read_control(record) if record is not None else None
-    if record is not None and marker is not None:
-        end_transaction(
-            state, header, marker, header.base_offset, record.timestamp, transaction_index
-        )
+    marker = read_marker(header, batch)
+    if marker is not None:
+        end_transaction(state, header, marker, transaction_index)
 
 
 def end_transaction(
     state: ProducerStateManager,
     header: BatchHeader,
-    marker: ControlRecord,
-    offset: int,
-    timestamp: int,
+    marker: Marker,
     transaction_index: TransactionIndex | None,
 ) -> None:
     """Record a stored marker: state first, then the index entry with the stable offset after."""
-    completed = state.end_transaction(header, marker, offset, timestamp)
+    completed = state.end_transaction(header, marker.control, header.base_offset, marker.timestamp)
     if completed is None:
         return
     if completed.is_aborted and transaction_index is not None:

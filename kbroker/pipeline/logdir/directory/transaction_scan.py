@@ -24,13 +24,13 @@ from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import PRODUCER_SNAPSHOT_SUFFIX, TRANSACTION_INDEX_SUFFIX, file_name
 from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.index.transaction_index import TransactionIndex
-from kbroker.log.producers.producer_replay import first_record
+from kbroker.log.producers.producer_replay import read_marker
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.pipeline.logdir.directory.disk_refusal import is_refusal
 from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 from kbroker.pipeline.logdir.directory.segment_lookup import SegmentLookup, readable_bytes
 from kbroker.pipeline.logdir.segment_task import AbortedTransaction
-from kbroker.record.record_batch import BatchHeader, read_control
+from kbroker.record.record_batch import BatchHeader
 
 
 class _Witness(NamedTuple):
@@ -198,8 +198,7 @@ def _batches(
 def _is_commit(scan: SegmentScan, batch: ScannedBatch) -> bool | None:
     """None for a marker that was compacted away, or is of a kind this version does not know."""
     try:
-        record = first_record(batch.header, scan.read(batch))
-        marker = read_control(record) if record is not None else None
+        marker = read_marker(batch.header, scan.read(batch))
     except KafkaError:
         return None
-    return marker.is_commit if marker is not None else None
+    return marker.control.is_commit if marker is not None else None
