@@ -35,7 +35,6 @@ class LogSegment(SegmentFiles):
         "_bytes_since_last_index_entry",
         "_check",
         "_first_batch_timestamp",
-        "_index_interval_bytes",
         "_largest_timestamp",
         "_offset_of_largest_timestamp",
         "_unchecked_bytes",
@@ -58,7 +57,6 @@ class LogSegment(SegmentFiles):
         super().__init__(file_system, directory, base_offset, config, suffix=suffix)
         self.created_ms = created_ms
         self.roll_jitter_ms = 0
-        self._index_interval_bytes = config.index_interval_bytes
         self._bytes_since_last_index_entry = 0
         # Two fields, not a pair: nearly every append has a larger one.
         self._largest_timestamp: int | None = None  # None: not looked for yet
@@ -121,7 +119,7 @@ class LogSegment(SegmentFiles):
         if max_timestamp > largest:
             largest = self._largest_timestamp = max_timestamp
             self._offset_of_largest_timestamp = offset_of_max_timestamp
-        if self._bytes_since_last_index_entry > self._index_interval_bytes:
+        if self._bytes_since_last_index_entry > self.config.index_interval_bytes:
             self.offset_index.append(largest_offset, position)
             self.time_index.maybe_append(largest, self._offset_of_largest_timestamp)
             self._bytes_since_last_index_entry = 0
@@ -278,17 +276,12 @@ class LogSegment(SegmentFiles):
         self.become_inactive()
         self.records.close()
 
-    def update_config(self, config: SegmentConfig) -> None:
-        """Use new settings from the next append on; index sizes change with the next segment."""
-        self.config = config
-        self._index_interval_bytes = config.index_interval_bytes
-
     def _recover_batches(
         self, batches: Iterator[tuple[int, BatchHeader, int, memoryview]], on_batch: OnBatch | None
     ) -> int:
         """Index the good batches; the position behind the last one."""
         valid = 0
-        made = IndexMaking(self.offset_index, self.time_index, self._index_interval_bytes)
+        made = IndexMaking(self.offset_index, self.time_index, self.config.index_interval_bytes)
         for _, header, position, view in batches:
             made.enter(position, header)
             valid = position + header.size_bytes

@@ -35,7 +35,10 @@ class SegmentConfig:
 
 
 class SegmentFiles:
-    """Data file, offset index, time index and transaction index."""
+    """Data file, offset index, time index and transaction index.
+
+    `config` may be replaced; index sizes stay what they were.
+    """
 
     __slots__ = (
         "_file_system",

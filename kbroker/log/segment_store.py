@@ -64,7 +64,7 @@ class SegmentStore:
         self._jitter_ms = config.segment_jitter_ms
         self._segment_config = segment_config(config)
         for segment in self.segments:
-            segment.update_config(self._segment_config)
+            segment.config = self._segment_config
 
     def activate(self) -> None:
         """Open the last segment for appends."""
