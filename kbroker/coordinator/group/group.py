@@ -22,6 +22,7 @@ class Group:
     """One group; owned by the event loop of its coordinator."""
 
     __slots__ = (
+        "becoming",
         "current_state_timestamp_ms",
         "generation_id",
         "group_id",
@@ -58,6 +59,7 @@ class Group:
         self.static_members: dict[str, str] = {}  # group instance id -> id of a member
         self.pending_members: set[str] = set()  # ids handed out, not joined yet (KIP-394)
         self.pending_sync_members: set[str] = set()  # joined this generation, SyncGroup not seen
+        self.becoming: Group | None = None  # when the records of static members are stored, if any
         self.subscribed_topics: frozenset[str] | None = None  # None = not known
         self.new_member_added = False  # someone joined during the initial delay
         self.initial_join_remaining_ms = -1.0  # of the initial rebalance delay; -1 = not in one
@@ -118,6 +120,7 @@ class Group:
     def copy(self) -> Group:
         """Another group of the same members, to see what a change would lead to."""
         other = copy(self)
+        other.becoming = None
         other.members = {member_id: copy(member) for member_id, member in self.members.items()}
         other.static_members = dict(self.static_members)
         other.protocol_counts = Counter(self.protocol_counts)
@@ -132,6 +135,7 @@ class Group:
         assert self.state in VALID_PREVIOUS[state], f"{self.group_id}: {self.state} -> {state}"
         self.state = state
         self.current_state_timestamp_ms = wall_ms
+        self.becoming = None
 
     def add(self, member: Member) -> None:
         """Take a member in; the first one becomes leader and sets the protocol type."""

@@ -7,6 +7,7 @@ needs nothing of the broker. SyncGroup: KIP-559 (protocol checks).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kbroker.coordinator.effects import Append, CancelTimer, Reply, SetTimer
@@ -65,22 +66,21 @@ class JoinAttempt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StaticMemberStored:
-    """Token of the record that gives a static member's new id to the log, and what the group was
-    like when that was decided.
+    """Token of the record that gives a static member's new id to the log, and what the group was to
+    be like before and after it when that was decided.
     """
 
     attempt: JoinAttempt
-    old_member_id: str
+    before: Mapping[str, str]  # group instance id -> id of a member
+    after: Group
     old_leader_id: str
-    generation_id: int
 
     def is_true_to(self, group: Group) -> bool:
-        """Whether the group still is as it was."""
-        instance_id = self.attempt.request.group_instance_id or ""
+        """Whether the record says what the group is once it has taken the member in."""
         return (
             group.state is GroupState.STABLE
-            and group.generation_id == self.generation_id
-            and group.static_members.get(instance_id) == self.old_member_id
+            and group.generation_id == self.after.generation_id
+            and group.static_members == self.before
         )
 
 
@@ -209,10 +209,12 @@ def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -
     """
     group = step.group
     if group.state is GroupState.STABLE:
-        after = group.copy()
+        before = group.becoming or group
+        after = before.copy()
         _set_wishes(after, after.replace_static_member(instance_id, attempt.new_member_id), attempt)
-        if after.select_protocol() == group.protocol_name:
-            _store_static_member(step, attempt, instance_id, after)
+        # Those who are on their way may have left no protocol that this one supports as well.
+        if after.candidate_protocols() and after.select_protocol() == group.protocol_name:
+            _store_static_member(step, attempt, before, after)
             return
     _take_over(step, attempt, instance_id)
     if group.state is not GroupState.PREPARING_REBALANCE:
@@ -220,14 +222,15 @@ def _replace_static_member(step: Step, attempt: JoinAttempt, instance_id: str) -
         prepare_rebalance(step)
 
 
-def _store_static_member(step: Step, attempt: JoinAttempt, instance_id: str, after: Group) -> None:
-    group = step.group
+def _store_static_member(step: Step, attempt: JoinAttempt, before: Group, after: Group) -> None:
+    """The record holds the whole group: those who are on their way to the log are in it too."""
     token = StaticMemberStored(
         attempt=attempt,
-        old_member_id=group.static_members[instance_id],
-        old_leader_id=group.leader_id or "",
-        generation_id=group.generation_id,
+        before=dict(before.static_members),
+        after=after,
+        old_leader_id=before.leader_id or "",
     )
+    step.group.becoming = after
     assignments = {each.member_id: each.assignment for each in after.members.values()}
     step.effects.append(Append((group_metadata(after, assignments),), token))
 
@@ -255,9 +258,12 @@ def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorC
     if group.state is GroupState.DEAD:
         _refuse(step, attempt, attempt.new_member_id, ErrorCode.NOT_COORDINATOR)
     elif error is not ErrorCode.NONE:
+        group.becoming = None
         response = _not_stored(group, token, error)
         step.effects.append(Reply(attempt.correlation, response))
     elif token.is_true_to(group):
+        if group.becoming is token.after:
+            group.becoming = None
         member = _take_over(step, attempt, attempt.request.group_instance_id or "")
         answer_join(step, member, _rejoined(group, token))
     else:

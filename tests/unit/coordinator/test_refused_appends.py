@@ -307,6 +307,60 @@ async def test_a_static_member_stored_after_the_group_went_on_joins_as_the_group
     assert fenced is ErrorCode.FENCED_INSTANCE_ID
 
 
+async def two_static_members(broker: GroupBroker, **fields: Any) -> JoinGroupResponse:
+    """`i` and `j` in a stable group; the answer to the leader, `i`."""
+    first = broker.stable_member(group_instance_id="i", **fields)
+    waiting = broker.join(version=9, group_instance_id="j", **fields)
+    leader = broker.join("g", first.member_id, group_instance_id="i", **fields)
+    second = await waiting  # type: ignore[misc]
+    assert isinstance(leader, JoinGroupResponse)
+    given = {first.member_id: b"one", second.member_id: b"two"}
+    broker.sync(first.member_id, leader.generation_id, group_instance_id="i", assignments=given)
+    return leader
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT])
+async def test_static_members_that_come_back_together_are_all_known_to_the_next_coordinator(
+    refusal: ErrorCode,
+) -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    leader = await two_static_members(broker)
+    replicas = broker.replicas
+    replicas.holds = True
+    returning = [broker.join(version=9, group_instance_id=name) for name in "ij"]
+    (first, *rest), replicas.held = replicas.held, []
+    replicas.held = [first]
+    replicas.release(refusal)
+    replicas.held = rest
+    replicas.release()
+    replicas.holds = False
+    members = [await each for each in returning]  # type: ignore[misc]
+    if refusal is not ErrorCode.NONE:
+        members[0] = broker.join(version=9, group_instance_id="i")
+
+    after = broker.restarted()
+
+    for name, member in zip("ij", members, strict=True):
+        assert member.generation_id == leader.generation_id
+        assert heartbeat(after, member, group_instance_id=name) is ErrorCode.NONE
+
+
+async def test_static_members_that_come_back_with_no_protocol_in_common_rebalance() -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    await two_static_members(broker, protocols=("range", "sticky"))
+    broker.replicas.holds = True
+    first = broker.join(version=9, group_instance_id="i", protocols=("range",))
+    second = broker.join(version=9, group_instance_id="j", protocols=("sticky",))
+    broker.replicas.release()
+
+    refused = await first  # type: ignore[misc]
+
+    assert refused.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert described(broker)[0] == GroupState.PREPARING_REBALANCE.value
+    broker.time.advance(60_000)
+    assert (await second).protocol_name == "sticky"  # type: ignore[misc]
+
+
 async def test_who_waits_for_the_replicas_is_sent_to_the_next_coordinator(
     broker: GroupBroker,
 ) -> None:
