@@ -62,10 +62,11 @@ async def run_parts(
     undo.push_async_callback(services.topics.close)
     undo.push_async_callback(cluster.controller.shutdown)
     undo.push_async_callback(cluster.log_dir_events.stop)
-    await membership(parts, around, registration(parts, end_points)).join()
-    services.groups.start()
+    # Groups are loaded, and their sessions begin, as soon as this broker is told to lead.
     undo.callback(services.groups.shutdown)
     undo.callback(around.flush_threads.stop)
+    await membership(parts, around, registration(parts, end_points)).join()
+    services.groups.start()
     background = BackgroundParts(
         config=data.config,
         logs=data.logs,

@@ -15,6 +15,7 @@ import pytest
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
+from kbroker.coordinator.group_coordinator import Caller
 from kbroker.errors import ConfigError, ErrorCode
 from kbroker.log.directories.log_directories import LogDirectories
 from kbroker.log.directories.log_directory import LogDirectoryError
@@ -24,10 +25,13 @@ from kbroker.model import EndPoint, TopicPartition
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kbroker.protocol.messages.sync_group import SyncGroupRequest
 from kbroker.server.broker_parts import BrokerParts, Surroundings, assemble
 from kbroker.server.broker_state import BrokerState
 from kbroker.server.broker_storage import BrokerStorage, open_storage
 from kbroker.server.kafka_server import KafkaServer
+from kbroker.server.membership.cluster_membership import ClusterMembership
 from kbroker.server.metadata_tree.cluster_tree import OwnTree, SharedTree
 from kbroker.server.metadata_tree.tree_opening import StartWish
 from kbroker.server.start_error import BrokerIdInUseError, StartError
@@ -40,6 +44,7 @@ from tests.fakes.memory_tree_files import FixedClock
 from tests.fakes.virtual_time import VirtualTime
 
 DATA = "/data"
+BEAT = HeartbeatRequest(group_id="g", member_id="m")
 AlterConfigsResource = IncrementalAlterConfigsRequest.AlterConfigsResource
 
 
@@ -182,6 +187,42 @@ async def test_an_id_in_use_leaves_no_socket_and_no_registration() -> None:
     (registered,) = await ZkUtils(store.session(), FixedClock()).all_brokers()
     assert registered.epoch == first.broker_epoch
     await first.shutdown()
+
+
+async def test_a_start_that_fails_after_groups_were_loaded_leaves_no_session_of_theirs() -> None:
+    failure, time = Failure(), VirtualTime()
+    first = KafkaServer(config_of(), file_system=failure.disk)
+    await first.startup()
+    services = first.parts.services
+    await services.topics.auto_create(["__consumer_offsets"])
+    await until(lambda: services.groups.heartbeat(BEAT) is ErrorCode.UNKNOWN_MEMBER_ID)
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=b"")
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    caller = Caller(client_id="c", client_host="/127.0.0.1", api_version=3)
+    member = services.groups.join_group(request, caller)
+    assert isinstance(member, JoinGroupResponse)
+    services.groups.sync_group(
+        SyncGroupRequest(group_id="g", member_id=member.member_id, generation_id=1)
+    )
+    await first.shutdown()
+
+    join = ClusterMembership.join
+
+    async def joins_in_vain(membership: ClusterMembership) -> None:
+        await join(membership)
+        raise StartError("not today")
+
+    server = KafkaServer(config_of(), file_system=failure.disk, around=Surroundings(clock=time))
+    with patch.object(ClusterMembership, "join", joins_in_vain), pytest.raises(StartError):
+        await server.startup()
+
+    failure.check_left_behind(server)
+    assert time.armed() == 0
 
 
 async def test_a_start_that_is_cancelled_while_logs_are_opened_leaves_nothing() -> None:
