@@ -9,6 +9,7 @@ from kbroker.apis.authorization import ForEach, named_group
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
+from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -29,15 +30,26 @@ _MESSAGES = {
     ),
     parts=Parts("groups_names", "results", key=""),
 )
-def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+def handle(ctx: RequestContext, request: DeleteGroupsRequest) -> NowOrLater[DeleteGroupsResponse]:
     """Delete each group named, once."""
+    group_ids = list(dict.fromkeys(request.groups_names))
+    outcomes = [ctx.services.groups.delete_group(group_id) for group_id in group_ids]
+    codes = [outcome for outcome in outcomes if isinstance(outcome, ErrorCode)]
+    are_there = len(codes) == len(outcomes)
+    return then(codes if are_there else _awaited(outcomes), _response, group_ids)
+
+
+async def _awaited(outcomes: list[NowOrLater[ErrorCode]]) -> list[ErrorCode]:
+    return [code if isinstance(code, ErrorCode) else await code for code in outcomes]
+
+
+def _response(codes: list[ErrorCode], group_ids: list[str]) -> DeleteGroupsResponse:
     return DeleteGroupsResponse(
-        results=[_delete(ctx, group_id) for group_id in dict.fromkeys(request.groups_names)]
+        results=[_result(*pair) for pair in zip(group_ids, codes, strict=True)]
     )
 
 
-def _delete(ctx: RequestContext, group_id: str) -> DeleteGroupsResponse.DeletableGroupResult:
-    error: ErrorCode = ctx.services.groups.delete_group(group_id)
+def _result(group_id: str, error: ErrorCode) -> DeleteGroupsResponse.DeletableGroupResult:
     text = _MESSAGES.get(error)
     return DeleteGroupsResponse.DeletableGroupResult(
         group_id=group_id,

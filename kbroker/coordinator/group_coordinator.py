@@ -278,8 +278,8 @@ class GroupCoordinator:
             if not wanted_states or each.group.state.value.lower() in wanted_states
         ]
 
-    def delete_group(self, group_id: str) -> ErrorCode:
-        """Forget an empty group with its offsets."""
+    def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
+        """Forget an empty group with its offsets; waits where the log takes its time."""
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self.offsets.delete_group(group_id)

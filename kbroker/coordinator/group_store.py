@@ -30,7 +30,7 @@ from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
-from kbroker.coordinator.shard import Replayed, Shard, nothing
+from kbroker.coordinator.shard import Replayed, Settled, Shard, nothing
 from kbroker.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
@@ -138,22 +138,26 @@ class GroupStore:
         coordinated.home.write(effect.records, nothing, settled)
 
     def write_tombstones(
-        self, coordinated: CoordinatedGroup, tombstones: list[KeyValue], replay: Replayed
-    ) -> ErrorCode:
-        """Write that keys are gone; the first refusal.
+        self,
+        coordinated: CoordinatedGroup,
+        tombstones: list[KeyValue],
+        replay: Replayed,
+        written: Settled = lambda _: None,
+    ) -> None:
+        """Write that keys are gone; `written` hears of it, or of a refusal.
 
         What is refused stays; a clean-up need not care, it will find it again.
         """
-        refusals: list[ErrorCode] = []
 
         def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                refusals.append(error)
                 _log.warning("Tombstones of group %s: %s", coordinated.group.group_id, error.name)
+            written(error)
 
         if tombstones:
             coordinated.home.write_in_parts(tombstones, replay, settled)
-        return refusals[0] if refusals else ErrorCode.NONE
+        else:
+            written(ErrorCode.NONE)
 
     # ---- shards
 

@@ -19,6 +19,7 @@ from kbroker.coordinator.group.offsets import (
     NOTHING_COMMITTED,
     CommittedOffset,
     FetchedOffset,
+    GroupOffsets,
 )
 from kbroker.coordinator.group.records import (
     MAX_NAME_BYTES,
@@ -31,7 +32,7 @@ from kbroker.coordinator.group.sessions import commit_error
 from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore
 from kbroker.coordinator.pending_reply import PendingReply
-from kbroker.coordinator.shard import nothing
+from kbroker.coordinator.shard import Replayed, Settled
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 
@@ -148,16 +149,25 @@ class OffsetCommits:
 
     # ---- remove
 
-    def delete_group(self, group_id: str) -> ErrorCode:
-        """Forget an empty group and its offsets."""
+    def delete_group(self, group_id: str) -> ErrorCode | Awaitable[ErrorCode]:
+        """Forget an empty group and its offsets; plain where the log takes that at once."""
         coordinated = self._store.find(group_id)
         if coordinated is None:
             error = self._store.runtime.status(group_id)
             return ErrorCode.GROUP_ID_NOT_FOUND if error is _NONE else error
         if coordinated.group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        error = self._bury(coordinated, list(coordinated.group.offsets.committed))
-        return _COMMIT_ERRORS.get(error, error)
+        coordinated.home.catch_up()
+        committed = coordinated.group.offsets.committed
+        if not committed and not committed.are_stored:  # their end is on its way
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        reply: PendingReply[ErrorCode] = PendingReply()
+
+        def buried(error: ErrorCode) -> None:
+            reply.answer(_COMMIT_ERRORS.get(error, error))
+
+        self._bury(coordinated, list(committed), buried)
+        return reply.outcome()
 
     def expire(self) -> Iterator[None]:
         """Forget offsets that have outlived their retention, and groups that have nothing left.
@@ -194,29 +204,46 @@ class OffsetCommits:
         offsets = group.offsets
         has_nothing = not (
             len(offsets.committed) > len(doomed)
+            or not offsets.committed.are_stored
             or offsets.pending_transactional
             or group.pending_members
         )
         if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
             self._bury(coordinated, doomed)
         elif doomed:
-
-            def replay(_log_offset: int) -> None:
-                for partition in doomed:
-                    offsets.replay(partition, None, None)
-
             tombstones = _offset_tombstones(group.group_id, doomed)
-            self._store.write_tombstones(coordinated, tombstones, replay)
+            self._store.write_tombstones(coordinated, tombstones, _removal(offsets, doomed))
 
-    def _bury(self, coordinated: CoordinatedGroup, offsets: list[TopicPartition]) -> ErrorCode:
-        """Forget a group, with its last offsets; where that is refused it stays: it would be there
-        again after the next load.
+    def _bury(
+        self,
+        coordinated: CoordinatedGroup,
+        doomed: list[TopicPartition],
+        buried: Settled = lambda _: None,
+    ) -> None:
+        """Forget a group, with its last offsets, when the log says that it is gone; where that is
+        refused it stays: it would be there again after the next load.
         """
-        tombstones = _tombstones(coordinated.group, offsets)
-        error = self._store.write_tombstones(coordinated, tombstones, nothing)
-        if error is _NONE:
-            self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
-        return error
+        group = coordinated.group
+
+        def written(error: ErrorCode) -> None:
+            # Somebody may have come while this was on its way to the log.
+            is_over = group.state is GroupState.EMPTY and not group.offsets.committed
+            if error is _NONE and is_over and self._store.find(group.group_id) is coordinated:
+                self._store.forget(coordinated, ErrorCode.UNKNOWN_MEMBER_ID)
+            buried(error)
+
+        tombstones, removal = _tombstones(group, doomed), _removal(group.offsets, doomed)
+        self._store.write_tombstones(coordinated, tombstones, removal, written)
+
+
+def _removal(offsets: GroupOffsets, doomed: Iterable[TopicPartition]) -> Replayed:
+    """The replay of their tombstones."""
+
+    def replay(_log_offset: int) -> None:
+        for partition in doomed:
+            offsets.replay(partition, None, None)
+
+    return replay
 
 
 def _tombstones(group: Group, removed: Iterable[TopicPartition]) -> list[KeyValue]:

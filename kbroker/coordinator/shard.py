@@ -152,16 +152,22 @@ class Shard(Generic[MachineT]):
     ) -> None:
         """Append records that would be written again if they got lost (tombstones of a clean-up):
         nobody waits for replicas, and what is too large for one batch goes in several. `settled` is
-        called for each.
+        called once, with a refusal if there was one.
         """
+        parts: list[ErrorCode] = []
+
+        def part_settled(error: ErrorCode) -> None:
+            parts.append(error)
+            if len(parts) == 2:
+                settled(parts[0] or parts[1])
 
         def attempted(error: ErrorCode) -> None:
             if error not in _TOO_LARGE or len(records) < 2:
                 settled(error)
                 return
             half = len(records) // 2
-            self.write_in_parts(records[:half], nothing, settled)
-            self.write_in_parts(records[half:], replay, settled)
+            self.write_in_parts(records[:half], nothing, part_settled)
+            self.write_in_parts(records[half:], replay, part_settled)
 
         self.write(records, replay, attempted, METADATA_BATCH, 0)
 

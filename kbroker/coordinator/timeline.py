@@ -116,6 +116,11 @@ class TimelineDict(MutableMapping[K, V], Generic[K, V]):
         """False while a change of this entry is on its way."""
         return key not in self._before
 
+    @property
+    def are_stored(self) -> bool:
+        """False while a change of any entry is on its way."""
+        return not self._before
+
     # ---- for the timeline
 
     def _note(self, key: K) -> None:

@@ -60,8 +60,8 @@ class GroupOffsets:
         self.pending_transactional: dict[int, Offsets] = {}  # by producer id, until its marker
 
     def __bool__(self) -> bool:
-        """True when something is committed or on its way."""
-        return bool(self.committed or self.pending_transactional)
+        """True when something is committed or on its way, be it the end of what was committed."""
+        return bool(self.committed or self.pending_transactional or not self.committed.are_stored)
 
     # ---- replay
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -13,9 +14,10 @@ from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.coordinator.offset_commits import Committer
 from kbroker.errors import ErrorCode
-from kbroker.model import TopicPartition
+from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kbroker.replication.produce_result import PartitionProduceResult
 from tests.fakes.disk_offsets_log import DiskOffsetsLog
 from tests.fakes.group_broker import SUBSCRIPTION, GroupBroker
 from tests.fakes.log_maker import NOW_MS, open_log
@@ -154,6 +156,60 @@ def test_a_group_whose_end_cannot_be_written_is_not_deleted(broker: GroupBroker)
     broker.replicas.error = ErrorCode.NONE
     assert broker.groups.delete_group("g") is ErrorCode.NONE
     assert described(broker)[0] == GroupState.DEAD.value
+
+
+@pytest.mark.parametrize(
+    ("is_refused", "told"),
+    [(True, ErrorCode.COORDINATOR_NOT_AVAILABLE), (False, ErrorCode.NOT_COORDINATOR)],
+    ids=["refused", "resigned"],
+)
+def test_a_group_is_not_called_deleted_before_that_is_in_the_log(
+    is_refused: bool, told: ErrorCode
+) -> None:
+    async def scenario() -> None:
+        broker = GroupBroker(mode=Replication.IMMEDIATE)
+        replicas, checked = broker.replicas, asyncio.get_running_loop().create_future()
+        assert commit(broker, 2, "m") == [ErrorCode.NONE] * 2
+        with patch.object(replicas, "append_records", lambda *_: checked):
+            committing = commit(broker, 1, "on a thread", "h")
+
+            deleted = broker.groups.delete_group("g")
+
+        if is_refused:
+            home = TopicPartition(GROUP_METADATA_TOPIC, 0)
+            refusal = ErrorCode.KAFKA_STORAGE_ERROR
+            checked.set_result([PartitionProduceResult(home, refusal)])
+        else:
+            broker.resign()
+        assert await committing == [ErrorCode.NOT_COORDINATOR]
+        assert await deleted is told  # type: ignore[misc]
+        after = broker.restarted()
+        assert committed(after, 2) == [(7, ErrorCode.NONE)] * 2
+        assert after.groups.delete_group("g") is ErrorCode.NONE
+
+    asyncio.run(scenario())
+
+
+def test_a_group_whose_end_is_refused_behind_a_commit_has_not_expired() -> None:
+    async def scenario() -> None:
+        broker = GroupBroker(mode=Replication.IMMEDIATE, offsets_retention_minutes=1)
+        replicas, checked = broker.replicas, asyncio.get_running_loop().create_future()
+        assert commit(broker, 1, "m") == [ErrorCode.NONE]
+        with patch.object(replicas, "append_records", lambda *_: checked):
+            committing = commit(broker, 1, "on a thread", "h")
+            broker.time.advance(60_000)
+            list(broker.groups.offsets.expire())
+        replicas.error = ErrorCode.KAFKA_STORAGE_ERROR
+        home = TopicPartition(GROUP_METADATA_TOPIC, 0)
+        checked.set_result([PartitionProduceResult(home, replicas.error)])
+
+        assert await committing == [ErrorCode.NOT_COORDINATOR]
+        assert committed(broker, 1) == [(7, ErrorCode.NONE)]
+        replicas.error = ErrorCode.NONE
+        list(broker.groups.offsets.expire())
+        assert described(broker)[0] == GroupState.DEAD.value
+
+    asyncio.run(scenario())
 
 
 # ---- assignments and members
