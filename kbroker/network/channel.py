@@ -77,6 +77,7 @@ class Channel(asyncio.BufferedProtocol):
         "_start",
         "_viewed",
         "_waiting_for_memory",
+        "_waiting_for_room",
         "_wire",
         "bytes_in",
         "connection",
@@ -104,6 +105,7 @@ class Channel(asyncio.BufferedProtocol):
         self._paused = False
         self._muted = False  # busy, and not reading, until its time is over
         self._waiting_for_memory = False
+        self._waiting_for_room = False  # a whole request is kept until the queue takes it
         self.bytes_in = 0
         self.requests = 0
 
@@ -266,7 +268,7 @@ class Channel(asyncio.BufferedProtocol):
                 left -= 1
                 request = self._next_request()
                 if request is None:
-                    is_over = self._eof and not self._owner.request_channel.is_full
+                    is_over = self._eof and not self._waiting_for_room
                     break
                 self._busy = self._in_work = True
                 self.requests += 1
@@ -304,7 +306,9 @@ class Channel(asyncio.BufferedProtocol):
         if frame is None:
             return None
         if self._owner.request_channel.is_full:
-            self._owner.request_channel.wait_for_room(self._run)
+            if not self._waiting_for_room:
+                self._waiting_for_room = True
+                self._owner.request_channel.wait_for_room(self._room_made)
             return None
         start, end = frame
         # A small frame is copied, so that the buffer need not stay while the request waits (long
@@ -317,6 +321,10 @@ class Channel(asyncio.BufferedProtocol):
         if size > self._size_hint:
             self._size_hint = size if size < LARGEST_KEPT_BYTES else LARGEST_KEPT_BYTES
         return _new_tuple(Request, (header, view, body_offset, self.connection))
+
+    def _room_made(self) -> None:
+        self._waiting_for_room = False
+        self._run()
 
     def _answer_left(self) -> None:
         if not self._in_work and not self._muted:

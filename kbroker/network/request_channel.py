@@ -48,7 +48,8 @@ class RequestChannel:
         self._queue: deque[tuple[Replier, Request]] = deque()
         self._waiters: deque[Callable[[], None]] = deque()
         self._receiver: Receiver | None = None
-        self.is_full = False  # a connection must keep its next request; asked before each
+        # A connection must keep its next request; asked before each.
+        self.is_full = max_requests <= 0
         self.requests = Counter()  # requests that came through
 
     def __len__(self) -> int:

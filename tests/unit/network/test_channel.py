@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import socket
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from kbroker.network.channel import Channel, ChannelOwner
 from kbroker.network.receive_buffers import ReceiveBuffers
+from kbroker.network.request_channel import RequestChannel
 from kbroker.network.wire import SocketWire
-from tests.fakes.recording_replier import local_connection
+from tests.fakes.recording_replier import RecordingReplier, local_connection, request_of
 
 
 async def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> None:
@@ -21,3 +26,56 @@ async def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes()
         channel.eof_received()
 
         assert not channel.holds_buffer
+
+
+@pytest.mark.parametrize("sent", [b"", b"\0\0", b"\0\0\0\x20half"])
+async def test_a_client_that_leaves_without_a_whole_request_is_let_go_though_the_queue_is_full(
+    sent: bytes,
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = await opened(ours, RequestChannel(0))
+        theirs.sendall(sent)
+        theirs.close()
+
+        await until(lambda: channel.is_closed)
+
+
+async def test_a_client_that_leaves_after_a_request_is_kept_until_the_queue_takes_it() -> None:
+    queue = RequestChannel(1)
+    queue.send(RecordingReplier(), request_of(3, 0, b""))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        channel = await opened(ours, queue)
+        theirs.sendall(b"\0\0\0\x0a" + b"\0\x12\0\0\0\0\0\x08\xff\xff")
+        theirs.shutdown(socket.SHUT_WR)
+        await until(lambda: channel.bytes_in == 14)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not channel.is_closed
+        taken: list[int] = []
+
+        queue.attach(lambda replier, request: taken.append(request.header.correlation_id))
+
+        assert taken == [7, 8]
+        channel.close()
+
+
+async def opened(ours: socket.socket, queue: RequestChannel) -> Channel:
+    owner = SimpleNamespace(
+        buffers=ReceiveBuffers(1 << 20),
+        request_channel=queue,
+        max_frame_bytes=1 << 20,
+        channel_opened=lambda _: None,
+        channel_closed=lambda _: None,
+    )
+    ours.setblocking(False)
+    wire = SocketWire(ours, local_connection())
+    channel = Channel(cast(ChannelOwner, owner), wire)
+    await wire.open(channel)
+    return channel
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    while not is_true():  # noqa: ASYNC110  the loop tells nobody
+        await asyncio.sleep(0.001)
