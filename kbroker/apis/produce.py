@@ -24,6 +24,9 @@ from kbroker.replication.produce_result import PartitionProduceResult
 FIRST_VERSION_WITH_BATCHES = 3
 FIRST_VERSION_WITH_LEADER_HINTS = 10
 
+# A look into the class of an enum costs 70 ns.
+_CLIENT, _OLD_CLIENT = AppendOrigin.CLIENT, AppendOrigin.OLD_CLIENT
+
 Answer = ProduceResponse | NoResponse
 
 
@@ -43,7 +46,7 @@ def handle(ctx: RequestContext, request: ProduceRequest) -> NowOrLater[Answer]:
         work.entries,
         request.acks,
         request.timeout_ms,
-        AppendOrigin.CLIENT if is_new else AppendOrigin.OLD_CLIENT,
+        _CLIENT if is_new else _OLD_CLIENT,
     )
     if isinstance(results, list):
         return _answer(results, ctx, request.acks, work)

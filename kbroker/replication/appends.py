@@ -37,6 +37,10 @@ from kbroker.replication.shared_flush import SharedFlush
 Results = list[PartitionProduceResult]
 Entries = Collection[tuple[TopicPartition, memoryview | bytearray]]
 
+# Asked for by every append; a look into the class of an enum costs 70 ns.
+_NONE = ErrorCode.NONE
+_COORDINATOR = AppendOrigin.COORDINATOR
+
 # Refused before the log's own checks were reached: such an answer holds no log start offset.
 _WITHOUT_LOG_START_OFFSET = frozenset(
     {
@@ -91,7 +95,7 @@ class Appends:
         pending: list[_Pending] = []
         later: list[LongEntry] = []
         find = self._find
-        is_own = origin is AppendOrigin.COORDINATOR
+        is_own = origin is _COORDINATOR
         for topic_partition, records in entries:
             try:
                 partition = find(topic_partition) or self.hosted.get(topic_partition)
@@ -111,7 +115,7 @@ class Appends:
             last_offset = info.last_offset
             result = PartitionProduceResult(
                 topic_partition,
-                ErrorCode.NONE,
+                _NONE,
                 info.first_offset,
                 last_offset,
                 info.log_append_time,

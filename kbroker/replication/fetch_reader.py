@@ -18,11 +18,22 @@ from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.leader_epoch_cache import EpochEndOffset
 from kbroker.model import ZERO_UUID
 from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.protocol.schema import maker
 from kbroker.replication.fetch_params import NO_EPOCH, FetchParams, FetchPartition
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import Partition
 
 PartitionData = FetchResponse.PartitionData
+_read = maker(
+    PartitionData,
+    "partition_index",
+    "high_watermark",
+    "last_stable_offset",
+    "log_start_offset",
+    "aborted_transactions",
+    "records",
+)
+_TXN_COMMITTED = FetchIsolation.TXN_COMMITTED  # a look into the class costs 70 ns
 
 
 # A partition that is not there is told with the others and keeps none of them from waiting: the
@@ -109,7 +120,7 @@ class FetchReader:
         high_watermark = log.high_watermark  # before the read: never more than was readable
         found = log.read(asked.fetch_offset, limit_bytes, isolation, min_one_message)
         aborted = None
-        if isolation is FetchIsolation.TXN_COMMITTED:
+        if isolation is _TXN_COMMITTED:
             aborted = [
                 FetchResponse.AbortedTransaction(
                     producer_id=transaction.producer_id, first_offset=transaction.first_offset
@@ -117,13 +128,13 @@ class FetchReader:
                 for transaction in found.aborted_transactions or ()
             ]
         cut = found.is_first_incomplete  # old fetchers take it for "too large", new ones for damage
-        data = PartitionData(
-            partition_index=asked.topic_partition.partition,
-            high_watermark=high_watermark,
-            last_stable_offset=log.last_stable_offset,
-            log_start_offset=log.log_start_offset,
-            aborted_transactions=aborted,
-            records=b"" if cut and not params.is_hard_limit else found.records,
+        data = _read(
+            asked.topic_partition.partition,
+            high_watermark,
+            log.last_stable_offset,
+            log.log_start_offset,
+            aborted,
+            b"" if cut and not params.is_hard_limit else found.records,
         )
         if found.on_older_segment:
             return data, params.min_bytes

@@ -21,6 +21,7 @@ PartitionProduceResponse = ProduceResponse.PartitionProduceResponse
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
+_NONE = ErrorCode.NONE  # a look into the class costs 70 ns
 _new_tuple = tuple.__new__
 _response = maker(ProduceResponse, "responses")
 _topic_response = maker(TopicProduceResponse, "name", "topic_id", "partition_responses")
@@ -100,7 +101,7 @@ class ProduceWork:
                 [],
             )
             answers.append(answer)
-            if result.error_code is not ErrorCode.NONE:
+            if result.error_code is not _NONE:
                 self._fill_error(answer, result)
         return self.response
 
