@@ -133,8 +133,14 @@ def tail_fits(header: BatchHeader, batch: bytearray | memoryview) -> bool:
         return _only_record_fits(header, batch)
     if count < 1:
         return False
+    time_delta, offset_delta = header[8] - header[7], header[6]
+    size_bytes = -(-(len(batch) - HEADER_SIZE) // count)
+    start = _record_start(size_bytes, time_delta, offset_delta)
+    at = len(batch) - size_bytes
+    if start and bytes(batch[at : at + len(start)]) == start:  # records of one size are common
+        return True
     tail = bytes(batch[-(len(batch) // count + _TAIL_BYTES) :])
-    mark = _mark(header[8] - header[7], header[6])
+    mark = _mark(time_delta, offset_delta)
     size = len(tail)
     at = tail.rfind(mark, 1)
     tries = _TAIL_TRIES
@@ -171,6 +177,17 @@ def _behind_bytes(batch: Bytes, at: int) -> int:
 
 
 # The same few lengths, offsets and time spans come again and again.
+@lru_cache(maxsize=4096)
+def _record_start(size_bytes: int, time_delta: int, offset_delta: int) -> bytes:
+    """How a record of so many bytes begins, up to its key; empty where there is none."""
+    mark = _mark(time_delta, offset_delta)
+    for prefix in range(1, 6):
+        length = _varint(size_bytes - prefix)
+        if len(length) == prefix and size_bytes - prefix >= len(mark):
+            return length + mark
+    return b""
+
+
 @lru_cache(maxsize=4096)
 def _mark(time_delta: int, offset_delta: int) -> bytes:
     """Attributes, time, offset: what is between the length of a record and its key."""
