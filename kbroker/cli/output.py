@@ -4,7 +4,6 @@ standard error.
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +36,8 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: str) -> None
         for row in rows:
             click.echo(json.dumps(_picked(row, columns)))
     elif output == "csv":
+        import csv  # a broker prints none
+
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([[_cell(row.get(name)) for name in columns] for row in rows])

@@ -12,7 +12,6 @@ import errno
 import fcntl
 import mmap
 import os
-import shutil
 from types import TracebackType
 from typing import Protocol
 
@@ -424,6 +423,8 @@ class RealFileSystem:
 
     def remove_tree(self, directory: str) -> None:
         """Remove a directory with all in it."""
+        import shutil  # half a megabyte, for what is rare
+
         try:
             shutil.rmtree(directory)
         except FileNotFoundError:

@@ -120,7 +120,8 @@ class Acceptor:
             if dual:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         else:
-            found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
+            host = _host_name(wanted.host)
+            found = socket.getaddrinfo(host, wanted.port, type=socket.SOCK_STREAM)
             family, kind, protocol, _, resolved = min(
                 found, key=lambda info: info[0] != socket.AF_INET
             )
@@ -215,3 +216,10 @@ class Acceptor:
             if not channel.was_opened:
                 self._quotas.decrement(connection.peer_host)
                 sock.close()
+
+
+def _host_name(host: str) -> str | bytes:
+    """As the resolver takes it; for a str Python loads its tables for names in other alphabets,
+    half a megabyte.
+    """
+    return host.encode() if host.isascii() else host

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import shutil
+import os
 import signal
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbroker.errors import ConfigError
@@ -102,6 +100,9 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
         return
     if options.adopt:
         raise UsageError("--adopt needs the directory to take over: --data DIR")
+    import shutil  # these two bring modules of a megabyte, for who names no directory alone
+    import tempfile
+
     temporary = tempfile.mkdtemp(prefix="kbroker-")
     try:
         settings = _load(options, environment, {**chosen, "log.dirs": temporary})
@@ -201,7 +202,7 @@ def _chosen(options: StartOptions) -> dict[str, str]:
     """Settings by name, from the options."""
     chosen = _listeners(options.listen)
     if options.data is not None:
-        chosen["log.dirs"] = str(Path(options.data).expanduser().absolute())
+        chosen["log.dirs"] = _absolute(options.data)
     try:
         chosen |= parse_overrides(options.overrides)
     except ConfigError as error:
@@ -227,6 +228,12 @@ def _listeners(addresses: Sequence[str]) -> dict[str, str]:
     return chosen
 
 
+def _absolute(path: str) -> str:
+    """The path from the root; `..` stays in it, for a link may be before it."""
+    found = os.path.join(os.getcwd(), os.path.expanduser(path))
+    return found if ".." in found.split(os.sep) else os.path.normpath(found)
+
+
 def _load(
     options: StartOptions, environment: Mapping[str, str], chosen: Mapping[str, str]
 ) -> LoadedSettings:
@@ -246,7 +253,8 @@ def _load(
 
 def _properties_in(path: str) -> dict[str, str]:
     try:
-        return parse_properties(Path(path).read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"cannot read {path}: {reason}") from error
