@@ -32,7 +32,7 @@ PURE_PACKAGES = (
 PURE_FILES = (
     "zk/tree.py",
     "zk/zk_paths.py",
-    "replication/control_requests/request_shapes.py",
+    "replication/controller_requests/request_shapes.py",
     "replication/high_watermark.py",
     "replication/partition_state.py",
     "replication/topic_name.py",

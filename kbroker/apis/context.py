@@ -31,7 +31,7 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
-from kbroker.replication.control_requests.control_requests import ControlRequests
+from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 

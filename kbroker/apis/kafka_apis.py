@@ -1,9 +1,9 @@
 """From a request to its answer: finds the API, decodes, calls the handler, encodes.
 
 A request passes stages, as its API's registration says: its sender is held against the cluster
-(`senders`), the client must be authorized (`authorization`), the handler answers here or on the
-controller (`forwarding`), and what was used is counted against the client's quotas. A stage that
-has nothing to decide is not there.
+(`broker_only_requests`), the client must be authorized (`authorization`), the handler answers here
+or on the controller (`forwarding`), and what was used is counted against the client's quotas. A
+stage that has nothing to decide is not there.
 
 Law: whatever a client sends, exactly one thing happens: an answer, no answer (acks=0), or
 ProtocolError, which closes the connection. A bug in a handler is answered with UNKNOWN_SERVER_ERROR
@@ -24,6 +24,7 @@ from kbroker.admin.tree_unavailable import tree_refusal
 from kbroker.apis.api_versions import unsupported_version_response
 from kbroker.apis.authorization import guarded
 from kbroker.apis.authorizer import ALLOW_ALL, Authorizer
+from kbroker.apis.broker_only_requests import heard_only_from
 from kbroker.apis.client_quotas import Usage
 from kbroker.apis.context import RequestContext, Result, Services
 from kbroker.apis.forwarding import handler_of
@@ -35,7 +36,6 @@ from kbroker.apis.large_requests import (
     encoded,
 )
 from kbroker.apis.registry import Api, Handler
-from kbroker.apis.senders import heard_only_from
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import Sender

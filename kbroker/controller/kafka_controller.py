@@ -49,7 +49,7 @@ from kbroker.counters import CounterRegistry, MetricName
 from kbroker.errors import KafkaError
 from kbroker.features import SUPPORTED_FEATURES
 from kbroker.model import UNKNOWN_BROKER_EPOCH, Broker, SupportedFeature, TopicPartition
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.zk.tree import SessionState, TreeError, TreeUnavailableError
 from kbroker.zk.zk_paths import ZnodeFormatError
 from kbroker.zk.zk_utils import ControllerMovedError, ZkUtils

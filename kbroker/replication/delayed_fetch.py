@@ -13,9 +13,9 @@ import asyncio
 from collections.abc import Callable, Hashable, Sequence
 
 from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.replication.delayed_operation_purgatory import DelayedOperation
 from kbroker.replication.fetch_params import FetchParams, FetchPartition
 from kbroker.replication.fetch_reader import FetchOutcome
-from kbroker.replication.purgatory import DelayedOperation
 
 Read = Callable[[FetchParams, Sequence[FetchPartition]], FetchOutcome]
 

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
-from kbroker.replication.purgatory import DelayedOperation
+from kbroker.replication.delayed_operation_purgatory import DelayedOperation
 
 
 class PartitionOutcome(Protocol):

@@ -15,8 +15,8 @@ from kbroker.config.replication_config import ReplicationConfig
 from kbroker.counters import CounterRegistry, MetricName
 from kbroker.model import TopicPartition
 from kbroker.replication.delayed_fetch import DelayedFetch
+from kbroker.replication.delayed_operation_purgatory import DelayedOperationPurgatory
 from kbroker.replication.delayed_produce import DelayedProduce
-from kbroker.replication.purgatory import DelayedOperationPurgatory
 
 CreateFuture = Callable[[], "asyncio.Future[Any]"]
 

@@ -18,8 +18,8 @@ from kbroker.config.replication_config import ReplicationConfig
 from kbroker.log.log_manager import LogManager
 from kbroker.model import TopicPartition
 from kbroker.replication.appends import Appends
-from kbroker.replication.control_requests.leadership import Leadership
-from kbroker.replication.control_requests.replica_logs import ReplicaLogs
+from kbroker.replication.controller_requests.leadership import Leadership
+from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.delete_records import RecordDeletions
 from kbroker.replication.down_conversion import DownConversion
 from kbroker.replication.fetch_session import FetchSessions

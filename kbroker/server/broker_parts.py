@@ -43,7 +43,7 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.peers.peers import Peers
-from kbroker.replication.control_requests.control_requests import ControlRequests
+from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.shared_flush import FlushPolicy
@@ -52,7 +52,7 @@ from kbroker.server.broker_failure import BrokerFailure
 from kbroker.server.broker_settings import BrokerSettings
 from kbroker.server.broker_state import BrokerLifecycle
 from kbroker.server.broker_storage import BrokerStorage
-from kbroker.server.directory_outage import DirectoryOutage
+from kbroker.server.log_dir_failure import LogDirFailure
 from kbroker.server.log_loading import WatchLoading, nobody_watches
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
 from kbroker.server.membership.leadership_handover import LeadershipHandover
@@ -209,7 +209,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
     healthcheck = KafkaHealthcheck(zk, config.zk.zookeeper_session_timeout_ms, around.is_alive)
     log_dir_events = LogDirEvents(zk, broker_id, data.replicas.logs)
     data.replicas.logs.on_unmade = log_dir_events.log_unmade
-    outage = DirectoryOutage(
+    log_dir_failure = LogDirFailure(
         logs=data.logs,
         leadership=data.replicas.leadership,
         healthcheck=healthcheck,
@@ -217,7 +217,7 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         tree=storage.tree,
         failure=around.failure,
     )
-    data.logs.on_directory_offline(outage.on_offline)
+    data.logs.on_directory_offline(log_dir_failure.on_offline)
     updates = SettingsUpdates(data.dynamic_configs, data.settings, data.logs)
 
     def broker_epoch() -> int:

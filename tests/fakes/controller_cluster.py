@@ -25,7 +25,7 @@ from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree
 from kbroker.zk.zk_utils import ZkUtils

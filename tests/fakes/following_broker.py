@@ -12,7 +12,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import LeaderAndIsr, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from tests.fakes.controller_cluster import ControllerCluster, FakeBroker
 
 

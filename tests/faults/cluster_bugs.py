@@ -25,8 +25,8 @@ from kbroker.controller.state_machines.request_batch import RequestBatch
 from kbroker.errors import ErrorCode
 from kbroker.log.log_manager import LogManager
 from kbroker.model import LeaderAndIsr
-from kbroker.replication.control_requests.control_requests import ControlRequests
-from kbroker.replication.control_requests.leadership import Leadership
+from kbroker.replication.controller_requests.controller_requests import ControlRequests
+from kbroker.replication.controller_requests.leadership import Leadership
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.embedded_tree import TreeSession
 from kbroker.zk.tree import Op

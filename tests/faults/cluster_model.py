@@ -15,7 +15,7 @@ from zlib import crc32
 
 from kbroker.errors import ErrorCode
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.zk import zk_paths
 from kbroker.zk.embedded.data_tree import DataTree
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

@@ -18,7 +18,7 @@ from kbroker.protocol.messages.controlled_shutdown import (
     ControlledShutdownResponse,
 )
 from kbroker.protocol.schema import Message
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from tests.fakes.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_process import BrokerProcess
 

@@ -21,7 +21,7 @@ from kbroker.log.file_system import Bytes, StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.log.recovery import log_opening
 from kbroker.model import Broker, EndPoint, TopicPartition
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.server.broker_failure import BrokerFailure

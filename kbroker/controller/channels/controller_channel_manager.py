@@ -20,7 +20,7 @@ from typing import Protocol
 
 from kbroker.controller.state_machines.request_merge import merge_requests
 from kbroker.model import Broker
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 
 log = logging.getLogger(__name__)
 

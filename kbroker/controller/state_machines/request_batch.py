@@ -14,7 +14,7 @@ from kbroker.model import LEADER_DURING_DELETE, SECURITY_PROTOCOL_IDS, Broker, T
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
-from kbroker.replication.control_requests.request_shapes import ControlRequest
+from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
 
 

@@ -20,7 +20,7 @@ from kbroker.model import TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
-from kbroker.replication.control_requests.request_shapes import ControlRequest
+from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.replication.metadata_cache import FULL_UPDATE
 
 _LeadState = LeaderAndIsrRequest.LeaderAndIsrPartitionState

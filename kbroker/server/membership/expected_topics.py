@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbroker.model import TopicPartition
-from kbroker.replication.control_requests.request_shapes import is_sound
+from kbroker.replication.controller_requests.request_shapes import is_sound
 from kbroker.zk import zk_paths
 from kbroker.zk.zk_utils import ZkUtils
 

@@ -25,7 +25,7 @@ from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.schema import response_class
-from kbroker.replication.control_requests.control_requests import ControlRequests
+from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from tests.fakes.memory_log import MemoryLogManager

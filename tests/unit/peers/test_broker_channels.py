@@ -12,7 +12,7 @@ from kbroker.peers.broker_channels import (
 )
 from kbroker.peers.broker_client import BrokerClient
 from kbroker.protocol.messages.update_metadata import UpdateMetadataResponse
-from kbroker.replication.control_requests.request_shapes import ControlRequest, ControlResponse
+from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
 
 
 class Local:

@@ -9,9 +9,9 @@ import pytest
 
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
+from kbroker.replication.delayed_operation_purgatory import DelayedOperationPurgatory
 from kbroker.replication.delayed_produce import DelayedProduce
 from kbroker.replication.produce_result import PartitionProduceResult
-from kbroker.replication.purgatory import DelayedOperationPurgatory
 from tests.fakes.virtual_time import VirtualTime
 
 T, U, V = (TopicPartition(topic, 0) for topic in "tuv")

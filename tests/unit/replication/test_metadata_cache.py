@@ -5,7 +5,7 @@ import pytest
 from kbroker.errors import ErrorCode
 from kbroker.model import ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
-from kbroker.replication.control_requests.request_shapes import grouped_update_metadata
+from kbroker.replication.controller_requests.request_shapes import grouped_update_metadata
 from kbroker.replication.metadata_cache import FULL_UPDATE, MetadataCache
 from tests.fakes.replication_cluster import partition_metadata, topic_id_of, update_metadata
 

@@ -16,7 +16,7 @@ from kbroker.controller.channels.controller_channel_manager import (
 )
 from kbroker.model import Broker, EndPoint
 from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from kbroker.replication.control_requests.request_shapes import ControlRequest
+from kbroker.replication.controller_requests.request_shapes import ControlRequest
 
 
 class Network:

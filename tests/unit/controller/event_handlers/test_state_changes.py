@@ -10,7 +10,7 @@ from uuid import UUID
 from kbroker.controller.event_handlers.state_changes import StateChanges
 from kbroker.controller.state_machines.controller_context import ControllerContext, ReplicaState
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment
-from kbroker.replication.control_requests.request_shapes import ControlRequest
+from kbroker.replication.controller_requests.request_shapes import ControlRequest
 from kbroker.zk.zk_paths import PartitionStateZnode, TopicAssignment
 
 BROKERS = 3

@@ -6,7 +6,7 @@ from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import LEADER_DURING_DELETE, TopicPartition
 from kbroker.protocol.messages.leader_and_isr import LeaderAndIsrRequest
 from kbroker.protocol.messages.stop_replica import StopReplicaRequest
-from kbroker.replication.control_requests.request_shapes import (
+from kbroker.replication.controller_requests.request_shapes import (
     grouped_leader_and_isr,
     grouped_stop_replica,
 )

@@ -28,9 +28,9 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from kbroker.replication.control_requests.leadership import Leadership
-from kbroker.replication.control_requests.replica_logs import ReplicaLogs
-from kbroker.replication.control_requests.request_shapes import (
+from kbroker.replication.controller_requests.leadership import Leadership
+from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
+from kbroker.replication.controller_requests.request_shapes import (
     ControlRequest,
     ControlResponse,
     grouped_leader_and_isr,

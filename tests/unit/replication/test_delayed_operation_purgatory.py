@@ -4,7 +4,10 @@ import weakref
 
 import pytest
 
-from kbroker.replication.purgatory import DelayedOperation, DelayedOperationPurgatory
+from kbroker.replication.delayed_operation_purgatory import (
+    DelayedOperation,
+    DelayedOperationPurgatory,
+)
 from tests.fakes.virtual_time import VirtualTime
 
 

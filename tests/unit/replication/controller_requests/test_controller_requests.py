@@ -16,8 +16,8 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from kbroker.replication.control_requests import control_requests
-from kbroker.replication.control_requests.control_requests import ControlRequests
+from kbroker.replication.controller_requests import controller_requests
+from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.zk.tree import TreeUnavailableError
 
 PARTITIONS = 50
@@ -204,7 +204,7 @@ async def test_a_request_for_an_earlier_life_of_the_broker_is_refused(request_of
 async def test_a_broker_that_has_not_registered_yet_waits_before_it_compares_epochs(
     request_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_requests, "REGISTRATION_LOOK_S", 0)
+    monkeypatch.setattr(controller_requests, "REGISTRATION_LOOK_S", 0)
     replicas, epochs = CountingReplicas(), [-1, -1, OWN_EPOCH]
     control = ControlRequests(replicas, replicas, MetadataWaiter(), nothing, lambda: epochs.pop(0))  # type: ignore[arg-type]
 
@@ -279,7 +279,7 @@ async def test_what_a_newer_controller_says_does_not_mix_with_the_one_before() -
 async def test_settings_are_read_before_logs_are_made_and_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(control_requests, "TREE_BACKOFF_S", 0)
+    monkeypatch.setattr(controller_requests, "TREE_BACKOFF_S", 0)
     replicas = CountingReplicas()
     log: list[Any] = []
 
@@ -297,7 +297,7 @@ async def test_settings_are_read_before_logs_are_made_and_waited_for(
 async def test_a_broker_that_registers_anew_while_it_waits_refuses_what_it_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(control_requests, "TREE_BACKOFF_S", 0)
+    monkeypatch.setattr(controller_requests, "TREE_BACKOFF_S", 0)
     replicas, epochs = CountingReplicas(), [OWN_EPOCH, OWN_EPOCH + 1]
 
     async def load(_partitions: Iterable[TopicPartition]) -> None:

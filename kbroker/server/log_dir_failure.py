@@ -11,7 +11,7 @@ from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
 from kbroker.log.log_manager import LogManager
 from kbroker.model import UNKNOWN_BROKER_EPOCH, TopicPartition
-from kbroker.replication.control_requests.leadership import Leadership
+from kbroker.replication.controller_requests.leadership import Leadership
 from kbroker.server.broker_failure import BrokerFailure
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck
 from kbroker.server.membership.log_dir_events import LogDirEvents
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryOutage:
+class LogDirFailure:
     """One broker's answer. Owned by the event loop."""
 
     logs: LogManager

@@ -29,7 +29,7 @@ from kbroker.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
-from kbroker.replication.control_requests.replica_logs import ReplicaLogs
+from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.hosted_partitions import HostedPartitions
 from kbroker.replication.partition import IsrChange, Partition, no_isr_change
 from kbroker.replication.purgatories import Purgatories
