@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -64,6 +65,12 @@ _LEVELS = ("debug", "info", "warning", "error")
     is_flag=True,
     help="Take over data that Apache Kafka wrote; without it, a start only says what it would do.",
 )
+@click.option(
+    "--stop-at-eof",
+    is_flag=True,
+    help="Stop when standard input ends, too: a broker whose input is a pipe from the program that "
+    "started it ends with that program, even if it is killed.",
+)
 @click.option("--log-level", type=click.Choice(_LEVELS), default="warning", show_default=True)
 def start(
     properties: str | None = None,
@@ -74,6 +81,7 @@ def start(
     brokers: int = 1,
     zookeeper: str | None = None,
     adopt: bool = False,
+    stop_at_eof: bool = False,
     log_level: str = "warning",
 ) -> None:
     """Start a broker, or several, and run until Ctrl-C or SIGTERM.
@@ -106,7 +114,7 @@ def start(
         with prepared(options, os.environ) as launch:
             for warning in launch.settings.warnings:
                 say(f"warning: {warning}")
-            run_until_signal(launch, hearer(launch))
+            run_until_signal(launch, hearer(launch), end_of_input if stop_at_eof else None)
     except AdoptionNeededError as error:
         say(str(error))
         sys.exit(ExitCode.USAGE)
@@ -130,6 +138,13 @@ def hearer(launch: Launch) -> Hearer:
             say(note)
 
     return Hearer(ready=ready, adopted=say, watch_loading=recovery_line)
+
+
+def end_of_input() -> None:
+    """Return when standard input has ended."""
+    with suppress(OSError):  # it cannot be read: there is none
+        while os.read(0, 4096):
+            pass
 
 
 def _set_up_logging(level: str) -> None:

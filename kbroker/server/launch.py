@@ -10,8 +10,9 @@ import asyncio
 import gc
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,14 +112,17 @@ def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def run_until_signal(launch: Launch, hearer: Hearer) -> None:
-    """Start, serve, and stop on SIGTERM or Ctrl-C. The process is the broker's own.
+def run_until_signal(
+    launch: Launch, hearer: Hearer, wait_for_end: Callable[[], None] | None = None
+) -> None:
+    """Start, serve, and stop on SIGTERM or Ctrl-C, or when `wait_for_end` returns; it is called on
+    a thread. The process is the broker's own.
 
     Raises AdoptionNeededError, and LaunchError for anything else that its operator can mend.
     """
     kind = EventLoopKind(launch.settings.config.kbroker.kbroker_loop)
     try:
-        run(_serve_until_signal(launch, hearer), kind)
+        run(_serve_until_signal(launch, hearer, wait_for_end), kind)
     except (
         ConfigError, LogDirectoryError, StartError, TreeUnavailableError, CorruptTreeError,
     ) as error:  # fmt: skip
@@ -179,11 +183,15 @@ def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
     )
 
 
-async def _serve_until_signal(launch: Launch, hearer: Hearer) -> None:
+async def _serve_until_signal(
+    launch: Launch, hearer: Hearer, wait_for_end: Callable[[], None] | None
+) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    if wait_for_end is not None:
+        _set_after(wait_for_end, stop)
     server = server_of(launch, hearer)
 
     def ready() -> None:
@@ -193,6 +201,17 @@ async def _serve_until_signal(launch: Launch, hearer: Hearer) -> None:
         hearer.ready(server.end_points)
 
     await serve(server, stop, ready)
+
+
+def _set_after(wait_for_end: Callable[[], None], stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def wait() -> None:
+        wait_for_end()
+        with suppress(RuntimeError):  # the loop was closed while this waited: it has stopped
+            loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=wait, name="wait for the end", daemon=True).start()
 
 
 # ---- options

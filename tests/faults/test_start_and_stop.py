@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import resource
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from kbroker.protocol.codec import encode
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
@@ -66,6 +70,24 @@ def test_a_stop_during_the_start_leaves_a_directory_that_can_be_started(
     assert process.returncode == 0
     broker.start().assert_serves()
     assert "Traceback" not in broker.said()
+
+
+@pytest.mark.parametrize(("held", "serves"), [(subprocess.PIPE, True), (subprocess.DEVNULL, False)])
+def test_a_broker_may_end_with_its_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int, serves: bool
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    command = [sys.executable, "-m", "kbroker.cli", "start", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [*command, "--stop-at-eof"], stdin=held, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening on ") == serves
+        if process.stdin is not None:
+            process.stdin.close()
+
+        assert process.wait(20) == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_is_a_file_is_refused_in_one_sentence(make_broker: MakeBroker) -> None:
