@@ -45,10 +45,10 @@ ALONE = TEXT.replace(CLUSTERS, "").replace(PIPELINE, "")
 NOT_YET = TEXT.partition("\n## What is not there yet\n")[2].partition("\n## ")[0]
 CODE_WORDS = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", TEXT, flags=re.DOTALL))
 HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* --", w)]
-# What looks like a setting and is none of the broker's: files, and a client's own setting.
+# What looks like a setting and is none of the broker's: files, a client's own setting, an attribute.
 NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
-    "isolation.level",
+    "isolation.level", "broker.bootstrap",
 }  # fmt: skip
 OF_OTHERS = {
     *("--bootstrap-server", "--kind", "--alter", "--entity-type", "--entity-name"),
@@ -190,8 +190,8 @@ def test_a_client_snippet_prints_what_its_comment_says(
     assert output.splitlines() == re.findall(r"^ *print\(.*\)  # (.*)$", code, re.MULTILINE)
 
 
-def test_the_pytest_fixture_works(tmp_path: Path) -> None:
-    (tmp_path / "test_orders.py").write_text(snippet("pytest.fixture"))
+def test_the_pytest_fixtures_work(tmp_path: Path) -> None:
+    (tmp_path / "test_orders.py").write_text(snippet("kafka_topic"))
 
     output = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], tmp_path)
 

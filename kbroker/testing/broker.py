@@ -1,0 +1,201 @@
+"""A broker of a test's own, in a child process: `kbroker start`, as anybody would start it.
+
+The child ends with this process, also when that is killed: its standard input is a pipe that only
+this process holds open, and it stops when the pipe ends.
+
+Law: imports only what pytest has imported already. Every session of pytest reads this file, where
+kbroker is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from types import TracebackType
+from typing import IO, Self
+
+_READY = "listening on "
+_WARNING = "warning: "
+_ERROR = r"^Error: "
+_STOP_TIMEOUT_S = 30
+# A caller's environment often has such variables for clients. Without them a test has the same
+# broker on every machine.
+_SETTING_VARIABLES = ("KAFKA_", "KBROKER_", "CLUSTER_ID")
+_MOST_SAID = 4_000  # characters of what a child said in an error
+
+
+class BrokerError(Exception):
+    """The broker did not start, or ended by itself; the message is its own sentence."""
+
+
+class Broker:
+    """A broker for a `with` or `async with` block, or between `start` and `stop`.
+
+        with Broker() as broker:
+            producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+
+    `port` 0 takes a free one. `settings` go by Kafka's names. Several `brokers` are one cluster;
+    all but the first listen on the next free ports. Without a directory `data` nothing is kept.
+    All else is as `kbroker start` has it, except that variables of the environment do not count.
+    """
+
+    def __init__(
+        self,
+        *,
+        port: int = 0,
+        settings: Mapping[str, object] | None = None,
+        brokers: int = 1,
+        data: str | os.PathLike[str] | None = None,
+    ) -> None:
+        texts = {name: _text(value) for name, value in (settings or {}).items()}
+        self._options = [
+            f"--listen=127.0.0.1:{port}",
+            f"--brokers={brokers}",
+            *([] if data is None else [f"--data={os.fspath(data)}"]),
+            *(f"--override={name}={text}" for name, text in texts.items()),
+        ]
+        self._listeners = brokers * max(1, texts.get("listeners", "").count("://"))
+        self._process: subprocess.Popen[str] | None = None
+        self._said: IO[bytes] | None = None
+        self._addresses: list[str] = []
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect: HOST:PORT, of several brokers separated by commas."""
+        if not self._addresses:
+            raise BrokerError("the broker is not running: its address is known from its start on")
+        return ",".join(self._addresses)
+
+    def start(self, lifeline: int = subprocess.PIPE) -> None:
+        """Return when clients can use it. Raises BrokerError.
+
+        It stops when `lifeline`, a descriptor to read from, comes to its end.
+        """
+        __tracebackhide__ = True  # pytest shows the caller's line and the broker's sentence
+        assert self._process is None, "it runs already"
+        # A file, because a pipe that nobody reads would hold the broker up once it is full.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - `_end` closes it
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "kbroker.cli", "start", "--stop-at-eof", *self._options],
+            stdin=lifeline,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+            env=_without_settings(os.environ),
+            start_new_session=True,  # Ctrl-C is for the tests: what they do last may need a broker
+        )
+        try:
+            self._addresses = self._wait_until_ready(self._process)
+            for line in self._all_said().splitlines():
+                if line.startswith(_WARNING):
+                    warnings.warn(line.removeprefix(_WARNING), stacklevel=3)
+        except BaseException:
+            self._end()
+            raise
+
+    def stop(self) -> None:
+        """Stop it; its data is gone then, unless it has a directory of its own.
+
+        Raises BrokerError where it had ended by itself.
+        """
+        __tracebackhide__ = True
+        if self._process is None:
+            return
+        code, said = self._process.poll(), self._all_said()
+        self._end()
+        if code is not None:
+            raise BrokerError(
+                f"the broker ended by itself with exit code {code}: {sentence_in(said)}"
+            )
+
+    def leave(self) -> None:
+        """Let it run without this object: who holds its lifeline ends it."""
+        assert self._process is not None
+        self._process.returncode = 0  # so that nobody stops it, waits for it, or warns of it
+        self._end()
+
+    def __enter__(self) -> Self:
+        __tracebackhide__ = True
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        __tracebackhide__ = True
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        import asyncio  # who awaits this has it
+
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        import asyncio
+
+        await asyncio.to_thread(self.stop)
+
+    def _wait_until_ready(self, process: subprocess.Popen[str]) -> list[str]:
+        __tracebackhide__ = True
+        assert process.stdout is not None
+        addresses = list(islice(addresses_in(process.stdout), self._listeners))
+        if len(addresses) < self._listeners:
+            code = process.wait()
+            raise BrokerError(sentence_in(self._all_said()) or f"it ended with exit code {code}")
+        return addresses
+
+    def _all_said(self) -> str:
+        """What the child wrote on standard error; the place where it writes is left alone."""
+        assert self._said is not None
+        number = self._said.fileno()
+        return os.pread(number, os.fstat(number).st_size, 0).decode("utf-8", "replace")
+
+    def _end(self) -> None:
+        assert self._process is not None
+        assert self._said is not None
+        with self._process as process, self._said:  # closes the pipes
+            process.terminate()
+            try:
+                process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        self._process, self._said, self._addresses = None, None, []
+
+
+def addresses_in(lines: Iterable[str]) -> Iterator[str]:
+    """HOST:PORT of each line that says where clients can connect."""
+    for line in lines:
+        if line.startswith(_READY):
+            yield line.removeprefix(_READY).strip()
+
+
+def sentence_in(said: str) -> str:
+    """Why a start failed, of all that it said on standard error."""
+    return re.split(_ERROR, said, flags=re.MULTILINE)[-1][-_MOST_SAID:].strip()
+
+
+def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(_SETTING_VARIABLES)
+    }
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,67 @@
+"""The pytest plugin: `kafka_bootstrap`, the address of a broker, and `kafka_topic`, a topic of the
+test's own.
+
+Law: a session that uses neither pays nothing: what costs time is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_WORKER_KEY = "kbroker_run_directory"  # in what the controller of pytest-xdist tells its workers
+_DIRECTORY = "kbroker"
+_RUN = pytest.StashKey[Any]()
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
+    """HOST:PORT of a Kafka broker for the whole run, which pytest-xdist's workers share."""
+    from kbroker.testing.broker import Broker, BrokerError
+    from kbroker.testing.shared_broker import bootstrap_of_run
+
+    shared = getattr(request.config, "workerinput", {}).get(_WORKER_KEY)
+    try:
+        if shared is not None and Path(shared).exists():  # not on another machine
+            yield bootstrap_of_run(Path(shared))
+        else:
+            with Broker() as broker:
+                yield broker.bootstrap
+    except BrokerError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture
+def kafka_topic(request: pytest.FixtureRequest, kafka_bootstrap: str) -> str:
+    """Name of a new, empty topic with the broker's default settings, made from the test's name."""
+    from kbroker.testing.fresh_topic import create_topic, fresh_name
+
+    name = fresh_name(request.node.name)
+    create_topic(kafka_bootstrap, name)
+    return name
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """In the controller of pytest-xdist: prepare what its workers share."""
+    factory = getattr(node.config, "_tmp_path_factory", None)  # where xdist itself has it from
+    if factory is None or not hasattr(os, "mkfifo"):
+        return  # each worker has a broker of its own
+    from kbroker.testing.shared_broker import Run
+
+    run = node.config.stash.setdefault(_RUN, None)
+    if run is None:
+        run = node.config.stash[_RUN] = Run(factory.getbasetemp() / _DIRECTORY)
+    node.workerinput[_WORKER_KEY] = str(run.directory)
+
+
+@pytest.hookimpl
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """In the controller of pytest-xdist: stop what its workers shared."""
+    run = config.stash.get(_RUN, None)
+    if run is not None:
+        run.end()

@@ -1,0 +1,165 @@
+"""`Broker` starts, serves, and leaves nothing behind, whatever ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from kbroker.testing import Broker, BrokerError
+from kbroker.testing.fresh_topic import create_topic
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where brokers put data that is to go at the end."""
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    monkeypatch.setenv("TMPDIR", str(directory))
+    return directory
+
+
+def port_of(bootstrap: str) -> int:
+    return int(bootstrap.rpartition(":")[2])
+
+
+def is_served(bootstrap: str) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port_of(bootstrap))) == 0
+
+
+def partitions(bootstrap: str, topic: str) -> set[int]:
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap)
+    try:
+        found: set[int] = consumer.partitions_for_topic(topic)
+    finally:
+        consumer.close()
+    return found
+
+
+def test_a_broker_serves_while_its_block_lasts(temporary: Path) -> None:
+    with Broker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
+        assert producer.send("orders", b"42").get(timeout=10).offset == 0
+        producer.close()
+        bootstrap = broker.bootstrap
+        assert len(list(temporary.glob("kbroker-*"))) == 1
+
+    assert not is_served(bootstrap)
+    assert list(temporary.iterdir()) == []
+
+
+async def test_a_broker_serves_while_its_asynchronous_block_lasts(temporary: Path) -> None:
+    async with Broker() as broker:
+        bootstrap = broker.bootstrap
+        assert is_served(bootstrap)
+
+    assert not is_served(bootstrap)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_broker_can_be_started_again() -> None:
+    broker = Broker()
+    with broker:
+        first = broker.bootstrap
+    with broker:
+        assert is_served(broker.bootstrap)
+
+    assert not is_served(first)
+
+
+def test_settings_go_by_kafkas_names() -> None:
+    with Broker(settings={"num.partitions": 3, "auto.create.topics.enable": False}) as broker:
+        create_topic(broker.bootstrap, "orders")
+
+        assert partitions(broker.bootstrap, "orders") == {0, 1, 2}
+
+
+def test_several_brokers_are_one_cluster() -> None:
+    with Broker(brokers=3, settings={"num.partitions": 3}) as broker:
+        addresses = broker.bootstrap.split(",")
+        create_topic(broker.bootstrap, "orders")
+
+        assert len(set(addresses)) == 3
+        assert [partitions(address, "orders") for address in addresses] == [{0, 1, 2}] * 3
+
+
+def test_each_listener_of_the_settings_has_its_address() -> None:
+    settings = {
+        "listeners": "A://127.0.0.1:0,B://127.0.0.1:0",
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT",
+        "inter.broker.listener.name": "A",
+    }
+    with Broker(settings=settings) as broker:
+        assert [is_served(address) for address in broker.bootstrap.split(",")] == [True, True]
+
+
+def test_a_directory_of_ones_own_is_kept(tmp_path: Path) -> None:
+    with Broker(data=tmp_path / "data") as broker:
+        create_topic(broker.bootstrap, "orders")
+    with Broker(data=tmp_path / "data") as broker:
+        assert partitions(broker.bootstrap, "orders") == {0}
+
+
+def test_a_taken_port_is_the_brokers_own_sentence(temporary: Path) -> None:
+    with Broker() as first:
+        port = port_of(first.bootstrap)
+        with pytest.raises(
+            BrokerError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"
+        ):
+            Broker(port=port).start()
+
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_wrong_setting_is_the_brokers_own_sentence() -> None:
+    with pytest.raises(BrokerError, match=r"num.partitions: Value must be at least 1"):
+        Broker(settings={"num.partitions": 0}).start()
+
+
+def test_a_setting_that_nobody_knows_is_a_warning() -> None:
+    broker = Broker(settings={"num.partition": 3})
+
+    with pytest.warns(UserWarning, match=r"num.partition, did you mean num.partitions"), broker:
+        pass
+
+
+def test_the_environment_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "none")
+    monkeypatch.setenv("KBROKER_FLUSH", "none")
+    monkeypatch.setenv("CLUSTER_ID", "none")
+
+    with Broker() as broker:
+        assert is_served(broker.bootstrap)
+
+
+def test_the_working_directory_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logging.py").write_text("raise SystemExit('this is the one of the tests')")
+    monkeypatch.chdir(tmp_path)
+
+    with Broker() as broker:
+        assert is_served(broker.bootstrap)
+
+
+def test_a_broker_that_ended_by_itself_is_told() -> None:
+    broker = Broker()
+    broker.start()
+    found = subprocess.run(
+        ["pgrep", "-P", str(os.getpid()), "-f", f"{sys.executable} -P -m kbroker.cli"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    os.kill(int(found.stdout), signal.SIGKILL)
+    os.waitid(os.P_PID, int(found.stdout), os.WEXITED | os.WNOWAIT)
+
+    with pytest.raises(BrokerError, match="ended by itself with exit code -9"):
+        broker.stop()
