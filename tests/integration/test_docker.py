@@ -1,0 +1,185 @@
+"""What is in docker/, as far as it can be seen without an engine: the script that a container runs,
+and what the compose files say.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from kbroker.cli.__main__ import cli
+from kbroker.server.settings_sources import SettingSources, load_settings
+
+DOCKER = Path(__file__).resolve().parents[2] / "docker"
+COMPOSE = sorted(DOCKER.glob("compose*.yaml"))
+RUN = DOCKER / "run"
+READY = "Kafka Server started. Transitioning from RECOVERY to RUNNING.\n"
+# As the module of Testcontainers for Java starts apache/kafka; the ports are free ones.
+TESTCONTAINERS = {
+    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    "KAFKA_LISTENERS": "PLAINTEXT://:0,BROKER://:0,CONTROLLER://:0",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": "9223372036854775807",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:32768,BROKER://3f2a9c:9093",
+}
+
+
+def environments(path: Path) -> list[dict[str, str]]:
+    """Settings of each service of a compose file, with those that services share."""
+
+    def named(text: str) -> dict[str, str]:
+        return dict(re.findall(r"^ +(K(?:AFKA|BROKER)_\w+): (.+)$", text, re.MULTILINE))
+
+    shared, _, services = path.read_text().partition("\nservices:\n")
+    return [{**named(shared), **named(each)} for each in re.split(r"\n(?=  \S)", services)]
+
+
+def commands(path: Path) -> list[list[str]]:
+    text = re.sub(r">-\n\s+|\n {6}(?=--)", " ", path.read_text())
+    return [shlex.split(line) for line in re.findall(r"^ +command: +kbroker (.+)$", text, re.M)]
+
+
+def started(tmp_path: Path, **variables: str) -> subprocess.Popen[str]:
+    """The script of the container, with nothing else in its environment."""
+    return subprocess.Popen(
+        [RUN],
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **variables},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def settings_given(tmp_path: Path, *arguments: str, **variables: str) -> dict[str, str]:
+    """What the script gives to the command, by variable."""
+    command = tmp_path / "kbroker"
+    command.write_text('#!/bin/sh\necho "COMMAND=$@"\nenv\n')
+    command.chmod(0o755)
+    output = subprocess.run(
+        [RUN, *arguments],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "HOSTNAME": "3f2a9c", **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return dict(re.findall(r"^((?:KAFKA_|COMMAND|CLUSTER_ID)\w*)=(.*)$", output, re.MULTILINE))
+
+
+def test_a_container_runs_the_broker_in_its_own_process(tmp_path: Path) -> None:
+    variables = {
+        "KAFKA_LISTENERS": "PLAINTEXT://127.0.0.1:0",
+        "KAFKA_LOG_DIRS": str(tmp_path / "d"),
+    }
+    with started(tmp_path, **variables) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening on 127.0.0.1:")
+        assert process.stdout.readline() == READY
+
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(20) == 0
+    assert (tmp_path / "d" / "meta.properties").exists()
+
+
+def test_a_container_that_cannot_start_says_why(tmp_path: Path) -> None:
+    with started(tmp_path, KAFKA_NUM_PARTITIONS="0", KAFKA_LOG_DIRS=str(tmp_path)) as process:
+        output, said = process.communicate(timeout=20)
+
+    assert process.returncode == 2
+    assert output == ""
+    assert "num.partitions: Value must be at least 1" in said
+
+
+def test_testcontainers_finds_the_words_that_it_waits_for(tmp_path: Path) -> None:
+    with started(tmp_path, **TESTCONTAINERS, KAFKA_LOG_DIRS=str(tmp_path / "d")) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+
+    assert [line.partition(" on ")[0] for line in lines] == ["listening", READY, "listening"]
+    assert rest == ""
+
+
+def test_without_settings_host_and_containers_have_a_listener_each(tmp_path: Path) -> None:
+    assert settings_given(tmp_path) == {
+        "COMMAND": "start",
+        "KAFKA_LOG_DIRS": "/var/lib/kafka/data",
+        "KAFKA_LISTENERS": "HOST://:9092,PLAINTEXT://:19092",
+        "KAFKA_ADVERTISED_LISTENERS": "HOST://localhost:9092,PLAINTEXT://3f2a9c:19092",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "HOST:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+
+
+@pytest.mark.parametrize("prefix", ["KAFKA_", "KAFKA_CFG_"])
+def test_listeners_follow_what_is_advertised(tmp_path: Path, prefix: str) -> None:
+    name = f"{prefix}ADVERTISED_LISTENERS"
+    given = settings_given(tmp_path, **{name: "A://me.example:9092,B://[::1]:9093"})
+
+    assert given["KAFKA_LISTENERS"] == "A://:9092,B://:9093"
+    assert "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP" not in given
+
+
+def test_listeners_that_are_set_stay_as_they_are(tmp_path: Path) -> None:
+    variables = {"KAFKA_LISTENERS": "PLAINTEXT://:29092", "KAFKA_CFG_LOG_DIRS": "/data"}
+
+    assert settings_given(tmp_path, **variables) == {"COMMAND": "start", **variables}
+
+
+def test_arguments_are_variables(tmp_path: Path) -> None:
+    given = settings_given(tmp_path, "KAFKA_NUM_PARTITIONS=3", "CLUSTER_ID=a b")
+
+    assert given["KAFKA_NUM_PARTITIONS"] == "3"
+    assert given["CLUSTER_ID"] == "a b"
+
+
+def test_the_default_addresses_are_settings_of_a_broker(tmp_path: Path) -> None:
+    given = settings_given(tmp_path)
+    given.pop("COMMAND")
+
+    assert load_settings(SettingSources(environment=given)).warnings == ()
+
+
+@pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
+def test_compose_files_name_settings_that_have_an_effect(tmp_path: Path, path: Path) -> None:
+    for environment in environments(path):
+        given = settings_given(tmp_path, **environment)
+        assert given.keys() >= {name for name in environment if name.startswith("KAFKA_")}
+
+        assert load_settings(SettingSources(environment=given)).warnings == ()
+
+
+@pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
+def test_compose_files_have_settings_at_all(path: Path) -> None:
+    assert any(environments(path))
+
+
+def test_compose_files_run_commands_that_exist() -> None:
+    found = [words for path in COMPOSE for words in commands(path)]
+    assert [words[:2] for words in found] == [["topic", "create"], ["pipeline", "archive"]]
+
+    for words in found:
+        command: click.Command = cli
+        context = click.Context(cli)
+        for word in words[:2]:
+            assert isinstance(command, click.Group)
+            command = command.get_command(context, word) or cli
+        options = {name for parameter in command.params for name in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options
