@@ -120,6 +120,25 @@ def test_a_killed_run_leaves_no_broker(tmp_path: Path, temporary: Path, workers:
     wait_for(lambda: list(temporary.glob("kbroker-*")) == [])
 
 
+def test_the_broker_outlives_the_worker_that_started_it(tmp_path: Path) -> None:
+    (tmp_path / "test_crash.py").write_text("""
+import os
+
+def test_crash(kafka_bootstrap):
+    with open("used", "a") as used:
+        print(kafka_bootstrap, file=used)
+    os.kill(os.getpid(), 9)
+""")
+    (tmp_path / "test_orders.py").write_text(ORDERS)
+
+    output = run(tmp_path, "-n1")
+
+    assert "1 failed, 1 passed" in output
+    assert "crashed while running 'test_crash.py::test_crash'" in output
+    (before,), (after, _) = used(tmp_path)
+    assert before == after
+
+
 @WORKERS
 def test_a_failed_start_is_the_brokers_sentence_in_the_tests_error(
     tmp_path: Path, workers: str
