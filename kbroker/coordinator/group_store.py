@@ -30,7 +30,7 @@ from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
-from kbroker.coordinator.shard import Replayed, Settled, Shard, nothing
+from kbroker.coordinator.shard import ReplayedPart, Settled, Shard, nothing
 from kbroker.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
@@ -141,12 +141,12 @@ class GroupStore:
         self,
         coordinated: CoordinatedGroup,
         tombstones: list[KeyValue],
-        replay: Replayed,
+        replay: ReplayedPart,
         written: Settled = lambda _: None,
     ) -> None:
         """Write that keys are gone; `written` hears of it, or of a refusal.
 
-        What is refused stays; a clean-up need not care, it will find it again.
+        What is refused stays, be it a part; a clean-up need not care, it will find it again.
         """
 
         def settled(error: ErrorCode) -> None:

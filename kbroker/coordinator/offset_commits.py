@@ -32,7 +32,7 @@ from kbroker.coordinator.group.sessions import commit_error
 from kbroker.coordinator.group.subscription import CONSUMER_PROTOCOL_TYPE
 from kbroker.coordinator.group_store import CoordinatedGroup, GroupStore
 from kbroker.coordinator.pending_reply import PendingReply
-from kbroker.coordinator.shard import Replayed, Settled
+from kbroker.coordinator.shard import ReplayedPart, Settled
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 
@@ -236,18 +236,18 @@ class OffsetCommits:
         self._store.write_tombstones(coordinated, tombstones, removal, written)
 
 
-def _removal(offsets: GroupOffsets, doomed: Iterable[TopicPartition]) -> Replayed:
-    """The replay of their tombstones."""
+def _removal(offsets: GroupOffsets, doomed: Sequence[TopicPartition]) -> ReplayedPart:
+    """The replay of their tombstones, which those of a group begin with."""
 
-    def replay(_log_offset: int) -> None:
-        for partition in doomed:
+    def replay(part: slice) -> None:
+        for partition in doomed[part]:
             offsets.replay(partition, None, None)
 
     return replay
 
 
 def _tombstones(group: Group, removed: Iterable[TopicPartition]) -> list[KeyValue]:
-    """All of a group.
+    """All of a group, its own the last.
 
     One that only kept offsets (generation 0) has no record of its own to be removed.
     """

@@ -48,6 +48,7 @@ _MAX_BATCHED_RECORDS = 500  # of writes that stood in line
 
 MachineT = TypeVar("MachineT")
 Replayed = Callable[[int], None]  # takes a write into the state; offset of its batch
+ReplayedPart = Callable[[slice], None]  # takes some of the records into the state
 Settled = Callable[[ErrorCode], None]  # NONE when it is stored, else why it is not
 
 
@@ -148,28 +149,33 @@ class Shard(Generic[MachineT]):
         self._wait([_Write(number, records, settled, options, acks)], outcome, begin_offset)
 
     def write_in_parts(
-        self, records: Sequence[KeyValue], replay: Replayed, settled: Settled
+        self, records: Sequence[KeyValue], replay: ReplayedPart, settled: Settled
     ) -> None:
         """Append records that would be written again if they got lost (tombstones of a clean-up):
-        nobody waits for replicas, and what is too large for one batch goes in several. `settled` is
-        called once, with a refusal if there was one.
+        nobody waits for replicas, and what is too large for one batch goes in several, of which
+        each enters the state by itself. `settled` is called once, with a refusal if there was one.
         """
-        parts: list[ErrorCode] = []
+        self._write_part(records, slice(0, len(records)), replay, settled)
 
-        def part_settled(error: ErrorCode) -> None:
-            parts.append(error)
-            if len(parts) == 2:
-                settled(parts[0] or parts[1])
+    def _write_part(
+        self, records: Sequence[KeyValue], part: slice, replay: ReplayedPart, settled: Settled
+    ) -> None:
+        halves: list[ErrorCode] = []
+
+        def half_settled(error: ErrorCode) -> None:
+            halves.append(error)
+            if len(halves) == 2:
+                settled(halves[0] or halves[1])
 
         def attempted(error: ErrorCode) -> None:
-            if error not in _TOO_LARGE or len(records) < 2:
+            if error not in _TOO_LARGE or part.stop - part.start < 2:
                 settled(error)
                 return
-            half = len(records) // 2
-            self.write_in_parts(records[:half], nothing, part_settled)
-            self.write_in_parts(records[half:], replay, part_settled)
+            middle = (part.start + part.stop) // 2
+            self._write_part(records, slice(part.start, middle), replay, half_settled)
+            self._write_part(records, slice(middle, part.stop), replay, half_settled)
 
-        self.write(records, replay, attempted, METADATA_BATCH, 0)
+        self.write(records[part], lambda _: replay(part), attempted, METADATA_BATCH, 0)
 
     def catch_up(self) -> None:
         """Take notice of what has been stored though nobody waited for it any more."""

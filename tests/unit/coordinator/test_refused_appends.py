@@ -17,6 +17,7 @@ from kbroker.errors import ErrorCode
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
 from kbroker.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kbroker.record.record_batch import read_header
 from kbroker.replication.produce_result import PartitionProduceResult
 from tests.fakes.disk_offsets_log import DiskOffsetsLog
 from tests.fakes.group_broker import SUBSCRIPTION, GroupBroker
@@ -26,6 +27,7 @@ from tests.fakes.replication import Replication
 CALLER = Caller(client_id="c", client_host="/127.0.0.1", api_version=3)
 MAX_BYTES = 2000
 HUGE = b"x" * MAX_BYTES
+HOME = TopicPartition(GROUP_METADATA_TOPIC, 0)
 REFUSALS = {
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -158,6 +160,34 @@ def test_a_group_whose_end_cannot_be_written_is_not_deleted(broker: GroupBroker)
     assert described(broker)[0] == GroupState.DEAD.value
 
 
+@pytest.mark.parametrize("refused", [0, 1])
+def test_a_group_of_which_only_a_part_can_be_deleted_is_what_the_next_load_finds(
+    refused: int,
+) -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    assert commit(broker, 4, "m") == [ErrorCode.NONE] * 4
+    append, parts = broker.replicas.append_records, []
+
+    def fills_up(entries: Any, *rest: Any) -> Any:
+        count = read_header(entries[0][1]).record_count
+        error = ErrorCode.MESSAGE_TOO_LARGE
+        if count <= 2:
+            parts.append(count)
+            if len(parts) != refused + 1:
+                return append(entries, *rest)
+            error = ErrorCode.KAFKA_STORAGE_ERROR
+        return [PartitionProduceResult(HOME, error)]
+
+    with patch.object(broker.replicas, "append_records", fills_up):
+        assert broker.groups.delete_group("g") is ErrorCode.NOT_COORDINATOR
+
+    left = [7, 7, -1, -1] if refused == 0 else [-1, -1, 7, 7]
+    assert [offset for offset, _ in committed(broker, 4)] == left
+    assert committed(broker.restarted(), 4) == committed(broker, 4)
+    assert broker.groups.delete_group("g") is ErrorCode.NONE
+    assert described(broker.restarted())[0] == GroupState.DEAD.value
+
+
 @pytest.mark.parametrize(
     ("is_refused", "told"),
     [(True, ErrorCode.COORDINATOR_NOT_AVAILABLE), (False, ErrorCode.NOT_COORDINATOR)],
@@ -176,9 +206,8 @@ def test_a_group_is_not_called_deleted_before_that_is_in_the_log(
             deleted = broker.groups.delete_group("g")
 
         if is_refused:
-            home = TopicPartition(GROUP_METADATA_TOPIC, 0)
             refusal = ErrorCode.KAFKA_STORAGE_ERROR
-            checked.set_result([PartitionProduceResult(home, refusal)])
+            checked.set_result([PartitionProduceResult(HOME, refusal)])
         else:
             broker.resign()
         assert await committing == [ErrorCode.NOT_COORDINATOR]
@@ -200,8 +229,7 @@ def test_a_group_whose_end_is_refused_behind_a_commit_has_not_expired() -> None:
             broker.time.advance(60_000)
             list(broker.groups.offsets.expire())
         replicas.error = ErrorCode.KAFKA_STORAGE_ERROR
-        home = TopicPartition(GROUP_METADATA_TOPIC, 0)
-        checked.set_result([PartitionProduceResult(home, replicas.error)])
+        checked.set_result([PartitionProduceResult(HOME, replicas.error)])
 
         assert await committing == [ErrorCode.NOT_COORDINATOR]
         assert committed(broker, 1) == [(7, ErrorCode.NONE)]

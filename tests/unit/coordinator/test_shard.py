@@ -11,6 +11,7 @@ from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.shard import nothing
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
+from kbroker.record.record_batch import records
 from kbroker.replication.produce_result import PartitionProduceResult
 from tests.fakes.group_broker import OffsetsLog, OffsetsPartition, OffsetsReplicas
 from tests.fakes.replication import Replication
@@ -74,7 +75,7 @@ def stored(tally: Tally) -> dict[str, int | None]:
 
 
 def batches(tally: Tally) -> list[list[bytes | None]]:
-    return [[record.value for record in records] for _, records in tally.log.batches()]
+    return [[record.value for record in batch] for _, batch in tally.log.batches()]
 
 
 def test_what_needs_no_waiting_is_answered_at_once_and_read_again_by_the_next_leader() -> None:
@@ -186,6 +187,38 @@ async def test_a_batch_of_several_writes_that_is_too_large_goes_in_pieces() -> N
 
     assert batches(tally) == [[b"1"], [b"3"], [b"6"]]
     assert tally.answers == [(NONE, 1), (NONE, 3), (NONE, 6)]
+
+
+@pytest.mark.parametrize(("refused", "left"), [(b"a", "ab"), (b"c", "cd")])
+def test_of_records_that_go_in_parts_each_part_enters_the_state_by_itself(
+    refused: bytes, left: str
+) -> None:
+    tally = Tally()
+    for key in "abcd":
+        tally.add(key, 1)
+    append = tally.replicas.append_records
+
+    def fills_up(entries: list, *rest: object) -> object:
+        keys = [record.key for record in records(bytes(entries[0][1]))]
+        if len(keys) == 2 and refused not in keys:
+            return append(entries, *rest)  # type: ignore[arg-type]
+        error = ErrorCode.KAFKA_STORAGE_ERROR if len(keys) == 2 else ErrorCode.MESSAGE_TOO_LARGE
+        return [PartitionProduceResult(PARTITION, error)]
+
+    def forget(part: slice) -> None:
+        for key in "abcd"[part]:
+            tally.machine.record(key.encode(), None, 0, None)
+
+    tally.replicas.append_records = fills_up  # type: ignore[method-assign, assignment]
+    told: list[ErrorCode] = []
+
+    tally.shard.write_in_parts(
+        [KeyValue(b"%c" % key, None) for key in b"abcd"], forget, told.append
+    )
+
+    assert told == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert sums(tally) == dict.fromkeys(left, 1)
+    assert sums(Tally(OffsetsLog(bytes(tally.log.data)))) == sums(tally)
 
 
 async def test_who_waits_is_told_when_leadership_goes_and_the_next_one_reads_the_log() -> None:
