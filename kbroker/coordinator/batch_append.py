@@ -62,11 +62,11 @@ class BatchAppend:
     ) -> PartitionProduceResult | asyncio.Future[Results]:
         """The result, or a future for `result_of` where something has to be waited for."""
         now_ms = self._now_ms()
-        batch = build(
-            [Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)],
-            options=options,
-        )
         try:
+            batch = build(
+                [Record(at, now_ms, key, value) for at, (key, value) in enumerate(records)],
+                options=options,
+            )
             results = self._replicas.append_records(
                 [(partition, memoryview(bytearray(batch)))],
                 required_acks,

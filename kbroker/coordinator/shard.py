@@ -12,6 +12,7 @@ Law: the state is what the log says, and nothing else.
   long as this broker leads, its log is what will be confirmed. To roll it back would make the state
   differ from what the next load finds.
 * A partition that is given up is dropped whole, and read again by whoever leads it.
+* Whoever hears how a write ended holds up nobody: where that fails, it is logged.
 
 Writes reach the log in the order they were decided. Those that come while one is on its way to the
 log stand in line, and go together in as few batches as they fit in.
@@ -22,6 +23,7 @@ Owned by the event loop.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -41,6 +43,8 @@ from kbroker.log.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions
 from kbroker.replication.produce_result import PartitionProduceResult
+
+_log = logging.getLogger(__name__)
 
 _NONE = ErrorCode.NONE
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -191,7 +195,7 @@ class Shard(Generic[MachineT]):
         abandoned = [*chain.from_iterable(self._unconfirmed.values()), *self._line]
         self._unconfirmed.clear()
         self._line.clear()
-        _settle(abandoned, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._settle(abandoned, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # ---- into the state
 
@@ -252,7 +256,7 @@ class Shard(Generic[MachineT]):
             self._store(last_number)
         else:
             self.catch_up()
-        _settle(batch, error)
+        self._settle(batch, error)
         if not self._is_open:
             self._send_line()
 
@@ -264,8 +268,8 @@ class Shard(Generic[MachineT]):
         undone = self.timeline.roll_back(batch[0].number)
         on_top = [write for write in self._line if write.number in undone]
         self._line = deque(write for write in self._line if write.number not in undone)
-        _settle(batch, error)
-        _settle(on_top, ErrorCode.NOT_ENOUGH_REPLICAS)  # their clients try again
+        self._settle(batch, error)
+        self._settle(on_top, ErrorCode.NOT_ENOUGH_REPLICAS)  # their clients try again
 
     # ---- in line
 
@@ -312,12 +316,16 @@ class Shard(Generic[MachineT]):
             self._ends.append((last.number, self.log.log_end_offset))
             if last.required_acks:
                 self._store(last.number)
-            _settle(batch, _NONE)
+            self._settle(batch, _NONE)
 
-
-def _settle(writes: Iterable[_Write], error: ErrorCode) -> None:
-    for write in writes:
-        write.settled(error)
+    def _settle(self, writes: Iterable[_Write], error: ErrorCode) -> None:
+        for write in writes:
+            try:
+                write.settled(error)
+            except Exception:  # a bug: the others are told all the same, and the line goes on
+                _log.exception(
+                    "Failed at the end of a write to %s (%s)", self.topic_partition, error.name
+                )
 
 
 def nothing(_base_offset: int) -> None:

@@ -221,6 +221,40 @@ def test_of_records_that_go_in_parts_each_part_enters_the_state_by_itself(
     assert sums(Tally(OffsetsLog(bytes(tally.log.data)))) == sums(tally)
 
 
+async def test_who_fails_to_hear_how_a_write_ended_holds_up_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    for _ in range(2):
+        tally.shard.write([KeyValue(b"note", b"")], nothing, fails)
+        tally.add("a", 1)
+    long.is_long = False
+
+    await long.finish()
+    tally.add("a", 1)
+
+    assert tally.answers == [(NONE, 1), (NONE, 2), (NONE, 3)]
+    assert stored(tally) == {"a": 3}
+    assert [str(PARTITION) in record.message for record in caplog.records] == [True, True]
+    assert caplog.text.count("ValueError: a bug") == 2
+
+
+async def test_who_fails_to_hear_that_leadership_goes_keeps_it_from_nobody() -> None:
+    tally = Tally()
+    tally.replicas.holds = True
+    tally.shard.write([KeyValue(b"note", b"")], nothing, fails)
+    tally.add("a", 1)
+
+    tally.resign()
+
+    assert tally.answers == [(ErrorCode.NOT_LEADER_OR_FOLLOWER, 1)]
+
+
+def fails(_error: ErrorCode) -> None:
+    raise ValueError("a bug")
+
+
 async def test_who_waits_is_told_when_leadership_goes_and_the_next_one_reads_the_log() -> None:
     tally = Tally()
     tally.replicas.holds = True
