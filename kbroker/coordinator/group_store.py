@@ -4,9 +4,11 @@ Law: owned by the event loop. A group is here exactly while this broker leads it
 loaded it; a group that is found here needs no further check. All effects of group machines are run
 here. What a record says of members enters a group once it is stored, as in Kafka (its classic
 groups are not replayed before either): until then members act on what holds, and a failed append
-has nothing to take back. Offsets are replayed at once; readers see those that are stored. The
-record of a group that has become empty is written behind: those who left do not come back if that
-fails, and a coordinator that loads the older record waits for them one session.
+has nothing to take back. A static member's new id enters it also where the log has it and nobody
+confirmed that in time: the next load will find it there. Offsets are replayed at once; readers see
+those that are stored. The record of a group that has become empty is written behind: those who left
+do not come back if that fails, and a coordinator that loads the older record waits for them one
+session.
 """
 
 from __future__ import annotations
@@ -18,7 +20,11 @@ from kbroker.config.group_config import GroupConfig
 from kbroker.coordinator.append_errors import append_errors
 from kbroker.coordinator.effects import Append, CancelTimer, Effect, KeyValue, Reply, SetTimer
 from kbroker.coordinator.group.group import Group
-from kbroker.coordinator.group.join_sync import StaticMemberStored, on_static_member_stored
+from kbroker.coordinator.group.join_sync import (
+    StaticMemberStored,
+    on_static_member_refused,
+    on_static_member_stored,
+)
 from kbroker.coordinator.group.offsets import GroupOffsets
 from kbroker.coordinator.group.rebalance import (
     AssignmentStored,
@@ -30,7 +36,7 @@ from kbroker.coordinator.group.replay import GroupReplay
 from kbroker.coordinator.group.sessions import close, on_timer, start_sessions
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
-from kbroker.coordinator.shard import ReplayedPart, Settled, Shard, nothing
+from kbroker.coordinator.shard import UNCONFIRMED, ReplayedPart, Settled, Shard, nothing
 from kbroker.errors import ErrorCode
 
 _log = logging.getLogger(__name__)
@@ -122,13 +128,15 @@ class GroupStore:
 
     def _append(self, coordinated: CoordinatedGroup, effect: Append) -> None:
         def settled(error: ErrorCode) -> None:
+            is_in_log = error is ErrorCode.NONE or error in UNCONFIRMED
             error = _METADATA_ERRORS.get(error, error)
             step = self.step(coordinated)
             token = effect.token
             if isinstance(token, AssignmentStored):
                 on_assignment_stored(step, token, error)
             elif isinstance(token, StaticMemberStored):
-                on_static_member_stored(step, token, error)
+                heard = on_static_member_stored if is_in_log else on_static_member_refused
+                heard(step, token, error)
             elif error is not ErrorCode.NONE:
                 _log.warning(
                     "Empty group %s not stored: %s", coordinated.group.group_id, error.name

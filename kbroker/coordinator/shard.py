@@ -46,6 +46,8 @@ from kbroker.replication.produce_result import PartitionProduceResult
 
 _log = logging.getLogger(__name__)
 
+# Of writes that are in the log, though not on enough replicas in time.
+UNCONFIRMED = frozenset({ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 _NONE = ErrorCode.NONE
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_BATCHED_RECORDS = 500  # of writes that stood in line
@@ -53,7 +55,7 @@ _MAX_BATCHED_RECORDS = 500  # of writes that stood in line
 MachineT = TypeVar("MachineT")
 Replayed = Callable[[int], None]  # takes a write into the state; offset of its batch
 ReplayedPart = Callable[[slice], None]  # takes some of the records into the state
-Settled = Callable[[ErrorCode], None]  # NONE when it is stored, else why it is not
+Settled = Callable[[ErrorCode], None]  # NONE when it is stored, UNCONFIRMED, or why it never was
 
 
 class ShardLog(ReplayedLog, Protocol):
@@ -268,8 +270,9 @@ class Shard(Generic[MachineT]):
         undone = self.timeline.roll_back(batch[0].number)
         on_top = [write for write in self._line if write.number in undone]
         self._line = deque(write for write in self._line if write.number not in undone)
-        self._settle(batch, error)
-        self._settle(on_top, ErrorCode.NOT_ENOUGH_REPLICAS)  # their clients try again
+        try_again = ErrorCode.NOT_ENOUGH_REPLICAS
+        self._settle(batch, try_again if error in UNCONFIRMED else error)
+        self._settle(on_top, try_again)
 
     # ---- in line
 

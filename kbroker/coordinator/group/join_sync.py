@@ -250,24 +250,34 @@ def _take_over(step: Step, attempt: JoinAttempt, instance_id: str) -> Member:
 
 
 def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorCode) -> None:
-    """The new id is in the log, or cannot be: take the member in, or refuse it.
+    """The new id is in the log: take the member in. Where that was not confirmed in time it is told
+    `error`, and comes back for another id. Kafka has the old one back in its memory then, and the
+    new one in its log.
 
     A group that has gone on meanwhile decides anew.
     """
     group, attempt = step.group, token.attempt
     if group.state is GroupState.DEAD:
         _refuse(step, attempt, attempt.new_member_id, ErrorCode.NOT_COORDINATOR)
-    elif error is not ErrorCode.NONE:
-        group.becoming = None
-        response = _not_stored(group, token, error)
-        step.effects.append(Reply(attempt.correlation, response))
     elif token.is_true_to(group):
         if group.becoming is token.after:
             group.becoming = None
         member = _take_over(step, attempt, attempt.request.group_instance_id or "")
-        answer_join(step, member, _rejoined(group, token))
+        is_stored = error is ErrorCode.NONE
+        response = _rejoined(group, token) if is_stored else _not_stored(group, token, error)
+        answer_join(step, member, response)
     else:
         join(step, attempt)
+
+
+def on_static_member_refused(step: Step, token: StaticMemberStored, error: ErrorCode) -> None:
+    """The new id cannot be in the log: the member keeps the one it has."""
+    group, attempt = step.group, token.attempt
+    if group.state is GroupState.DEAD:
+        _refuse(step, attempt, attempt.new_member_id, ErrorCode.NOT_COORDINATOR)
+        return
+    group.becoming = None
+    step.effects.append(Reply(attempt.correlation, _not_stored(group, token, error)))
 
 
 def _not_stored(group: Group, token: StaticMemberStored, error: ErrorCode) -> JoinGroupResponse:

@@ -24,6 +24,7 @@ from kbroker.coordinator.group.join_sync import (
     JoinAttempt,
     StaticMemberStored,
     join,
+    on_static_member_refused,
     on_static_member_stored,
     sync,
 )
@@ -44,7 +45,8 @@ REWRITE = bool(os.environ.get("KBROKER_REWRITE_SCENARIOS"))
 class Transcript:
     """A group machine behind a line-based language.
 
-    Appends are outstanding until `stored` or `failed`.
+    Appends are outstanding until they are `stored`, `late` (in the log, but not confirmed in time),
+    or `failed`.
     """
 
     def __init__(self) -> None:
@@ -146,16 +148,20 @@ class Transcript:
     def on_stored(self, _words: list[str], _fields: dict[str, str]) -> None:
         self.finish_append(ErrorCode.NONE)
 
-    def on_failed(self, words: list[str], _fields: dict[str, str]) -> None:
+    def on_late(self, words: list[str], _fields: dict[str, str]) -> None:
         self.finish_append(ErrorCode[words[0]])
 
-    def finish_append(self, error: ErrorCode) -> None:
+    def on_failed(self, words: list[str], _fields: dict[str, str]) -> None:
+        self.finish_append(ErrorCode[words[0]], is_in_log=False)
+
+    def finish_append(self, error: ErrorCode, *, is_in_log: bool = True) -> None:
         token = self.appends.pop(0).token
         step = self.step()
         if isinstance(token, AssignmentStored):
             on_assignment_stored(step, token, error)
         elif isinstance(token, StaticMemberStored):
-            on_static_member_stored(step, token, error)
+            heard = on_static_member_stored if is_in_log else on_static_member_refused
+            heard(step, token, error)
         self.show(step.effects)
 
     def on_wait(self, words: list[str], _fields: dict[str, str]) -> None:

@@ -429,6 +429,74 @@ async def test_static_members_that_come_back_together_are_all_known_to_the_next_
         assert heartbeat(after, member, group_instance_id=name) is ErrorCode.NONE
 
 
+def member_ids(broker: GroupBroker) -> list[str]:
+    _, found = broker.groups.describe_group("g")
+    return [member.member_id for member in found.members]
+
+
+@pytest.mark.parametrize(
+    ("late", "told"),
+    [
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REBALANCE_IN_PROGRESS),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+async def test_a_static_member_not_confirmed_in_time_is_the_one_that_the_next_load_finds(
+    late: ErrorCode, told: ErrorCode
+) -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    first = broker.stable_member(group_instance_id="i")
+    broker.replicas.holds = True
+    joining = broker.join(version=9, group_instance_id="i")
+    broker.replicas.release(late)
+    broker.replicas.holds = False
+
+    answer = await joining  # type: ignore[misc]
+
+    assert (answer.error_code, answer.member_id) == (told, "")
+    (replaced,) = member_ids(broker)
+    assert replaced != first.member_id
+    assert member_ids(broker.restarted()) == [replaced]
+    again = broker.join(version=9, group_instance_id="i")
+    assert (again.error_code, again.generation_id) == (0, 1)  # type: ignore[union-attr]
+    assert member_ids(broker) == [again.member_id]  # type: ignore[union-attr]
+    assert member_ids(broker.restarted()) == member_ids(broker)
+
+
+async def test_a_static_member_whose_turn_at_the_log_never_came_keeps_its_old_self() -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    first = broker.stable_member(group_instance_id="i")
+    waiting = asyncio.get_running_loop().create_future()
+    with patch.object(broker.replicas, "append_records", lambda *_: waiting):
+        joining = broker.join(version=9, group_instance_id="i")
+    waiting.set_result([PartitionProduceResult(HOME, ErrorCode.REQUEST_TIMED_OUT)])
+
+    refused = await joining  # type: ignore[misc]
+
+    assert refused.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert member_ids(broker) == member_ids(broker.restarted()) == [first.member_id]
+
+
+async def test_a_static_member_not_confirmed_behind_a_refused_one_is_written_anew() -> None:
+    broker = GroupBroker(mode=Replication.IMMEDIATE)
+    leader = await two_static_members(broker)
+    replicas, checked = broker.replicas, asyncio.get_running_loop().create_future()
+    with patch.object(replicas, "append_records", lambda *_: checked):
+        first, second = (broker.join(version=9, group_instance_id=name) for name in "ij")
+    replicas.holds = True
+    checked.set_result([PartitionProduceResult(HOME, ErrorCode.NOT_ENOUGH_REPLICAS)])
+    assert (await first).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE  # type: ignore[misc]
+    replicas.release(ErrorCode.REQUEST_TIMED_OUT)
+    await asyncio.sleep(0)
+    replicas.release()
+
+    joined = await second  # type: ignore[misc]
+
+    assert (joined.error_code, joined.generation_id) == (0, leader.generation_id)
+    assert member_ids(broker) == [leader.member_id, joined.member_id]
+    assert member_ids(broker.restarted()) == member_ids(broker)
+
+
 async def test_static_members_that_come_back_with_no_protocol_in_common_rebalance() -> None:
     broker = GroupBroker(mode=Replication.IMMEDIATE)
     await two_static_members(broker, protocols=("range", "sticky"))

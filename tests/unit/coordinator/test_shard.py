@@ -255,6 +255,17 @@ def fails(_error: ErrorCode) -> None:
     raise ValueError("a bug")
 
 
+async def test_what_the_log_refuses_is_never_told_as_if_it_were_there() -> None:
+    tally = Tally()
+    long = LongAppends(tally.replicas)
+    tally.add("a", 1)
+
+    await long.finish(ErrorCode.REQUEST_TIMED_OUT)
+
+    assert tally.answers == [(ErrorCode.NOT_ENOUGH_REPLICAS, 1)]
+    assert (sums(tally), batches(tally)) == ({}, [])
+
+
 async def test_who_waits_is_told_when_leadership_goes_and_the_next_one_reads_the_log() -> None:
     tally = Tally()
     tally.replicas.holds = True
