@@ -5,7 +5,7 @@ Law: what a client sends costs memory in proportion to what it may honestly need
 bytes becomes an object of some hundred, so what a client sends without records is bounded; a
 request that may carry records is not read here, and what brokers say grows with their cluster.
 Parts are answered in their order, and only where the answer of an entry does not hang on the
-others.
+others. Where it does, the handler gives way to others by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,9 @@ class Parts:
     asked: str
     answered: str
     key: str | None = None  # of entries that must not be named twice; "" where they are the name
+
+
+AS_A_WHOLE = Parts("", "")  # nothing is answered apart: see `in_turns`
 
 
 def check_size(name: str, size_bytes: int) -> None:
@@ -69,9 +72,19 @@ async def answered_in_parts(handler: Any, ctx: Any, request: Message, parts: Par
     return whole
 
 
+async def in_turns(steps: Iterable[None]) -> None:
+    """Work the small steps of a handler to their end, with other requests in between."""
+    for number, _ in enumerate(steps, 1):
+        if number % PART_ENTRIES == 0:
+            await asyncio.sleep(0)
+
+
 def _split(request: Any, parts: Parts | None) -> Iterator[Any]:
-    entries = None if parts is None else getattr(request, parts.asked)
-    if parts is None or not entries or not _are_apart(entries, parts.key):
+    if parts is None or parts is AS_A_WHOLE:
+        yield request
+        return
+    entries = getattr(request, parts.asked)
+    if not entries or not _are_apart(entries, parts.key):
         yield request
         return
     for start in range(0, len(entries), PART_ENTRIES):

@@ -3,13 +3,20 @@
 v0: kept in the znode tree, not by the coordinator. v1: member, generation, a timestamp per offset.
 v2 to v4: retention time of the request. v6: leader epoch. v7: group instance id. v10: topics by id
 (KIP-848). A partition that does not exist is refused by itself; the others are stored in one batch.
+Of a partition that is named more than once the last offset counts, and it is answered once, as in
+Kafka.
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
 from kbroker.apis.authorization import ForEach, ForRequest, its_group, topic_or_id
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.group.offsets import CommittedOffset
@@ -21,78 +28,105 @@ from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 _DEFAULT_RETENTION = -1
 
-Accepted = list[tuple[TopicPartition, CommittedOffset]]
 PartitionResponse = OffsetCommitResponse.OffsetCommitResponsePartition
+TopicResponse = OffsetCommitResponse.OffsetCommitResponseTopic
+
+
+@dataclass(slots=True)
+class _Sorted:
+    """What may be stored, by partition, and the answer, which lacks the codes of that."""
+
+    accepted: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
+    waiting: list[PartitionResponse] = field(default_factory=list)  # in the order of `accepted`
+    response: OffsetCommitResponse = field(default_factory=OffsetCommitResponse)
 
 
 @api(
     OffsetCommitRequest,
     ForRequest(AclOperation.READ, its_group),
     ForEach(operation=AclOperation.READ, resource=topic_or_id, asked="topics", answered="topics"),
+    parts=AS_A_WHOLE,
 )
 def handle(ctx: RequestContext, request: OffsetCommitRequest) -> NowOrLater[OffsetCommitResponse]:
     """Store the offsets of partitions that exist."""
-    accepted: Accepted = []
-    waiting: list[PartitionResponse] = []  # the answer for each accepted offset
-    response = OffsetCommitResponse(
-        topics=[
-            _topic(ctx, request, topic, accepted, waiting)
-            for topic in request.topics
-            if topic.partitions
-        ]
-    )
+    if _is_long(request):
+        return _handle_in_turns(ctx, request)
+    found = _Sorted()
+    for _ in _sort(ctx, request, found):
+        pass
+    return _store(ctx, request, found)
+
+
+def _is_long(request: OffsetCommitRequest) -> bool:
+    topics = request.topics
+    return len(topics) > PART_ENTRIES or sum(len(t.partitions) for t in topics) > PART_ENTRIES
+
+
+async def _handle_in_turns(
+    ctx: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    found = _Sorted()
+    await in_turns(_sort(ctx, request, found))
+    answer = _store(ctx, request, found)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _store(
+    ctx: RequestContext, request: OffsetCommitRequest, found: _Sorted
+) -> NowOrLater[OffsetCommitResponse]:
     if ctx.api_version == 0:
-        return _store_in_tree(ctx, request.group_id, accepted, waiting, response)
+        return _store_in_tree(ctx, request.group_id, found)
     committer = Committer(
         request.group_id,
         request.member_id,
         request.group_instance_id,
         request.generation_id_or_member_epoch,
     )
-    codes = ctx.services.groups.offsets.commit(committer, accepted)
-    return then(codes, _finish, response, waiting)
+    codes = ctx.services.groups.offsets.commit(committer, list(found.accepted.items()))
+    return then(codes, _finish, found)
 
 
-def _finish(
-    codes: list[ErrorCode], response: OffsetCommitResponse, waiting: list[PartitionResponse]
-) -> OffsetCommitResponse:
-    for entry, code in zip(waiting, codes, strict=True):
+def _finish(codes: list[ErrorCode], found: _Sorted) -> OffsetCommitResponse:
+    for entry, code in zip(found.waiting, codes, strict=True):
         entry.error_code = int(code)
-    return response
+    return found.response
 
 
-def _topic(
-    ctx: RequestContext,
-    request: OffsetCommitRequest,
-    topic: OffsetCommitRequest.OffsetCommitRequestTopic,
-    accepted: Accepted,
-    waiting: list[PartitionResponse],
-) -> OffsetCommitResponse.OffsetCommitResponseTopic:
-    """The answer for one topic.
-
-    Offsets that may be stored are added to `accepted`, their answers to `waiting`.
-    """
-    name: str | None = topic.name
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if ctx.api_version >= _FIRST_VERSION_WITH_TOPIC_IDS:
-        name = ctx.services.metadata.topic_name(topic.topic_id)
-        if name is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+def _sort(ctx: RequestContext, request: OffsetCommitRequest, found: _Sorted) -> Iterator[None]:
+    """Look at one partition after the other; yields after each, and after each topic."""
     now_ms = ctx.services.clock.now_ms()
     contains = ctx.services.metadata.contains
-    answers = []
-    for partition in topic.partitions:
-        answer = PartitionResponse(partition_index=partition.partition_index)
-        answers.append(answer)
-        topic_partition = TopicPartition(name or "", partition.partition_index)
-        if name is None or not contains(topic_partition):
-            answer.error_code = int(unknown)
-        else:
-            accepted.append((topic_partition, _committed(request, partition, now_ms)))
-            waiting.append(answer)
-    return OffsetCommitResponse.OffsetCommitResponseTopic(
-        name=topic.name, topic_id=topic.topic_id, partitions=answers
-    )
+    accepted = found.accepted
+    for topic in request.topics:
+        name, unknown = _name(ctx, topic)
+        answers = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            topic_partition = TopicPartition(name or "", index)
+            if name is None or not contains(topic_partition):
+                answers.append(PartitionResponse(partition_index=index, error_code=int(unknown)))
+            else:
+                if topic_partition not in accepted:
+                    answers.append(PartitionResponse(partition_index=index))
+                    found.waiting.append(answers[-1])
+                accepted[topic_partition] = _committed(request, partition, now_ms)
+            yield
+        if answers:
+            found.response.topics.append(
+                TopicResponse(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+            )
+        yield
+
+
+def _name(
+    ctx: RequestContext, topic: OffsetCommitRequest.OffsetCommitRequestTopic
+) -> tuple[str | None, ErrorCode]:
+    """The name of a topic, None where its id is not known; the code where it does not exist."""
+    if ctx.api_version < _FIRST_VERSION_WITH_TOPIC_IDS:
+        return topic.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = ctx.services.metadata.topic_name(topic.topic_id)
+    is_known = name is not None
+    return name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_known else ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def _committed(
@@ -112,15 +146,11 @@ def _committed(
 
 
 async def _store_in_tree(
-    ctx: RequestContext,
-    group_id: str,
-    accepted: Accepted,
-    waiting: list[PartitionResponse],
-    response: OffsetCommitResponse,
+    ctx: RequestContext, group_id: str, found: _Sorted
 ) -> OffsetCommitResponse:
     limit = ctx.services.config.group.offset_metadata_max_bytes
     codes = []
-    for topic_partition, committed in accepted:
+    for topic_partition, committed in found.accepted.items():
         if len(committed.metadata) > limit:
             codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
             continue
@@ -132,4 +162,4 @@ async def _store_in_tree(
             codes.append(error.code)
         else:
             codes.append(ErrorCode.NONE)
-    return _finish(codes, response, waiting)
+    return _finish(codes, found)

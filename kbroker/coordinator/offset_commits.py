@@ -35,6 +35,7 @@ from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.shard import ReplayedPart, Settled
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
+from kbroker.record.record_batch import HEADER_SIZE
 
 _NONE = ErrorCode.NONE
 _COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
@@ -65,7 +66,7 @@ class OffsetCommits:
     def commit(
         self, committer: Committer, offsets: Offsets
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
-        """Store offsets; one code for each, in their order.
+        """Store offsets, of each partition one; a code for each, in their order.
 
         A plain list when nothing has to be waited for.
         """
@@ -96,18 +97,16 @@ class OffsetCommits:
         self, coordinated: CoordinatedGroup, offsets: Offsets
     ) -> list[ErrorCode] | Awaitable[list[ErrorCode]]:
         """Append those whose metadata is not too long."""
-        group = coordinated.group
+        group, home = coordinated.group, coordinated.home
         limit = min(self._store.config.offset_metadata_max_bytes, MAX_NAME_BYTES)
-        codes, accepted, records = [], [], []
+        codes, accepted = [], []
         for entry in offsets:
-            partition, value = entry
-            if len(value.metadata) > limit or not fits_a_record(value.metadata):
+            metadata = entry[1].metadata
+            if len(metadata) > limit or not fits_a_record(metadata):
                 codes.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
-                continue
-            codes.append(_NONE)
-            accepted.append(entry)
-            key = offset_commit_key(group.group_id, partition.topic, partition.partition)
-            records.append(KeyValue(key, offset_commit_value(value)))
+            else:
+                codes.append(_NONE)
+                accepted.append(entry)
         if not accepted:
             self._store.drop_if_untouched(coordinated)
             return codes
@@ -123,7 +122,11 @@ class OffsetCommits:
             self._store.drop_if_untouched(coordinated)
             reply.answer(codes if error is _NONE else [code or error for code in codes])
 
-        coordinated.home.write(records, replay, settled, OFFSET_BATCH)
+        records = _commit_records(group.group_id, accepted, home.max_batch_bytes)
+        if records is None:
+            settled(ErrorCode.MESSAGE_TOO_LARGE)
+        else:
+            home.write(records, replay, settled, OFFSET_BATCH)
         return reply.outcome()
 
     # ---- fetch
@@ -234,6 +237,20 @@ class OffsetCommits:
 
         tombstones, removal = _tombstones(group, doomed), _removal(group.offsets, doomed)
         self._store.write_tombstones(coordinated, tombstones, removal, written)
+
+
+def _commit_records(group_id: str, offsets: Offsets, max_bytes: int) -> list[KeyValue] | None:
+    """None where no batch can hold them: no more are made than that takes to tell."""
+    records = []
+    least_bytes = HEADER_SIZE
+    for (topic, partition), committed in offsets:
+        key = offset_commit_key(group_id, topic, partition)
+        value = offset_commit_value(committed)
+        least_bytes += len(key) + len(value)
+        if least_bytes > max_bytes:
+            return None
+        records.append(KeyValue(key, value))
+    return records
 
 
 def _removal(offsets: GroupOffsets, doomed: Sequence[TopicPartition]) -> ReplayedPart:

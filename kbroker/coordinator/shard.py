@@ -39,6 +39,7 @@ from kbroker.coordinator.batch_append import (
 from kbroker.coordinator.effects import KeyValue
 from kbroker.coordinator.timeline import Timeline
 from kbroker.errors import ErrorCode
+from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.log_replay import ReplayedLog
 from kbroker.model import TopicPartition
 from kbroker.record.record_batch import BatchOptions
@@ -64,6 +65,11 @@ class ShardLog(ReplayedLog, Protocol):
     @property
     def high_watermark(self) -> int:
         """Exclusive end of what enough replicas have."""
+        ...
+
+    @property
+    def rules(self) -> AppendRules:
+        """What the topic's settings say of appends."""
         ...
 
 
@@ -124,6 +130,11 @@ class Shard(Generic[MachineT]):
         self._unconfirmed: dict[int, list[_Write]] = {}  # by their last number
         self._sending: list[_Write] | None = None  # on their way to the log
         self._line: deque[_Write] = deque()
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The log takes no larger batch."""
+        return self.log.rules.max_message_bytes
 
     # ---- writes
 

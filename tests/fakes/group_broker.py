@@ -12,12 +12,14 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from kbroker.config.group_config import GroupConfig
+from kbroker.config.topic_config import TopicConfig
 from kbroker.coordinator.group_coordinator import (
     Caller,
     CoordinatorServices,
     GroupCoordinator,
 )
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.append.append_rules import AppendRules
 from kbroker.log.append.log_append_info import AppendOrigin
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.model import GROUP_METADATA_TOPIC, TopicPartition
@@ -75,6 +77,7 @@ class OffsetsLog:
     """A log of whole batches; `read` may cut the last one, as a real log does."""
 
     segments = OneSegment()
+    rules = AppendRules.of(TopicConfig(), walks_records=False)
 
     def __init__(self, data: bytes = b"") -> None:
         self.data = bytearray(data)

@@ -9,7 +9,13 @@ import pytest
 
 from kbroker.apis.context import RequestContext
 from kbroker.apis.kafka_apis import KafkaApis
-from kbroker.apis.large_requests import LARGE_BYTES, LARGEST_BYTES, PART_ENTRIES, Parts
+from kbroker.apis.large_requests import (
+    AS_A_WHOLE,
+    LARGE_BYTES,
+    LARGEST_BYTES,
+    PART_ENTRIES,
+    Parts,
+)
 from kbroker.apis.registry import Api
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.codec import decode, encode
@@ -83,6 +89,7 @@ async def test_others_are_answered_between_the_parts(call: Any) -> None:
     [
         ([*MANY, MANY[0]], IN_PARTS),  # named twice: the answers may hang on each other
         (MANY, None),
+        (MANY, AS_A_WHOLE),
         (MANY[:100], IN_PARTS),
         ([], IN_PARTS),
     ],

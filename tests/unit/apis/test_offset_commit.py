@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 
 import pytest
 
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
@@ -21,6 +23,7 @@ def request(partition: int = 0, name: str = "t", **fields: object) -> OffsetComm
         for key in ("committed_metadata", "commit_timestamp", "committed_leader_epoch")
         if key in fields
     }
+    committed_offset = fields.pop("committed_offset", 42)
     topic_id = fields.pop("topic_id", TOPIC_ID)
     return OffsetCommitRequest(
         group_id="g",
@@ -30,7 +33,9 @@ def request(partition: int = 0, name: str = "t", **fields: object) -> OffsetComm
                 topic_id=topic_id,
                 partitions=[
                     OffsetCommitRequest.OffsetCommitRequestPartition(
-                        partition_index=partition, committed_offset=42, **of_partition
+                        partition_index=partition,
+                        committed_offset=committed_offset,
+                        **of_partition,
                     )
                 ],
             )
@@ -82,6 +87,41 @@ def test_missing_topic_and_partition_are_refused_by_themselves() -> None:
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(call(both, 7)) == [0, unknown, unknown]
     assert stored(call).offset == 42
+
+
+@pytest.mark.parametrize("version", [0, 7, 10])
+def test_a_partition_named_again_has_the_last_offset_and_one_answer(version: int) -> None:
+    call = GroupCaller()
+    several = request()
+    missing = request(partition=9).topics[0].partitions[0]
+    several.topics[0].partitions += [missing, missing]
+    several.topics += [request(committed_offset=offset).topics[0] for offset in (43, 44)]
+
+    response = call(several, version)
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [len(topic.partitions) for topic in response.topics] == [3]
+    assert codes(response) == [0, unknown, unknown]
+    if version == 0:
+        assert call.broker.legacy_offsets.stored == {("g", T0): 44}
+    else:
+        assert stored(call).offset == 44
+        assert [len(records) for _, records in call.broker.log().batches()] == [1]
+
+
+async def test_others_are_answered_while_many_offsets_are_committed() -> None:
+    call, count = GroupCaller(), 5_000
+    many = request()
+    many.topics[0].partitions *= count
+
+    committing = asyncio.ensure_future(call.answer(many, 8))
+    turns = 0
+    while not committing.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    assert codes(await committing) == [0]
+    assert turns > count // PART_ENTRIES
 
 
 def test_unknown_topic_id_is_refused() -> None:

@@ -91,6 +91,16 @@ def test_a_commit_too_large_for_one_batch_is_refused_and_leaves_nothing(
     assert broker.log().log_end_offset == 0
 
 
+def test_a_commit_that_no_batch_can_hold_is_not_even_offered_to_the_log(
+    broker: GroupBroker,
+) -> None:
+    with patch.object(broker.replicas, "append_records") as offered:
+        codes = commit(broker, 4, "m" * 600)
+
+    assert codes == [ErrorCode.INVALID_COMMIT_OFFSET_SIZE] * 4
+    assert not offered.called
+
+
 def test_metadata_too_long_keeps_its_own_code(broker: GroupBroker) -> None:
     value = CommittedOffset(offset=1, metadata="m" * 4097, commit_timestamp_ms=NOW_MS)
     large = CommittedOffset(offset=1, metadata="m" * 4096, commit_timestamp_ms=NOW_MS)
