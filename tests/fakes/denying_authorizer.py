@@ -40,6 +40,11 @@ class DenyingAuthorizer:
         return self.writers
 
 
+def services_without(services: Services, *denied: tuple[AclOperation, Resource]) -> Services:
+    """The services for a client that may do all but this."""
+    return replace(services, authorizer=DenyingAuthorizer(*denied))
+
+
 async def answer_to(
     services: Services, request: Message, version: int, **connection: Any
 ) -> Response | NoResponse:

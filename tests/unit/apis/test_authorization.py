@@ -50,7 +50,7 @@ from kbroker.protocol.messages.update_metadata import UpdateMetadataRequest
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
 from tests.fakes.admin_context import AdminClient
-from tests.fakes.denying_authorizer import DenyingAuthorizer, answer_to, ask
+from tests.fakes.denying_authorizer import DenyingAuthorizer, answer_to, ask, services_without
 from tests.fakes.group_caller import GroupCaller
 from tests.fakes.replication_cluster import batch, topic_id_of
 
@@ -65,10 +65,6 @@ def topic(operation: AclOperation, name: str = SECRET) -> Denied:
 
 def group(operation: AclOperation, name: str = SECRET) -> Denied:
     return operation, Resource(ResourceType.GROUP, name)
-
-
-def services_without(services: Any, *denied: Denied) -> Any:
-    return replace(services, authorizer=DenyingAuthorizer(*denied))
 
 
 @pytest.fixture
