@@ -31,6 +31,7 @@ from kbroker.controller.state_machines.isr_change import AlterPartition
 from kbroker.controller.state_machines.partition_state_machine import ElectionStrategy
 from kbroker.controller.state_machines.reassignment_phases import (
     AlterPartitionReassignments,
+    ListPartitionReassignments,
     PartitionReassignmentIsrChange,
     ZkPartitionReassignment,
 )
@@ -142,6 +143,7 @@ class ClusterChanges:
         self.register(events.TopicDeletionStopReplicaResponseReceived, deletions.on_answer)
         self.register(AlterPartition, self._alter_partitions.on)
         self.register(AlterPartitionReassignments, self._reassignments.on_request)
+        self.register(ListPartitionReassignments, self._reassignments.on_list)
         self.register(ZkPartitionReassignment, self._reassignments.on_zk_request)
         self.register(PartitionReassignmentIsrChange, self._reassignments.on_isr_change)
         self.register(ElectLeaders, self._elections.on_elect_leaders)

@@ -16,6 +16,7 @@ from kbroker.controller.state_machines.controller_context import Replica, Replic
 from kbroker.controller.state_machines.partition_state_machine import ElectionStrategy
 from kbroker.controller.state_machines.reassignment_phases import (
     AlterPartitionReassignments,
+    ListPartitionReassignments,
     PartitionReassignmentIsrChange,
     ZkPartitionReassignment,
     is_being_reassigned,
@@ -78,6 +79,12 @@ class Reassignments:
         # The latest wish counts, whichever way it came.
         await self._remove_from_request(moves)
         return answers | await self._begin(moves)
+
+    async def on_list(
+        self, _event: ListPartitionReassignments
+    ) -> dict[TopicPartition, ReplicaAssignment]:
+        """Tell which partitions move."""
+        return {p: self._context.assignment(p) for p in reassigning_partitions(self._context)}
 
     async def on_zk_request(self, _event: ZkPartitionReassignment) -> None:
         """The node with wishes came or changed."""

@@ -32,6 +32,12 @@ class AlterPartitionReassignments(Event):
     targets: dict[TopicPartition, tuple[int, ...] | None]
 
 
+class ListPartitionReassignments(Event):
+    """Somebody asks which partitions move. Its answer is the assignment of each."""
+
+    __slots__ = ()
+
+
 class ZkPartitionReassignment(Event):
     """/admin/reassign_partitions came, went or changed."""
 

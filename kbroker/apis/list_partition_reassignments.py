@@ -1,0 +1,70 @@
+"""ListPartitionReassignments (key 46), version 0: which partitions move (KIP-455).
+
+Only the controller knows; others pass the request on. What does not move, or is not there, is left
+out of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.controller.state_machines.reassignment_phases import ListPartitionReassignments
+from kbroker.model import ReplicaAssignment, TopicPartition
+from kbroker.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+
+def _is_shown(
+    _ctx: RequestContext,
+    _request: ListPartitionReassignmentsRequest,
+    _response: ListPartitionReassignmentsResponse,
+) -> bool:
+    return True  # nothing was done that clients could look for
+
+
+@api(
+    ListPartitionReassignmentsRequest,
+    ForRequest(AclOperation.DESCRIBE, the_cluster),
+    forwarded=_is_shown,
+)
+async def handle(
+    ctx: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """List those asked for that move, or all that do."""
+    moving: Mapping[TopicPartition, ReplicaAssignment] = await ctx.services.controller.ask(
+        ListPartitionReassignments()
+    )
+    asked = _asked(request)
+    by_topic: dict[str, list[ListPartitionReassignmentsResponse.OngoingPartitionReassignment]] = {}
+    for partition, assignment in sorted(moving.items()):
+        if asked is not None and partition.partition not in asked.get(partition.topic, ()):
+            continue
+        by_topic.setdefault(partition.topic, []).append(
+            ListPartitionReassignmentsResponse.OngoingPartitionReassignment(
+                partition_index=partition.partition,
+                replicas=list(assignment.replicas),
+                adding_replicas=list(assignment.adding_replicas),
+                removing_replicas=list(assignment.removing_replicas),
+            )
+        )
+    return ListPartitionReassignmentsResponse(
+        topics=[
+            ListPartitionReassignmentsResponse.OngoingTopicReassignment(name=name, partitions=rows)
+            for name, rows in by_topic.items()
+        ]
+    )
+
+
+def _asked(request: ListPartitionReassignmentsRequest) -> dict[str, set[int]] | None:
+    if request.topics is None:
+        return None
+    asked: dict[str, set[int]] = {}
+    for topic in request.topics:
+        asked.setdefault(topic.name, set()).update(topic.partition_indexes)
+    return asked
