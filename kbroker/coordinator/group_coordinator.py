@@ -33,7 +33,7 @@ from kbroker.coordinator.legacy_offsets import LegacyOffsets
 from kbroker.coordinator.offset_commits import OffsetCommits
 from kbroker.coordinator.pending_reply import PendingReply
 from kbroker.coordinator.runtime import CoordinatorRuntime
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, ZERO_UUID, TopicPartition
 from kbroker.protocol.messages.describe_groups import DescribeGroupsResponse
 from kbroker.protocol.messages.heartbeat import HeartbeatRequest
@@ -283,6 +283,18 @@ class GroupCoordinator:
         if not self._is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return self.offsets.delete_group(group_id)
+
+    def delete_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode] | Awaitable[dict[TopicPartition, ErrorCode]]:
+        """Forget what a group has committed for these partitions; a code for each.
+
+        Waits where the log takes its time. Raises KafkaError where all of it is refused.
+        """
+        error = self._refusal(group_id)
+        if error is not _NONE:
+            raise KafkaError(error)
+        return self.offsets.delete(group_id, partitions)
 
 
 def _can_be_recorded(request: JoinGroupRequest, new_member_id: str) -> bool:

@@ -7,7 +7,7 @@ batch.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kbroker.coordinator.append_errors import append_errors
@@ -40,6 +40,7 @@ from kbroker.record.record_batch import HEADER_SIZE
 _NONE = ErrorCode.NONE
 _COMMIT_ERRORS = append_errors(too_large=ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
 Offsets = Sequence[tuple[TopicPartition, CommittedOffset]]
+Codes = dict[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
@@ -172,6 +173,36 @@ class OffsetCommits:
         self._bury(coordinated, list(committed), buried)
         return reply.outcome()
 
+    def delete(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> Codes | Awaitable[Codes]:
+        """Forget the offsets of these partitions; plain where the log takes that at once.
+
+        A live group of consumers keeps those of topics it follows. Raises KafkaError
+        GROUP_ID_NOT_FOUND, and NON_EMPTY_GROUP for a live group of another kind.
+        """
+        coordinated = self._store.find(group_id)
+        if coordinated is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        group = coordinated.group
+        is_live = group.state is not GroupState.EMPTY
+        if is_live and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        followed = group.subscribed_topics
+        codes = dict.fromkeys(partitions, _NONE)
+        if is_live:
+            for partition in codes:
+                if followed is None or partition.topic in followed:
+                    codes[partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        doomed = [partition for partition, code in codes.items() if code is _NONE]
+        reply: PendingReply[Codes] = PendingReply()
+
+        def settled(error: ErrorCode) -> None:
+            reply.answer(codes | dict.fromkeys(doomed, _COMMIT_ERRORS.get(error, error)))
+
+        self._forget(coordinated, doomed, settled)
+        return reply.outcome()
+
     def expire(self) -> Iterator[None]:
         """Forget offsets that have outlived their retention, and groups that have nothing left.
 
@@ -194,14 +225,29 @@ class OffsetCommits:
         """Forget offsets of partitions that no longer exist."""
         gone = frozenset(partitions)
         for coordinated in self._store:
-            offsets = coordinated.group.offsets
-            doomed = offsets.partitions() & gone
-            offsets.drop_transactional(doomed)
-            recorded = offsets.recorded(doomed)
-            if recorded:
-                self._clean_up(coordinated, recorded)
+            self._forget(coordinated, coordinated.group.offsets.partitions() & gone)
 
-    def _clean_up(self, coordinated: CoordinatedGroup, doomed: list[TopicPartition]) -> None:
+    def _forget(
+        self,
+        coordinated: CoordinatedGroup,
+        doomed: Collection[TopicPartition],
+        settled: Settled = lambda _: None,
+    ) -> None:
+        """Forget offsets, those on their way in transactions too."""
+        offsets = coordinated.group.offsets
+        offsets.drop_transactional(doomed)
+        recorded = offsets.recorded(doomed)
+        if recorded:
+            self._clean_up(coordinated, recorded, settled)
+        else:
+            settled(_NONE)
+
+    def _clean_up(
+        self,
+        coordinated: CoordinatedGroup,
+        doomed: list[TopicPartition],
+        settled: Settled = lambda _: None,
+    ) -> None:
         """Forget these committed offsets, and the group where it has nothing left."""
         group = coordinated.group
         offsets = group.offsets
@@ -212,10 +258,11 @@ class OffsetCommits:
             or group.pending_members
         )
         if group.state is GroupState.EMPTY and has_nothing and self._may_forget(coordinated):
-            self._bury(coordinated, doomed)
+            self._bury(coordinated, doomed, settled)
         elif doomed:
             tombstones = _offset_tombstones(group.group_id, doomed)
-            self._store.write_tombstones(coordinated, tombstones, _removal(offsets, doomed))
+            removal = _removal(offsets, doomed)
+            self._store.write_tombstones(coordinated, tombstones, removal, settled)
 
     def _bury(
         self,
