@@ -24,7 +24,7 @@ from kbroker.errors import ConfigError, ErrorCode, KafkaError
 from kbroker.peers.metadata_waiter import MetadataView
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.zk import zk_paths
-from kbroker.zk.nodes.entity_configs import Overrides, ZkEntityConfigs
+from kbroker.zk.nodes.entity_configs import Names, Overrides, ZkEntityConfigs
 from kbroker.zk.tree import MAX_NODE_BYTES, NodeTooLargeError, NoNodeError
 from kbroker.zk.zk_utils import ZkUtils
 
@@ -58,6 +58,13 @@ class ConfigAdmin:
     async def broker_overrides(self, broker_id: int | None) -> Mapping[str, str]:
         """The dynamic settings of one broker, or of the cluster (None)."""
         return await self._overrides(zk_paths.BROKER_CONFIGS, _broker_entity(broker_id))
+
+    async def entities(
+        self, entity_type: str, inner_type: str | None = None
+    ) -> Mapping[Names, Mapping[str, str]]:
+        """What is stored for all entities of a type, or of a type within those."""
+        read = partial(self._stored.every, entity_type, inner_type)
+        return await patiently(self._tree, read)
 
     async def incremental_alter(
         self, resources: Sequence[AlterConfigsResource], validate_only: bool

@@ -43,7 +43,7 @@ def fill_error(request: Struct, response: Struct, version: int, values: Mapping[
     fields = _fields(type(response), version)
     for field in fields:
         name = "error_code" if field.name in _CODES else field.name
-        if name in values and not field.is_array:
+        if name in values:
             setattr(response, field.name, values[name])
     if any(field.name in _CODES for field in fields):
         return

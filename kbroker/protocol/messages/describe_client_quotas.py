@@ -5,12 +5,17 @@ v1: flexible.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
 @message(key=48, versions="0-1", flexible="1+")
 class DescribeClientQuotasRequest(Message):
     """Which quotas; with strict, those of entities that have other components are left out."""
+
+    error_values: ClassVar[Mapping[str, Any]] = {"entries": None}
 
     class ComponentData(Struct):
         """What one component of an entity must be: 0 exactly `match`, 1 the default, 2 any name."""

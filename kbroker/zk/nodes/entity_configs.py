@@ -7,6 +7,7 @@ time, and none stays unheard.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from kbroker.zk import zk_paths
@@ -23,6 +24,10 @@ from kbroker.zk.tree import (
 from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 
 Overrides = dict[str, str]
+Names = tuple[str | None, ...]
+"""What an entity is called, and what it is within, the outer one first; None is the default."""
+
+_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
 class ZkEntityConfigs:
@@ -49,6 +54,27 @@ class ZkEntityConfigs:
     async def entities(self, entity_type: str) -> list[str]:
         """Names of the entities of a type that have a node."""
         return await self._zk.children(zk_paths.config_root_path(entity_type))
+
+    async def every(
+        self, entity_type: str, inner_type: str | None = None
+    ) -> dict[Names, Overrides]:
+        """Overrides of all entities of a type, or of all of a type within those."""
+        paths = await self.entities(entity_type)
+        if inner_type is not None:
+            paths = [
+                f"{path}/{inner_type}/{inner}"
+                for path in paths
+                for inner in await self._inner_entities(entity_type, path, inner_type)
+            ]
+        found = await self.all_overrides(entity_type, paths)
+        return {_names(path): overrides for path, overrides in found.items()}
+
+    async def _inner_entities(self, entity_type: str, name: str, inner_type: str) -> list[str]:
+        path = f"{zk_paths.config_path(entity_type, name)}/{inner_type}"
+        try:
+            return await self._zk.tree.children(path)
+        except NoNodeError:
+            return []
 
     async def update(
         self, entity_type: str, name: str, change: Callable[[Overrides], Overrides]
@@ -90,6 +116,20 @@ class ZkEntityConfigs:
         except zk_paths.ZnodeFormatError as error:
             self._zk.report(error)
             return None
+
+
+def _names(path: str) -> Names:
+    """Of `NAME` or `NAME/clients/NAME`; names are written as URLs are, so none holds a slash."""
+    return tuple(
+        None if name == zk_paths.DEFAULT_ENTITY else _unescaped(name)
+        for name in path.split("/")[::2]
+    )
+
+
+def _unescaped(name: str) -> str:
+    # urllib.parse would cost every start 10 ms.
+    octets = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), name.encode())
+    return octets.decode(errors="replace")
 
 
 def _notification(entity_type: str, name: str) -> Op:

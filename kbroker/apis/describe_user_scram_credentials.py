@@ -1,0 +1,79 @@
+"""DescribeUserScramCredentials (key 50), version 0: who has which SCRAM credentials (KIP-554).
+
+Told are mechanisms and iterations, nothing that a password could be guessed from. A credential that
+cannot be read is passed over: nobody can log in by it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import Parts
+from kbroker.apis.registry import api
+from kbroker.errors import ErrorCode
+from kbroker.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
+from kbroker.zk.zk_paths import USER_CONFIGS
+
+Result = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
+Credential = DescribeUserScramCredentialsResponse.CredentialInfo
+
+_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+
+
+@api(
+    DescribeUserScramCredentialsRequest,
+    ForRequest(AclOperation.DESCRIBE, the_cluster),
+    parts=Parts("users", "results", key="name"),
+)
+async def handle(
+    ctx: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Describe the credentials of the users asked for, or of all that have any."""
+    stored = {
+        name: _credentials(overrides)
+        for (name,), overrides in (await ctx.services.configs.entities(USER_CONFIGS)).items()
+        if name is not None
+    }
+    asked = Counter(user.name for user in request.users or ())
+    if not asked:
+        results = [Result(user=u, credential_infos=c) for u, c in sorted(stored.items()) if c]
+    else:
+        results = [_result(user, times, stored.get(user, [])) for user, times in asked.items()]
+    return DescribeUserScramCredentialsResponse(results=results)
+
+
+def _result(user: str, times: int, credentials: list[Credential]) -> Result:
+    if times > 1:
+        message = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        )
+        return Result(user=user, error_code=ErrorCode.DUPLICATE_RESOURCE, error_message=message)
+    if credentials:
+        return Result(user=user, credential_infos=credentials)
+    message = f"Attempt to describe a user credential that does not exist: {user}"
+    if not user:
+        message = "Username must not be empty"
+    return Result(user=user, error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=message)
+
+
+def _credentials(overrides: Mapping[str, str]) -> list[Credential]:
+    found = []
+    for mechanism, name in _MECHANISMS.items():
+        iterations = _iterations(overrides.get(name, ""))
+        if iterations is not None:
+            found.append(Credential(mechanism=mechanism, iterations=iterations))
+    return found
+
+
+def _iterations(credential: str) -> int | None:
+    """Of `salt=...,stored_key=...,server_key=...,iterations=4096`."""
+    fields = dict(part.partition("=")[::2] for part in credential.split(","))
+    text = fields.get("iterations", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
