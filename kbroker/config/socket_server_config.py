@@ -139,5 +139,4 @@ class SocketServerConfig(ConfigGroup):
         2000,
         "Partitions described in one DescribeTopicPartitions answer.",
         at_least=1,
-        support="accepted",
     )

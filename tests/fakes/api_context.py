@@ -9,6 +9,7 @@ import inspect
 from types import SimpleNamespace
 
 from kbroker.apis.context import RequestContext, Services
+from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.errors import ErrorCode
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo
@@ -60,7 +61,7 @@ class ApiCaller:
             control=None,
             peers=peers or no_peers(),
             forwarding=None,
-            config=SimpleNamespace(server=server),
+            config=SimpleNamespace(server=server, socket_server=SocketServerConfig()),
             clock=cluster.time,
         )
 

@@ -1,0 +1,46 @@
+"""ListConfigResources (key 74), versions 0 and 1: what has settings (KIP-1142).
+
+v0: client metrics alone (ListClientMetricsResources up to Kafka 4.0). v1: the types asked for, all
+when none is. Client metrics and groups have no settings where ZooKeeper keeps them.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.authorization import ForRequest, the_cluster
+from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.config.config_view import ResourceType
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+GROUP = 32
+_KNOWN_TYPES = frozenset({*ResourceType, GROUP})
+
+
+@api(ListConfigResourcesRequest, ForRequest(AclOperation.DESCRIBE_CONFIGS, the_cluster))
+def handle(ctx: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    """List the resources of the types asked for."""
+    if ctx.api_version == 0:
+        return ListConfigResourcesResponse()
+    wanted = set(request.resource_types)
+    if not wanted <= _KNOWN_TYPES:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    metadata = ctx.services.metadata
+    brokers = [str(broker.broker_id) for broker in metadata.alive_brokers()]
+    names = {
+        ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.BROKER: brokers,
+        ResourceType.TOPIC: metadata.topics(),
+    }
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListConfigResourcesResponse.ConfigResource(resource_name=name, resource_type=kind)
+            for kind in names
+            if kind in wanted or not wanted
+            for name in names[kind]
+        ]
+    )
