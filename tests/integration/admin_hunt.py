@@ -1,10 +1,10 @@
 """The same requests of administration put to kbroker and to Apache Kafka 3.9.2 (ZooKeeper) and 4.3.1
 (KRaft), in every version, and the answers compared field by field:
-`python -m tests.integration.admin_hunt [--only TEXT] [--record]`.
+`python -m tests.integration.admin_hunt [--only PATTERN] [--record]`.
 
 kbroker is to answer as one of them does; `admin_differences` lists what is meant to differ. Codes
 and fields count first, sentences are shown after them. With `--record` what Apache Kafka answered is
-kept for the tests, each question in the newest version that 3.9.2 serves.
+kept for the tests, each question in the newest version that 3.9.2 serves, or 4.3.1 alone.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,14 +33,22 @@ from kbroker.protocol.messages.api_versions import ApiVersionsRequest
 from kbroker.protocol.schema import Message, Struct, field_specs, response_class
 from tests.integration.admin_differences import reason_of
 from tests.integration.admin_questions import questions
-from tests.integration.admin_requests import BROKER_ID, Question, create, topic
+from tests.integration.admin_requests import (
+    BROKER_ID,
+    KEPT_GROUP,
+    Question,
+    commit_offsets,
+    create,
+    topic,
+)
 
 Answers = dict[tuple[str, int], Any]  # by question and version
 
 RECORDED = Path(__file__).parent.parent / "golden" / "wire" / "admin.jsonl.gz"
 SETTINGS = {"log.cleaner.min.compaction.lag.ms": "0"}
 TIMEOUT_S = 20.0
-_FOLLOWING_VERSION: dict[int | None, int] = {3: 12, 32: 4}  # Metadata, DescribeConfigs
+_FOLLOWING_VERSION: dict[int | None, int] = {3: 12, 9: 7, 32: 4}
+"""Of Metadata, OffsetFetch and DescribeConfigs."""
 _CREATE_TOPICS = 19
 _ALWAYS_LEFT_OUT = frozenset({
     "throttle_time_ms", "cluster_id", "port", "host", "log_dir", "total_bytes", "usable_bytes",
@@ -146,6 +156,15 @@ def _renamed(value: Any, name: str) -> Any:
 def prepare(peer: Peer) -> None:
     """Make what the questions speak of."""
     peer.ask(create(topic("plain", 3), topic("dot.ted"), topic("__consumer_offsets", 3)), 5)
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        (first, *_) = peer.ask(commit_offsets(KEPT_GROUP, ("plain", 3), ("dot.ted", 1)), 2)[
+            "topics"
+        ]
+        if first["partitions"][0]["error_code"] == 0:
+            return
+        time.sleep(0.1)  # until the broker coordinates groups
+    raise TimeoutError
 
 
 def flat(value: Any, path: str = "", *, sentences: bool = False) -> Iterator[tuple[str, Any]]:
@@ -173,7 +192,7 @@ def collect(peer: Peer, only: str = "", asked: Collection[tuple[str, int]] = ())
     prepare(peer)
     found: Answers = {}
     for number, question in enumerate(questions()):
-        if only in question.name:
+        if re.search(only, question.name):
             for version in peer.versions(question.requests("x")[0]):
                 if not asked or (question.name, version) in asked:
                     found[question.name, version] = answers(peer, question, number, version)
@@ -202,8 +221,8 @@ def load(path: Path = RECORDED) -> tuple[Answers, Answers]:
 
 
 def record(lines: Sequence[Answers], path: Path = RECORDED) -> None:
-    """Keep answers, each question in the newest version of the first line."""
-    newest = dict(sorted(lines[0]))
+    """Keep answers, each question in the newest version of the first line that serves it."""
+    newest = dict(sorted(lines[1])) | dict(sorted(lines[0]))
     rows = [
         json.dumps([number, name, version, line[name, version]], sort_keys=True)
         for number, line in enumerate(lines)
@@ -252,7 +271,7 @@ def kbroker(data: Path) -> BrokerProcess:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="questions whose name holds this")
+    parser.add_argument("--only", default="", help="questions whose name this pattern finds")
     parser.add_argument("--record", action="store_true", help="keep what Apache Kafka answered")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="admin-hunt-") as directory:
@@ -265,7 +284,8 @@ def main() -> int:
         with _apache(Path(directory)) as brokers:
             lines = [collect(Peer(broker.bootstrap), options.only) for broker in brokers]
     if options.record:
-        record(lines)
+        kept: Sequence[Answers] = load() if options.only else ({}, {})
+        record([{**old, **new} for old, new in zip(kept, lines, strict=True)])
     fields, everything = compare(here, lines), compare(here, lines, sentences=True)
     told = [
         *fields,

@@ -1,7 +1,8 @@
 """Requests at and beyond the edges of what administration takes: names, counts, assignments,
 settings, doubles, nulls, times. Each is put in every version to kbroker and to Apache Kafka.
 
-A question gets a topic name of its own; topics `plain` (three partitions) and `dot.ted` are there.
+A question gets a topic name of its own; topics `plain` (three partitions) and `dot.ted` are there, and
+a group with offsets of both.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kbroker.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from tests.integration.admin_answer_questions import answer_questions
 from tests.integration.admin_requests import (
     BAD_NAMES,
     INT_MAX,
@@ -37,6 +39,7 @@ def questions() -> Iterator[Question]:
     yield from _records_deleted()
     yield from _elected()
     yield from _others()
+    yield from answer_questions()
 
 
 def _metadata() -> Iterator[Question]:

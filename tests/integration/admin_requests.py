@@ -15,9 +15,13 @@ from kbroker.protocol.messages.describe_configs import DescribeConfigsRequest
 from kbroker.protocol.messages.elect_leaders import ElectLeadersRequest
 from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.messages.offset_commit import OffsetCommitRequest
 from kbroker.protocol.schema import Message
 
 BROKER_ID = 1
+
+
+KEPT_GROUP = "kept"  # it has offsets of all partitions of `plain` and `dot.ted`, and no members
 
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -203,6 +207,23 @@ def delete_records(*topics: tuple[str, Sequence[tuple[int, int]]]) -> Message:
             for name, given in topics
         ],
         timeout_ms=TIMEOUT_MS,
+    )
+
+
+def commit_offsets(group: str, *topics: tuple[str, int]) -> OffsetCommitRequest:
+    """Offset 0 of so many partitions of each topic."""
+    kind = OffsetCommitRequest
+    return kind(
+        group_id=group,
+        topics=[
+            kind.OffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    kind.OffsetCommitRequestPartition(partition_index=p) for p in range(count)
+                ],
+            )
+            for name, count in topics
+        ],
     )
 
 
