@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from compat_tests.clients import CODECS, Sample, samples
 
@@ -92,6 +100,20 @@ def test_the_admin_client_creates_describes_and_deletes(bootstrap: str, topic: s
     admin.delete_topics([topic])[topic].result(20)
 
     assert sorted(partitions) == [0, 1]
+
+
+def test_access_rules_are_refused_and_nobody_has_credentials(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    rule = AclBinding(
+        ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:a", "*",
+        AclOperation.READ, AclPermissionType.ALLOW,
+    )  # fmt: skip
+
+    with pytest.raises(KafkaException) as refused:
+        admin.create_acls([rule])[rule].result(20)
+
+    assert refused.value.args[0].code() == KafkaError.SECURITY_DISABLED
+    assert admin.describe_user_scram_credentials().result(20) == {}
 
 
 def test_the_watermarks_follow_what_is_written(bootstrap: str, topic: str) -> None:

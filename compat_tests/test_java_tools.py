@@ -17,7 +17,12 @@ PRODUCER = {
     apache_kafka.NEWEST: "org.apache.kafka.tools.ConsoleProducer",
     apache_kafka.ZOOKEEPER_LINE: "kafka.tools.ConsoleProducer",
 }
+ACLS = {
+    apache_kafka.NEWEST: "org.apache.kafka.tools.AclCommand",
+    apache_kafka.ZOOKEEPER_LINE: "kafka.admin.AclCommand",
+}
 CONFIGS = "kafka.admin.ConfigCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
@@ -128,12 +133,10 @@ def test_a_group_is_listed_and_described_with_its_lag(
     consume(bootstrap, topic, 2, version, "--group", group)
 
     listed = tool(
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        "--bootstrap-server", bootstrap, "--list", version=version,
+        GROUPS, "--bootstrap-server", bootstrap, "--list", version=version,
     )  # fmt: skip
     described = tool(
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        "--bootstrap-server", bootstrap, "--describe", "--group", group, version=version,
+        GROUPS, "--bootstrap-server", bootstrap, "--describe", "--group", group, version=version,
     )  # fmt: skip
 
     row = next(line.split() for line in described.splitlines() if topic in line)
@@ -181,3 +184,68 @@ def test_levels_of_loggers_are_shown_and_altered(bootstrap: str, version: str) -
 
     assert f"  root={other} " in configs("--describe")
     configs("--alter", "--add-config", f"root={level}")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("action", [
+    ("--list",),
+    ("--add", "--allow-principal", "User:a", "--operation", "Read", "--topic", "t"),
+    ("--remove", "--force", "--topic", "t"),
+], ids=["list", "add", "remove"])  # fmt: skip
+def test_access_rules_are_refused_with_the_reason(
+    bootstrap: str, version: str, action: tuple[str, ...]
+) -> None:
+    done = apache_kafka.run_tool(
+        ACLS[version], "--bootstrap-server", bootstrap, *action, version=version
+    )
+
+    said = done.stdout + done.stderr
+    assert "SecurityDisabledException: No Authorizer is configured" in said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_partition_moves(bootstrap: str, version: str) -> None:
+    said = tool(
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "--bootstrap-server", bootstrap, "--list", version=version,
+    )  # fmt: skip
+
+    assert "No partition reassignments found." in said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_of_a_group_are_deleted(
+    bootstrap: str, topic: str, group: str, version: str
+) -> None:
+    produce(bootstrap, topic, "a\nb\nc\n", version)
+    consume(bootstrap, topic, 2, version, "--group", group)
+    common = ("--bootstrap-server", bootstrap, "--group", group)
+
+    said = tool(GROUPS, *common, "--delete-offsets", "--topic", topic, version=version)
+    described = apache_kafka.run_tool(GROUPS, *common, "--describe", version=version)
+
+    assert said.split()[-3:] == [topic, "0", "Successful"]
+    assert topic not in described.stdout
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ["users", "clients", "ips"])
+def test_users_clients_and_addresses_have_no_settings(
+    bootstrap: str, version: str, kind: str
+) -> None:
+    told = tool(
+        CONFIGS, "--bootstrap-server", bootstrap, "--describe", "--entity-type", kind,
+        version=version,
+    )  # fmt: skip
+
+    assert told == ""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_there_are_no_client_metrics(bootstrap: str, version: str) -> None:
+    told = tool(
+        "org.apache.kafka.tools.ClientMetricsCommand",
+        "--bootstrap-server", bootstrap, "--list", version=version,
+    )  # fmt: skip
+
+    assert told.strip() == ""

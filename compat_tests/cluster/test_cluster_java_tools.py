@@ -123,10 +123,16 @@ def test_kafka_configs_with_zookeeper_shows_and_changes_settings(cluster: Cluste
     tool(CONFIG_COMMAND, *zookeeper, "--alter", "--entity-type", "users", "--entity-name", "alice",
          "--add-config", "SCRAM-SHA-256=[iterations=4096,password=secret]")  # fmt: skip
 
+    told = tool(CONFIG_COMMAND, "--bootstrap-server", cluster.address(cluster.ids[0]), "--describe",
+                "--entity-type", "users", "--entity-name", "alice")  # fmt: skip
+
     assert f"broker {name} is running" in refused_text or "--bootstrap-server" in refused_text
     assert "log.retention.ms=1234567" in shown
     assert cluster.tree.config("brokers", "99") == {"log.retention.ms": "1234567"}
     assert "SCRAM-SHA-256" in cluster.tree.config("users", "alice")
+    assert told == (
+        "SCRAM credential configs for user-principal 'alice' are SCRAM-SHA-256=iterations=4096\n"
+    )
     for number in cluster.ids:
         assert cluster.is_running(number)
 

@@ -14,8 +14,12 @@ from compat_tests.cluster.model import ModelTopic, differences
 from compat_tests.cluster.processes import Cluster, until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import (
+    ALTER_CLIENT_QUOTAS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     CREATE_PARTITIONS,
     DELETE_TOPICS,
+    DESCRIBE_CLIENT_QUOTAS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
     INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     code,
@@ -112,6 +116,34 @@ def test_a_kbroker_forwards_to_a_controller_of_apache_kafka(mixed: Cluster, topi
 
     assert created == ["0"]
     assert code(deleted.responses[0].error_code) == "0"
+
+
+def test_both_tell_quotas_and_credentials_that_apache_kafka_stored(mixed: Cluster) -> None:
+    make_controller(mixed, APACHE)  # who alone stores credentials
+    user, client = ("user", "ä lice"), ("client-id", None)
+    entries = [
+        {"entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+         "ops": [{"key": "producer_byte_rate", "value": rate, "remove": False}]}
+        for entity, rate in (((user,), 1000.0), ((user, client), 2000.0), ((client,), 3000.0))
+    ]  # fmt: skip
+    credential = {"name": "ä lice", "mechanism": 1, "iterations": 4096,
+                  "salt": b"salt", "salted_password": b"p" * 32}  # fmt: skip
+    with mixed.wire(APACHE) as wire:
+        altered = wire.call(ALTER_CLIENT_QUOTAS, 1, entries=entries, validate_only=False)
+        stored = wire.call(ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[], upsertions=[credential])
+    assert {entry.error_code for entry in (*altered.entries, *stored.results)} == {0}
+
+    quotas, credentials = [], []
+    for number in (1, APACHE):
+        with mixed.wire(number) as wire:
+            answer = wire.call(DESCRIBE_CLIENT_QUOTAS, 1, components=[], strict=False)
+            quotas.append(sorted(map(repr, answer.entries)))
+            credentials.append(wire.call(DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=None).results)
+
+    assert len(quotas[0]) == 3
+    assert quotas[0] == quotas[1]
+    assert [each.user for each in credentials[0]] == ["ä lice"]
+    assert credentials[0] == credentials[1]
 
 
 @CONTROLLERS

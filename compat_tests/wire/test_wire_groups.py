@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.wire.group_member import Member, commit
+from compat_tests.wire.group_member import Member, commit, subscription
 from compat_tests.wire.wire_client import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -16,6 +16,7 @@ from compat_tests.wire.wire_client import (
     JOIN_GROUP,
     LEAVE_GROUP,
     LIST_GROUPS,
+    OFFSET_DELETE,
     SYNC_GROUP,
     WireClient,
     code,
@@ -207,6 +208,28 @@ def test_only_an_empty_group_can_be_deleted(wire: WireClient, member: Member, to
         member.group: "68 NON_EMPTY_GROUP",
         empty: "0",
     }
+
+
+@pytest.mark.row(167)
+def test_a_group_loses_offsets_of_topics_that_its_members_do_not_follow(
+    wire: WireClient, new: Member, topic: str
+) -> None:
+    followed, other = wire.create_topic(), wire.create_topic()
+    protocol = {"name": "range", "metadata": subscription(followed)}
+    assert code(new.join(protocols=[protocol]).error_code) == "0"
+    assert new.sync() == "0"
+    for name in (followed, other):
+        assert new.commit(name) == "0"
+
+    def deleted(group: str) -> tuple[str, dict[str, list[str]]]:
+        partitions = [{"partition_index": 0}]
+        topics = [{"name": name, "partitions": partitions} for name in (followed, other)]
+        answer = wire.call(OFFSET_DELETE, 0, group_id=group, topics=topics)
+        rows = {t.name: [code(p.error_code) for p in t.partitions] for t in answer.topics}
+        return code(answer.error_code), rows
+
+    assert deleted(topic) == ("69 GROUP_ID_NOT_FOUND", {})
+    assert deleted(new.group) == ("0", {followed: ["86 GROUP_SUBSCRIBED_TO_TOPIC"], other: ["0"]})
 
 
 @pytest.mark.row(168)
