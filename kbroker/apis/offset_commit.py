@@ -3,8 +3,8 @@
 v0: kept in the znode tree, not by the coordinator. v1: member, generation, a timestamp per offset.
 v2 to v4: retention time of the request. v6: leader epoch. v7: group instance id. v10: topics by id
 (KIP-848). A partition that does not exist is refused by itself; the others are stored in one batch.
-Of a partition that is named more than once the last offset counts, and it is answered once, as in
-Kafka.
+Of a partition that is named more than once the last offset counts, as in Kafka; each mention is
+answered.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Sorted:
     """What may be stored, by partition, and the answer, which lacks the codes of that."""
 
     accepted: dict[TopicPartition, CommittedOffset] = field(default_factory=dict)
-    waiting: list[PartitionResponse] = field(default_factory=list)  # in the order of `accepted`
+    waiting: dict[TopicPartition, PartitionResponse] = field(default_factory=dict)  # as `accepted`
     response: OffsetCommitResponse = field(default_factory=OffsetCommitResponse)
 
 
@@ -87,7 +87,7 @@ def _store(
 
 
 def _finish(codes: list[ErrorCode], found: _Sorted) -> OffsetCommitResponse:
-    for entry, code in zip(found.waiting, codes, strict=True):
+    for entry, code in zip(found.waiting.values(), codes, strict=True):
         entry.error_code = int(code)
     return found.response
 
@@ -106,9 +106,12 @@ def _sort(ctx: RequestContext, request: OffsetCommitRequest, found: _Sorted) -> 
             if name is None or not contains(topic_partition):
                 answers.append(PartitionResponse(partition_index=index, error_code=int(unknown)))
             else:
-                if topic_partition not in accepted:
-                    answers.append(PartitionResponse(partition_index=index))
-                    found.waiting.append(answers[-1])
+                answer = found.waiting.get(topic_partition)
+                if answer is None:
+                    answer = found.waiting[topic_partition] = PartitionResponse(
+                        partition_index=index
+                    )
+                answers.append(answer)
                 accepted[topic_partition] = _committed(request, partition, now_ms)
             yield
         if answers:
