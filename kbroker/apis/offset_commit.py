@@ -27,6 +27,7 @@ from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetC
 
 _FIRST_VERSION_WITH_TOPIC_IDS = 10
 _DEFAULT_RETENTION = -1
+_LATEST_MS = 2**63 - 1
 
 PartitionResponse = OffsetCommitResponse.OffsetCommitResponsePartition
 TopicResponse = OffsetCommitResponse.OffsetCommitResponseTopic
@@ -144,7 +145,9 @@ def _committed(
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
         commit_timestamp_ms=now_ms if given_ms < 0 else given_ms,
-        expire_timestamp_ms=None if retention_ms == _DEFAULT_RETENTION else now_ms + retention_ms,
+        expire_timestamp_ms=None
+        if retention_ms == _DEFAULT_RETENTION
+        else max(0, min(now_ms + retention_ms, _LATEST_MS)),
     )
 
 

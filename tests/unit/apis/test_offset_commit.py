@@ -90,7 +90,9 @@ def test_missing_topic_and_partition_are_refused_by_themselves() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 7, 10])
-def test_a_partition_named_again_has_the_last_offset_and_each_mention_an_answer(version: int) -> None:
+def test_a_partition_named_again_has_the_last_offset_and_each_mention_an_answer(
+    version: int,
+) -> None:
     call = GroupCaller()
     several = request()
     missing = request(partition=9).topics[0].partitions[0]
@@ -107,6 +109,16 @@ def test_a_partition_named_again_has_the_last_offset_and_each_mention_an_answer(
     else:
         assert stored(call).offset == 44
         assert [len(records) for _, records in call.broker.log().batches()] == [1]
+
+
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])
+def test_a_retention_beyond_all_times_is_stored_as_far_as_times_go(retention_ms: int) -> None:
+    call = GroupCaller()
+    wanted = request()
+    wanted.retention_time_ms = retention_ms
+
+    assert codes(call(wanted, 2)) == [0]
+    assert stored(call).expire_timestamp_ms in (0, 2**63 - 1)
 
 
 async def test_others_are_answered_while_many_offsets_are_committed() -> None:
