@@ -79,7 +79,7 @@ def read_record(
         offset_delta, at = read_varint(payload, at)
         key, at = _read_bytes(payload, at, end)
         value, at = _read_bytes(payload, at, end)
-        headers, at = _read_headers(payload, at, end)
+        headers, at = read_headers(payload, at, end)
     except IndexError:
         invalid("record cut short")
     if at != end:
@@ -133,12 +133,17 @@ def write_record(out: bytearray, record: Record, base_offset: int, base_timestam
     write_varint(body, record.offset - base_offset)
     _write_bytes(body, record.key)
     _write_bytes(body, record.value)
-    write_varint(body, len(record.headers))
-    for key, value in record.headers:
-        _write_bytes(body, key.encode("utf-8", "surrogateescape"))
-        _write_bytes(body, value)
+    write_headers(body, record.headers)
     write_varint(out, len(body))
     out += body
+
+
+def write_headers(out: bytearray, headers: Headers) -> None:
+    """Append the headers of a record with their count."""
+    write_varint(out, len(headers))
+    for key, value in headers:
+        _write_bytes(out, key.encode("utf-8", "surrogateescape"))
+        _write_bytes(out, value)
 
 
 def _read_bytes(payload: Bytes, position: int, end: int) -> tuple[bytes | None, int]:
@@ -151,7 +156,10 @@ def _read_bytes(payload: Bytes, position: int, end: int) -> tuple[bytes | None, 
     return bytes(payload[position:stop]), stop
 
 
-def _read_headers(payload: Bytes, position: int, end: int) -> tuple[Headers, int]:
+def read_headers(payload: Bytes, position: int, end: int) -> tuple[Headers, int]:
+    """The headers whose count is at `position` of a record that ends at `end`, and the position
+    after them. IndexError at the end of the buffer.
+    """
     count, position = read_varint(payload, position)
     if not count:
         return (), position
