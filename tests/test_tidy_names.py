@@ -20,7 +20,6 @@ WILL_BE_USED = {
     ("log/producers/producer_state.py", "has_ongoing_transaction"): "verification of transactions",
     ("record/record_batch.py", "build_marker"): "WriteTxnMarkers",
     # replication
-    ("errors.py", "retriable"): "the sender of AlterPartition tells what to send again by it",
     ("log/format.py", "future_directory_name"): "replicas that move between data directories",
     ("zk/nodes/zk_notifications.py", "propagate_isr_changes"): "leaders that change an ISR",
     # access control

@@ -70,11 +70,11 @@ def client_errors(bootstrap: str) -> Iterator[None]:
                 "stopped, or the address it gives to clients is of no use here",
                 ExitCode.CANNOT_CONNECT,
             ) from error
-        raise _cannot_connect(bootstrap, "no Kafka broker answers there") from error
+        raise cannot_connect(bootstrap, "no Kafka broker answers there") from error
     except errors.KafkaTimeoutError as error:
         if "bootstrap" in str(error):
             reason = "what listens there is no Kafka broker, or wants TLS, SASL or another password"
-            raise _cannot_connect(bootstrap, reason) from error
+            raise cannot_connect(bootstrap, reason) from error
         raise ClientError(
             f"{bootstrap} did not answer in time: {error}", ExitCode.TIMEOUT
         ) from error
@@ -95,23 +95,28 @@ def check_reachable(bootstrap: str, name: str = OPTION) -> None:
     """Fail at once where nobody listens: the client library would try again for seconds. `name` is
     where the address was given.
     """
-    for address in bootstrap.split(","):
-        host, separator, port = address.strip().rpartition(":")
-        if not separator or not (port.isascii() and port.isdecimal() and int(port) <= _MAX_PORT):
-            raise ClientError(f"{name} '{address}' is no HOST:PORT", ExitCode.USAGE)
+    for host, port in addresses_of(bootstrap, name):
         try:
-            socket.create_connection(
-                (host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT_S
-            ).close()
+            socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S).close()
             return
         except OSError as error:
             reason = error.strerror or str(error)
         except UnicodeError:
             reason = f"'{host}' is no name of a host"
-    raise _cannot_connect(bootstrap, reason, name)
+    raise cannot_connect(bootstrap, reason, name)
 
 
-def _cannot_connect(bootstrap: str, reason: str, name: str = OPTION) -> ClientError:
+def addresses_of(bootstrap: str, name: str = OPTION) -> Iterator[tuple[str, int]]:
+    """Hosts and ports of `HOST:PORT[,HOST:PORT ...]`; ClientError at the first that is none."""
+    for address in bootstrap.split(","):
+        host, separator, port = address.strip().rpartition(":")
+        if not separator or not (port.isascii() and port.isdecimal() and int(port) <= _MAX_PORT):
+            raise ClientError(f"{name} '{address}' is no HOST:PORT", ExitCode.USAGE)
+        yield host.strip("[]"), int(port)
+
+
+def cannot_connect(bootstrap: str, reason: str, name: str = OPTION) -> ClientError:
+    """What a command says where no broker answers."""
     return ClientError(
         f"cannot connect to {bootstrap}: {reason} "
         f"(is a broker running? start one with `kbroker`, or give {name} HOST:PORT)",

@@ -1,0 +1,175 @@
+"""BrokerLink: one open connection of a command to a broker, over a blocking socket.
+
+Law: answers are taken in the order of requests. Whatever ends a link, be it a cut, a wrong answer
+or none in time, is an OSError with a sentence for a person; the link is of no use after it, and its
+`in_flight` tells what was not answered. Versions are settled by ApiVersions (KIP-511): the highest
+that both sides know.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from typing import Any, NamedTuple
+
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.protocol.codec import decode, encode
+from kbroker.protocol.frame import SIZE
+from kbroker.protocol.header import RequestHeader, decode_response_header, encode_request_header
+from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kbroker.protocol.messages.fetch import FetchRequest
+from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
+from kbroker.protocol.messages.produce import ProduceRequest
+from kbroker.protocol.schema import Message, Versions, response_class
+
+CLIENT_ID = "kbroker-cli"
+_ANSWER_BYTES_MAX = 100 * 1024 * 1024
+_ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
+_CODE_AT = 4  # in an answer to ApiVersions of any version: behind the correlation id
+_UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+_WANTED: dict[type[Message], Versions] = {
+    ProduceRequest: Versions(3, 12),  # format 2; later ones name topics by id, as Fetch does
+    FetchRequest: Versions(4, 12),
+    ListOffsetsRequest: Versions(1, 11),
+}
+
+
+class Asked(NamedTuple):
+    """A request that has no answer yet, and what its sender wants to be told with it."""
+
+    request: type[Message]
+    version: int
+    correlation_id: int
+    context: Any
+
+
+class BrokerLink:
+    """Ready for requests once it is made. Raises OSError where that cannot be."""
+
+    def __init__(self, host: str, port: int, timeout_s: float) -> None:
+        """`timeout_s` bounds connecting, each send and the wait for each answer."""
+        self.name = f"{host}:{port}"
+        self.in_flight: deque[Asked] = deque()
+        self._correlation_id = 0
+        self._served: dict[int, Versions] = {}
+        try:
+            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+        except OSError as error:
+            raise ConnectionRefusedError(f"{self.name}: {_reason(error)}") from error
+        try:
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._negotiate()
+        except OSError:
+            self.close()
+            raise
+
+    def fileno(self) -> int:
+        """For `select`: readable when an answer comes."""
+        return self._socket.fileno()
+
+    def send(self, request: Message, context: Any = None, *, is_answered: bool = True) -> None:
+        """Send a request; `take` gives `context` with its answer.
+
+        Raises OSError, and KafkaError UNSUPPORTED_VERSION.
+        """
+        self._send(request, self._version(type(request)), context, is_answered)
+
+    def take(self) -> tuple[Any, Any]:
+        """Wait for the answer to the oldest request: (context, answer). Raises OSError."""
+        asked = self.in_flight[0]
+        frame = self._frame(asked.request)
+        try:
+            key = asked.request.spec.key or 0
+            correlation_id, offset = decode_response_header(frame, key, asked.version)
+            if correlation_id != asked.correlation_id:
+                raise ProtocolError("an answer to another request")
+            answer, _ = decode(response_class(asked.request), asked.version, frame, offset)
+        except ProtocolError as error:
+            raise self._wrong(error) from error
+        self.in_flight.popleft()
+        return asked.context, answer
+
+    def ask(self, request: Message) -> Any:
+        """Send a request on an idle link and wait for the answer. Raises as `send` and `take`."""
+        assert not self.in_flight, "answers come in order"
+        self.send(request)
+        return self.take()[1]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
+
+    def _negotiate(self) -> None:
+        ask = ApiVersionsRequest(client_software_name="kbroker", client_software_version="unknown")
+        # Who does not know the version says so in the form of version 0 (KIP-511).
+        for version in (_ASKED_VERSION, 0):
+            self._send(ask, version, None, is_answered=True)
+            self.in_flight.clear()
+            frame = self._frame(ApiVersionsRequest)
+            if bytes(frame[_CODE_AT : _CODE_AT + 2]) == _UNSUPPORTED:
+                continue
+            try:
+                answer, _ = decode(ApiVersionsResponse, version, frame, _CODE_AT)
+            except ProtocolError as error:
+                raise self._wrong(error) from error
+            self._served = {
+                entry.api_key: Versions(entry.min_version, entry.max_version)
+                for entry in answer.api_keys
+            }
+            return
+        raise self._wrong("no versions")
+
+    def _send(self, request: Message, version: int, context: Any, is_answered: bool) -> None:
+        key = request.spec.key
+        assert key is not None, "only requests are sent"
+        self._correlation_id += 1
+        head = encode_request_header(RequestHeader(key, version, self._correlation_id, CLIENT_ID))
+        frame = encode(request, version, head)
+        if is_answered:
+            self.in_flight.append(Asked(type(request), version, self._correlation_id, context))
+        try:
+            self._socket.sendall(b"".join((SIZE.pack(len(frame)), frame)))
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.name} does not read what it is sent") from error
+        except OSError as error:
+            raise ConnectionResetError(f"{self.name}: {_reason(error)}") from error
+
+    def _version(self, request: type[Message]) -> int:
+        known = _WANTED.get(request, request.spec.versions)
+        served = self._served.get(request.spec.key or 0, Versions(0, -1))
+        version = min(known.highest, served.highest)
+        if version < max(known.lowest, served.lowest):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.name} serves {request.spec.name} in versions {served}, "
+                f"needed is one of {known}",
+            )
+        return version
+
+    def _frame(self, request: type[Message]) -> memoryview:
+        try:
+            (size,) = SIZE.unpack(self._receive(SIZE.size))
+            if not 0 <= size <= _ANSWER_BYTES_MAX:
+                raise ConnectionResetError(f"it sent an answer of {size} bytes")
+            return self._receive(size)
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.name} gave no answer to {request.spec.name}") from error
+        except OSError as error:
+            raise ConnectionResetError(f"{self.name}: {_reason(error)}") from error
+
+    def _wrong(self, what: object) -> ConnectionResetError:
+        return ConnectionResetError(f"{self.name} sent {what}: is it a Kafka broker?")
+
+    def _receive(self, size_bytes: int) -> memoryview:
+        view = memoryview(bytearray(size_bytes))
+        filled = 0
+        while filled < size_bytes:
+            count = self._socket.recv_into(view[filled:])
+            if not count:
+                raise ConnectionResetError("it closed the connection")
+            filled += count
+        return view
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)

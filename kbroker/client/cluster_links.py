@@ -1,0 +1,199 @@
+"""The brokers of a cluster as a command meets them: open links by broker, and who leads a topic.
+
+Law: any broker may be asked, so one that is gone costs nothing while another one answers. OSError
+means that none does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kbroker.client.broker_link import BrokerLink
+from kbroker.client.connection import ClientError, addresses_of, cannot_connect, check_reachable
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import NO_LEADER, ZERO_UUID
+from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
+from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.schema import Message
+
+EARLIEST, LATEST = -2, -1
+_QUESTION_S = 5.0
+_ANSWER_S = 25.0
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    """A topic as a broker described it; `leaders` by partition, NO_LEADER where there is none."""
+
+    name: str
+    code: ErrorCode
+    topic_id: UUID = ZERO_UUID
+    leaders: Mapping[int, int]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all of its partitions have leaders."""
+        return self.code == ErrorCode.NONE and NO_LEADER not in self.leaders.values()
+
+
+class ClusterLinks:
+    """Opens links when they are needed and keeps them; owned by one thread.
+
+    Questions have links of their own: they need not wait behind records.
+    """
+
+    def __init__(self, bootstrap: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        """Raises ClientError where no broker answers at `bootstrap`: HOST:PORT[,HOST:PORT ...]."""
+        check_reachable(bootstrap)
+        self.bootstrap = bootstrap
+        self._sleep = sleep
+        self._nodes: dict[int, tuple[str, int]] = {}
+        self._links: dict[tuple[str, int], BrokerLink] = {}
+        self._asking: dict[tuple[str, int], BrokerLink] = {}
+        try:
+            self.ask_any(MetadataRequest(topics=[]))
+        except OSError as error:
+            reason = "what listens there is no Kafka broker, or wants TLS, SASL or another password"
+            raise cannot_connect(bootstrap, reason) from error
+
+    def topic(self, name: str, *, creates: bool = False) -> TopicView:
+        """A topic as it is now; `creates`: a broker that makes topics by the way makes this one.
+
+        Raises OSError where no broker answers.
+        """
+        ask = MetadataRequest(
+            topics=[MetadataRequest.MetadataRequestTopic(name=name)],
+            allow_auto_topic_creation=creates,
+        )
+        answer = self.ask_any(ask)
+        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        (found,) = answer.topics
+        leaders = {part.partition_index: part.leader_id for part in found.partitions}
+        return TopicView(
+            name=name,
+            code=ErrorCode(found.error_code),
+            topic_id=found.topic_id,
+            leaders=dict(sorted(leaders.items())),
+        )
+
+    def ready_topic(self, name: str, *, creates: bool = False) -> TopicView | None:
+        """A topic whose partitions have leaders, waited for a while where it is just being made;
+        None where there is none.
+
+        Raises ClientError, and OSError where no broker answers.
+        """
+        give_up_s = time.monotonic() + _PATIENCE_S
+        while True:
+            view = self.topic(name, creates=creates)
+            if view.is_ready:
+                return view
+            is_unknown = view.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if is_unknown and not creates:
+                return None
+            if view.code and not view.code.retriable:
+                raise ClientError(f"{name}: {view.code.name}")
+            if time.monotonic() > give_up_s:
+                return view if view.leaders else None
+            self._sleep(_PAUSE_S)
+
+    def link(self, node_id: int) -> BrokerLink:
+        """The link to a broker. Raises OSError where it does not answer."""
+        address = self._address(node_id)
+        found = self._links.get(address)
+        if found is None:
+            found = self._links[address] = BrokerLink(*address, _ANSWER_S)
+        return found
+
+    def lose(self, link: BrokerLink) -> None:
+        """Close a link that is of no use any more."""
+        link.close()
+        self._links = {at: other for at, other in self._links.items() if other is not link}
+
+    def busy(self) -> list[BrokerLink]:
+        """The links that owe an answer."""
+        return [link for link in self._links.values() if link.in_flight]
+
+    def offsets(self, view: TopicView, partitions: Collection[int], moment: int) -> dict[int, int]:
+        """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 where no record is as late.
+
+        Raises OSError, KafkaError.
+        """
+        give_up_s = time.monotonic() + _PATIENCE_S
+        while True:
+            by_leader: defaultdict[int, list[int]] = defaultdict(list)
+            for partition in partitions:
+                by_leader[view.leaders.get(partition, NO_LEADER)].append(partition)
+            try:
+                return {
+                    partition: offset
+                    for leader, numbers in by_leader.items()
+                    for partition, offset in self._offsets_of(leader, view.name, numbers, moment)
+                }
+            except (OSError, KafkaError) as error:
+                is_final = isinstance(error, KafkaError) and not error.code.retriable
+                if is_final or time.monotonic() > give_up_s:
+                    raise
+            self._sleep(_PAUSE_S)
+            view = self.topic(view.name)
+
+    def ask_any(self, request: Message) -> Any:
+        """The answer of any broker. Raises OSError where none answers."""
+        last: OSError | None = None
+        known = (*self._asking, *addresses_of(self.bootstrap), *self._nodes.values())
+        for address in dict.fromkeys(known):
+            try:
+                return self._ask(address, request)
+            except OSError as error:
+                last = error
+        assert last is not None, "an address is given"
+        raise last
+
+    def close(self) -> None:
+        """Close all links."""
+        for link in (*self._links.values(), *self._asking.values()):
+            link.close()
+
+    def _address(self, node_id: int) -> tuple[str, int]:
+        address = self._nodes.get(node_id)
+        if address is None:
+            raise ConnectionRefusedError(f"broker {node_id} is not there")
+        return address
+
+    def _ask(self, address: tuple[str, int], request: Message) -> Any:
+        """An idle link may have been closed by the broker: it is opened once more."""
+        if address in self._asking:
+            try:
+                return self._asking[address].ask(request)
+            except OSError:
+                self._asking.pop(address).close()
+        link = BrokerLink(*address, _QUESTION_S)
+        try:
+            answer = link.ask(request)
+        except OSError:
+            link.close()
+            raise
+        self._asking[address] = link
+        return answer
+
+    def _offsets_of(
+        self, leader: int, topic: str, partitions: list[int], moment: int
+    ) -> Iterator[tuple[int, int]]:
+        wanted = [
+            ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=moment)
+            for number in partitions
+        ]
+        ask = ListOffsetsRequest(
+            replica_id=-1,
+            topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=wanted)],
+        )
+        for entry in self._ask(self._address(leader), ask).topics[0].partitions:
+            if entry.error_code:
+                raise KafkaError(ErrorCode(entry.error_code), f"{topic}-{entry.partition_index}")
+            yield entry.partition_index, entry.offset

@@ -1,0 +1,144 @@
+"""PartitionQueue: the records on their way to one partition, and the order in which they go.
+
+Law: batches are written in the order they were gathered, each once. A batch that was not written
+holds those behind it back until it is; one that was refused for good leaves its sequence numbers to
+the next, and what is in flight behind it is refused as out of order. Brokers refuse so only once
+they know the producer: until one batch was taken there is one in flight, and no more for a producer
+without sequence numbers (KIP-98).
+
+No socket, no clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from kbroker.record.bulk_records import MOST_AROUND_BODY
+
+IN_FLIGHT_MAX = 5  # as many batches of a producer as a broker remembers
+_MAX_SEQUENCE = 0x7FFF_FFFF
+
+
+@dataclass(slots=True, eq=False)
+class SentBatch:
+    """Records that go together; `give_up_s` is when they have taken too long."""
+
+    partition: int
+    bodies: list[bytes]
+    timestamp_ms: int
+    give_up_s: float
+    sequence: int | None = None  # None: the next one, when it is sent
+
+
+class PartitionQueue:
+    """Gathers records, gives batches out to be sent, and is told what became of each."""
+
+    def __init__(self, partition: int, *, has_sequences: bool) -> None:
+        self.gathered_bytes = 0
+        self._partition = partition
+        self._has_sequences = has_sequences
+        self._gathered: list[bytes] = []
+        self._waiting: deque[SentBatch] = deque()
+        self._in_flight: deque[SentBatch] = deque()
+        self._failed: deque[SentBatch] = deque()
+        self._next_sequence = 0
+        self._is_known = False  # the broker has taken a batch of this producer
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether records wait for others to fill a batch with."""
+        return bool(self._gathered)
+
+    @property
+    def waiting(self) -> int:
+        """How many batches could be sent."""
+        return len(self._waiting) + len(self._failed)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all is written or refused."""
+        return not (self._gathered or self._waiting or self._in_flight or self._failed)
+
+    @property
+    def has_in_flight(self) -> bool:
+        """Whether batches were sent and not told of since."""
+        return bool(self._in_flight)
+
+    @property
+    def give_up_s(self) -> float | None:
+        """When the oldest batch has taken too long."""
+        queues = (self._failed, self._in_flight, self._waiting)
+        oldest = [queue[0].give_up_s for queue in queues if queue]
+        return min(oldest, default=None)
+
+    def gather(self, bodies: Sequence[bytes]) -> None:
+        """Records behind those before."""
+        self._gathered += bodies
+        self.gathered_bytes += sum(map(len, bodies)) + MOST_AROUND_BODY * len(bodies)
+
+    def cut(self, most_bytes: int, timestamp_ms: int, give_up_s: float) -> None:
+        """Make a batch of as many of the gathered records as it may hold, of one at least."""
+        bodies = self._gathered
+        if self.gathered_bytes > most_bytes:
+            ends = list(accumulate(len(body) + MOST_AROUND_BODY for body in bodies))
+            count = max(bisect_right(ends, most_bytes), 1)
+            self._gathered, bodies = bodies[count:], bodies[:count]
+            self.gathered_bytes -= ends[count - 1]
+        else:
+            self._gathered, self.gathered_bytes = [], 0
+        self._waiting.append(SentBatch(self._partition, bodies, timestamp_ms, give_up_s))
+
+    def next_batch(self) -> SentBatch | None:
+        """The batch to send now, which is in flight from now on; None where it has to wait."""
+        if self._failed and not self._in_flight:
+            self._waiting.extendleft(reversed(self._failed))
+            self._failed.clear()
+        most = IN_FLIGHT_MAX if self._is_known and self._has_sequences else 1
+        if self._failed or not self._waiting or len(self._in_flight) >= most:
+            return None
+        if self._in_flight and self.fails_by_another(self._in_flight[-1]):
+            return None  # its sequence numbers are those that this one would have now
+        batch = self._waiting.popleft()
+        if self._has_sequences and batch.sequence is None:
+            batch.sequence = self._next_sequence
+            self._next_sequence = (batch.sequence + len(batch.bodies)) & _MAX_SEQUENCE
+        self._in_flight.append(batch)
+        return batch
+
+    # What became of a batch in flight.
+
+    def accept(self, batch: SentBatch) -> None:
+        """It is written."""
+        self._in_flight.remove(batch)
+        self._is_known = True
+
+    def fail(self, batch: SentBatch) -> None:
+        """It may be written or not: it is sent again, before those behind it."""
+        self._in_flight.remove(batch)
+        self._failed.append(batch)
+
+    def fails_by_another(self, batch: SentBatch) -> bool:
+        """Whether one before it was not written, so that it came out of order."""
+        return bool(self._failed) or (self._has_sequences and batch.sequence is None)
+
+    def halve(self, batch: SentBatch) -> None:
+        """It is too large, so it is not written: it is sent again as two."""
+        self._in_flight.remove(batch)
+        half, sequence = len(batch.bodies) // 2, batch.sequence
+        for bodies in (batch.bodies[:half], batch.bodies[half:]):
+            part = SentBatch(batch.partition, bodies, batch.timestamp_ms, batch.give_up_s, sequence)
+            self._failed.append(part)
+            if sequence is not None:
+                sequence = (sequence + half) & _MAX_SEQUENCE
+
+    def refuse(self, batch: SentBatch) -> None:
+        """It is not written, and never will be. Those that failed were sent before it."""
+        self._in_flight.remove(batch)
+        if batch.sequence is not None:
+            self._next_sequence = batch.sequence
+            for behind in (*self._in_flight, *self._waiting):
+                behind.sequence = None

@@ -1,0 +1,245 @@
+"""RecordSender: writes records to the partitions of one topic, several batches at a time.
+
+Law: order and number of records are the business of each PartitionQueue; with acks=all the producer
+is idempotent. What goes wrong for a while, an election or a broker that is away, is tried again for
+30 s. Blocks only where a broker does not read what it is sent; owned by one thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kbroker.client.broker_link import BrokerLink
+from kbroker.client.cluster_links import ClusterLinks, TopicView
+from kbroker.client.connection import ClientError
+from kbroker.client.partition_queue import IN_FLIGHT_MAX, PartitionQueue, SentBatch
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import NO_LEADER, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
+from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
+from kbroker.record.bulk_records import build_from_bodies
+from kbroker.record.compression import NONE
+from kbroker.record.default_record import Headers
+from kbroker.record.record_batch import BatchOptions
+
+ALL, LEADER, NOBODY = -1, 1, 0  # who acknowledges
+
+_BATCH_BYTES = 1_000_000  # below max.message.bytes as brokers have it by themselves
+_GATHERED_BYTES = 8_000_000
+_WAITING_MAX = 4  # batches that are ready while others are in flight
+_ACKS_MS = 20_000
+_DELIVERY_S = 30.0  # a person waits, not a service
+_PAUSE_S = 0.1
+_LOOK_S = 1.0
+_WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendOptions:
+    """How records are written."""
+
+    acks: int = ALL
+    compression: int = NONE
+    headers: Headers = ()  # of every record
+
+
+class RecordSender:
+    """`put` records, `pump` what may be sent, `take` answers of links that have some."""
+
+    def __init__(
+        self,
+        cluster: ClusterLinks,
+        topic: TopicView,
+        options: SendOptions,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises ClientError where the cluster gives no producer id, OSError where none answers."""
+        self.acknowledged = 0  # records
+        self.batches = 0  # that were filled so far
+        self.refusal: str | None = None  # the first one
+        self._cluster = cluster
+        self._topic = topic
+        self._options = options
+        self._now_s = now_s
+        self._queues: dict[int, PartitionQueue] = {}
+        self._links: dict[int, BrokerLink] = {}  # by partition: where its batches in flight are
+        self._batch_bytes = _BATCH_BYTES
+        self._resume_s = 0.0
+        self._is_stale = False  # leaders are to be looked up again
+        self._trouble = "no answer in time"  # the last one that may go away by itself
+        self._producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        if options.acks == ALL:
+            self._producer = self._new_producer()
+
+    @property
+    def has_room(self) -> bool:
+        """False while enough is waiting."""
+        return sum(queue.waiting for queue in self._queues.values()) < _WAITING_MAX
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether records wait for others to fill a batch with."""
+        return any(queue.is_gathering for queue in self._queues.values())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether records gathered for many partitions take much memory."""
+        return sum(queue.gathered_bytes for queue in self._queues.values()) > _GATHERED_BYTES
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was put is written or refused."""
+        return all(queue.is_idle for queue in self._queues.values())
+
+    @property
+    def wait_s(self) -> float | None:
+        """For so long nothing is to be done but what answers ask for; None: for ever."""
+        if any(queue.waiting for queue in self._queues.values()):
+            return _PAUSE_S
+        return None if self.is_idle else _LOOK_S
+
+    def put(self, partition: int, bodies: Sequence[bytes], timestamp_ms: int) -> None:
+        """Records behind those before; full batches wait to be sent from now on."""
+        queue = self._queues.get(partition)
+        if queue is None:
+            has_sequences = self._options.acks == ALL
+            queue = PartitionQueue(partition, has_sequences=has_sequences)
+            self._queues[partition] = queue
+        queue.gather(bodies)
+        while queue.gathered_bytes > self._batch_bytes:
+            self._cut(queue, timestamp_ms)
+
+    def complete(self, timestamp_ms: int) -> None:
+        """Batches that are not full wait to be sent too."""
+        for queue in self._queues.values():
+            while queue.is_gathering:
+                self._cut(queue, timestamp_ms)
+
+    def pump(self) -> None:
+        """Send what may be sent now. ClientError where a record takes too long or cannot be."""
+        now_s = self._now_s()
+        for queue in self._queues.values():
+            give_up_s = queue.give_up_s
+            if give_up_s is not None and give_up_s < now_s:
+                raise ClientError(self._trouble)
+        if now_s < self._resume_s:
+            return
+        try:
+            if self._is_stale:
+                self._topic = self._cluster.topic(self._topic.name)
+                self._is_stale = False
+            for partition, queue in self._queues.items():
+                while not self._is_stale and self._send_next(partition, queue):
+                    pass
+        except OSError as error:
+            self._pause(str(error))
+
+    def take(self, link: BrokerLink) -> None:
+        """Take an answer that has come."""
+        try:
+            batch, answer = link.take()
+        except OSError as error:
+            self._lose(link, str(error))
+            return
+        self._settle(batch, answer.responses[0].partition_responses[0])
+
+    def _cut(self, queue: PartitionQueue, timestamp_ms: int) -> None:
+        self.batches += 1
+        queue.cut(self._batch_bytes, timestamp_ms, self._now_s() + _DELIVERY_S)
+
+    def _new_producer(self) -> tuple[int, int]:
+        give_up_s = self._now_s() + _DELIVERY_S
+        while True:
+            answer = self._cluster.ask_any(InitProducerIdRequest(transactional_id=None))
+            code = ErrorCode(answer.error_code)
+            if code == ErrorCode.NONE:
+                return answer.producer_id, answer.producer_epoch
+            if not code.retriable or self._now_s() > give_up_s:
+                raise ClientError(f"the cluster gives no producer id: {code.name}")
+            time.sleep(_PAUSE_S)
+
+    def _send_next(self, partition: int, queue: PartitionQueue) -> bool:
+        """Whether a batch was sent."""
+        if not queue.waiting:
+            return False
+        leader = self._topic.leaders.get(partition, NO_LEADER)
+        if leader == NO_LEADER:
+            name, code = self._topic.name, self._topic.code
+            self._pause(f"{name}: {code.name}" if code else f"{name}-{partition} has no leader")
+            return False
+        link = self._cluster.link(leader)
+        is_elsewhere = queue.has_in_flight and self._links[partition] is not link
+        if is_elsewhere or len(link.in_flight) >= IN_FLIGHT_MAX:
+            return False
+        batch = queue.next_batch()
+        if batch is None:
+            return False
+        self._links[partition] = link
+        is_answered = self._options.acks != NOBODY
+        try:
+            link.send(self._request(batch), batch, is_answered=is_answered)
+        except KafkaError as error:
+            raise ClientError(str(error)) from error
+        except OSError as error:
+            if not is_answered:
+                queue.fail(batch)
+            self._lose(link, str(error))
+            return False
+        if not is_answered:
+            self._accept(queue, batch)
+        return True
+
+    def _request(self, batch: SentBatch) -> ProduceRequest:
+        producer_id, producer_epoch = self._producer
+        options = BatchOptions(
+            compression=self._options.compression,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=NO_SEQUENCE if batch.sequence is None else batch.sequence,
+        )
+        headers = self._options.headers
+        records = build_from_bodies(batch.bodies, headers, batch.timestamp_ms, options)
+        data = ProduceRequest.PartitionProduceData(
+            index=batch.partition, records=memoryview(records)
+        )
+        topic = ProduceRequest.TopicProduceData(name=self._topic.name, partition_data=[data])
+        return ProduceRequest(acks=self._options.acks, timeout_ms=_ACKS_MS, topic_data=[topic])
+
+    def _settle(self, batch: SentBatch, answer: ProduceResponse.PartitionProduceResponse) -> None:
+        queue = self._queues[batch.partition]
+        code = ErrorCode(answer.error_code)
+        is_disordered = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if code in _WRITTEN:
+            self._accept(queue, batch)
+        elif is_disordered and queue.fails_by_another(batch):
+            queue.fail(batch)
+        elif code.retriable:
+            queue.fail(batch)
+            self._pause(code.name)
+        elif code in _TOO_LARGE and len(batch.bodies) > 1:
+            # The batches to come are to fit too.
+            half_bytes = max(sum(map(len, batch.bodies)) // 2, 1)
+            self._batch_bytes = min(self._batch_bytes, half_bytes)
+            queue.halve(batch)
+        else:
+            queue.refuse(batch)
+            message = answer.error_message
+            self.refusal = self.refusal or (f"{code.name}: {message}" if message else code.name)
+
+    def _accept(self, queue: PartitionQueue, batch: SentBatch) -> None:
+        queue.accept(batch)
+        self.acknowledged += len(batch.bodies)
+
+    def _lose(self, link: BrokerLink, reason: str) -> None:
+        for asked in link.in_flight:
+            self._queues[asked.context.partition].fail(asked.context)
+        self._cluster.lose(link)
+        self._pause(reason)
+
+    def _pause(self, reason: str) -> None:
+        self._trouble = reason
+        self._is_stale = True
+        self._resume_s = self._now_s() + _PAUSE_S

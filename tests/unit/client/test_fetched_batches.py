@@ -1,0 +1,86 @@
+"""What is read of the bytes of a fetch."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbroker.client.fetched_batches import fetched_batches, records_of
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.record.legacy_builder import build_legacy
+from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, build, build_marker
+
+
+def batch(first: int, count: int) -> bytes:
+    entries = [Record(first + n, 0, None, b"v%d" % (first + n)) for n in range(count)]
+    return build(entries, base_offset=first)
+
+
+def offsets(data: bytes, position: int = 0, end: int | None = None) -> list[int]:
+    found = fetched_batches(0, memoryview(data), position, end)
+    return [record.offset for _, records in records_of(found) for record in records]
+
+
+DATA = batch(0, 3) + batch(3, 2) + batch(9, 2)
+
+
+@pytest.mark.parametrize(
+    ("position", "end", "expected"),
+    [
+        (0, None, [0, 1, 2, 3, 4, 9, 10]),
+        (1, None, [1, 2, 3, 4, 9, 10]),
+        (4, None, [4, 9, 10]),
+        (5, None, [9, 10]),
+        (0, 5, [0, 1, 2, 3, 4]),
+        (0, 0, []),
+        (11, None, []),
+    ],
+)
+def test_records_are_read_from_a_place_to_an_end(
+    position: int, end: int | None, expected: list[int]
+) -> None:
+    assert offsets(DATA, position, end) == expected
+
+
+@pytest.mark.parametrize("cut", [1, 30, len(batch(9, 2)) - 1])
+def test_a_last_batch_that_is_cut_short_is_left_out(cut: int) -> None:
+    assert offsets(DATA[:-cut]) == [0, 1, 2, 3, 4]
+
+
+def test_batches_tell_where_to_go_on() -> None:
+    found = list(fetched_batches(0, memoryview(DATA), 1, None))
+
+    assert [batch.header.next_offset for batch in found] == [3, 5, 11]
+
+
+def test_markers_of_transactions_are_no_records() -> None:
+    options = BatchOptions(producer_id=1, producer_epoch=0)
+    marker = build_marker(ControlRecord(True, 0), 0, base_offset=3, options=options)
+
+    assert offsets(batch(0, 3) + marker + batch(4, 1)) == [0, 1, 2, 4]
+
+
+def test_old_formats_are_read() -> None:
+    entries = [Record(n, 5, b"k", b"v") for n in range(3)]
+
+    assert offsets(build_legacy(entries, 1, 1), position=1) == [1, 2]
+
+
+def test_records_before_a_damaged_batch_are_read() -> None:
+    damaged = bytearray(DATA)
+    damaged[-1] ^= 1
+    found = records_of(fetched_batches(0, memoryview(bytes(damaged)), 0, None))
+
+    _, records = next(found)
+    with pytest.raises(KafkaError) as refused:
+        next(found)
+
+    assert [record.offset for record in records] == [0, 1, 2, 3, 4]
+    assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_small_batches_are_read_together() -> None:
+    data = b"".join(batch(n, 1) for n in range(100))
+
+    ((_, records),) = records_of(fetched_batches(0, memoryview(data), 0, None))
+
+    assert len(records) == 100
