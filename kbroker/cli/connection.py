@@ -13,6 +13,7 @@ import click
 from kbroker.client import connection
 from kbroker.client.connection import sentence_of
 from kbroker.client.exit_code import ExitCode
+from kbroker.errors import KafkaError
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -23,6 +24,7 @@ __all__ = [
     "admin_client",
     "bootstrap_option",
     "client_errors",
+    "link_errors",
     "sentence_of",
 ]
 
@@ -61,6 +63,21 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     """Turn the client library's exceptions into one sentence and an exit code."""
     with _command_errors(), connection.client_errors(bootstrap):
         yield
+
+
+@contextmanager
+def link_errors(bootstrap: str) -> Iterator[None]:
+    """Turn what ends the project's own client into one sentence and an exit code."""
+    with _command_errors():
+        try:
+            yield
+        except BrokenPipeError:
+            raise  # of standard output
+        except OSError as error:
+            reason = f"a broker of {bootstrap} cannot be reached: {error}"
+            raise connection.ClientError(reason, ExitCode.CANNOT_CONNECT) from error
+        except KafkaError as error:
+            raise connection.ClientError(str(error)) from error
 
 
 @contextmanager

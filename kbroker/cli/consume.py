@@ -1,24 +1,40 @@
 """`kbroker consume`: prints the records of a topic, from a place to the end or for as long as it is
 left running.
+
+With --group the client library reads, for it knows how to be a member; else the project's own
+fetcher does, which is faster.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, client_errors
-from kbroker.cli.output import say
-from kbroker.cli.record_rows import headers_of, text_of
+from kbroker.cli.connection import (
+    CommandError,
+    ExitCode,
+    bootstrap_option,
+    client_errors,
+    link_errors,
+)
+from kbroker.cli.output import counted, say
+from kbroker.cli.record_printer import RecordPrinter
+from kbroker.cli.terminal_line import TerminalLine
 from kbroker.cli.time_argument import milliseconds_ago
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.record_fetcher import RecordFetcher
+from kbroker.record.default_record import Record
 
 _POLL_MS = 200
+_FIRST_SHOWN_S = 0.5
+
+Batches = Iterable[tuple[int, list[Record]]]
+"""Partitions and records of them, as they come."""
 
 
 @click.command()
@@ -65,35 +81,16 @@ def consume(  # one parameter per option
         raise click.UsageError(
             "--group and --partition exclude each other: the group shares out the partitions"
         )
-    from kafka import KafkaConsumer
-
-    printer = _Printer(output)
-    at_end = False
+    with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
+        view = _topic(cluster, topic, partitions)
+        if group is None:
+            positions = _positions(cluster, view, partitions or list(view.leaders), place)
+            ends = None if follow else cluster.offsets(view, list(positions), LATEST)
+            fetcher = RecordFetcher(cluster, view, positions, ends, say)
+            _print(fetcher.batches(), topic, count, RecordPrinter(output, sys.stdout.buffer))
+            return
     with client_errors(bootstrap):
-        consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
-            client_id="kbroker-cli",
-            group_id=group,
-            auto_offset_reset="latest" if place == "end" else "earliest",
-            enable_auto_commit=False,
-            allow_auto_create_topics=False,
-            bootstrap_timeout_ms=5_000,
-        )
-        try:
-            _position(consumer, topic, partitions, place, group)
-            for number, record in enumerate(_records(consumer, follow), start=1):
-                printer.print(record)
-                if number == count:
-                    break
-            else:
-                at_end = True
-        except KeyboardInterrupt:
-            pass  # Ctrl-C is how --follow ends
-        finally:
-            if group is not None:
-                consumer.commit(None if at_end else printer.positions())
-            printer.end()
-            consumer.close()
+        _print_group(bootstrap, topic, group, place, follow, count, output)
 
 
 def _parse_start(text: str) -> str | int:
@@ -111,67 +108,119 @@ def _parse_start(text: str) -> str | int:
     )
 
 
-def _position(
-    consumer: Any, topic: str, partitions: Sequence[int], place: str | int, group: str | None
-) -> None:
-    from kafka.structs import TopicPartition
-
-    known = consumer.partitions_for_topic(topic)
-    if not known:
+def _topic(cluster: ClusterLinks, topic: str, partitions: Sequence[int]) -> TopicView:
+    view = cluster.ready_topic(topic)
+    if view is None:
         raise CommandError(
             f"no such topic: {topic} (see `kbroker topic list`)", ExitCode.ITEM_FAILED
         )
-    unknown = sorted(set(partitions) - set(known))
+    unknown = sorted(set(partitions) - set(view.leaders))
     if unknown:
         raise CommandError(
-            f"{topic} has no partition {unknown[0]} (it has {len(known)})", ExitCode.ITEM_FAILED
+            f"{topic} has no partition {unknown[0]} (it has {len(view.leaders)})",
+            ExitCode.ITEM_FAILED,
         )
-    if group is not None:
-        consumer.subscribe([topic])
-        return
-    assigned = [TopicPartition(topic, number) for number in sorted(partitions or known)]
-    consumer.assign(assigned)
-    if place == "end":
-        consumer.seek_to_end(*assigned)
-    elif isinstance(place, int) and place < 0:
-        _seek_to_time(consumer, assigned, int(time.time() * 1000) + place)
-    elif isinstance(place, int):
-        _seek_to_offset(consumer, assigned, place)
-    else:
-        consumer.seek_to_beginning(*assigned)
+    return view
 
 
-def _seek_to_offset(consumer: Any, assigned: Sequence[Any], offset: int) -> None:
-    """Begin at `offset` where there is one; a partition that ends before it begins at its end."""
-    starts, ends = consumer.beginning_offsets(assigned), consumer.end_offsets(assigned)
-    if all(offset > ends[partition] for partition in assigned):
+def _positions(
+    cluster: ClusterLinks, view: TopicView, partitions: Sequence[int], place: str | int
+) -> dict[int, int]:
+    """The offset to begin at, by partition."""
+    if place == "start":
+        return cluster.offsets(view, partitions, EARLIEST)
+    ends = cluster.offsets(view, partitions, LATEST)
+    if not isinstance(place, int):
+        return ends
+    if place < 0:
+        found = cluster.offsets(view, partitions, int(time.time() * 1000) + place)
+        return {number: ends[number] if at < 0 else at for number, at in found.items()}
+    starts = cluster.offsets(view, partitions, EARLIEST)
+    if all(place > end for end in ends.values()):
         raise CommandError(
-            f"--from {offset} is beyond the end, {max(ends.values())}", ExitCode.ITEM_FAILED
+            f"--from {place} is beyond the end, {max(ends.values())}", ExitCode.ITEM_FAILED
         )
-    if all(offset < starts[partition] for partition in assigned):
-        say(f"offset {offset} is no longer there: beginning at {min(starts.values())}")
-    for partition in assigned:
-        consumer.seek(partition, min(max(offset, starts[partition]), ends[partition]))
+    if all(place < start for start in starts.values()):
+        say(f"offset {place} is no longer there: beginning at {min(starts.values())}")
+    # A partition that ends before `place` begins at its end.
+    return {number: min(max(place, starts[number]), ends[number]) for number in partitions}
 
 
-def _seek_to_time(consumer: Any, assigned: Sequence[Any], timestamp_ms: int) -> None:
-    found = consumer.offsets_for_times(dict.fromkeys(assigned, timestamp_ms))
-    for partition in assigned:
-        if found.get(partition) is None:
-            consumer.seek_to_end(partition)
-        else:
-            consumer.seek(partition, found[partition].offset)
+def _print(batches: Batches, topic: str, count: int | None, printer: RecordPrinter) -> bool:
+    """Print up to `count` records; whether all were printed that there are."""
+    line = TerminalLine(sys.stderr, time.monotonic() + _FIRST_SHOWN_S, plain_interval_s=None)
+    is_silent = not sys.stdout.isatty()
+    try:
+        for partition, records in batches:
+            if count is not None:
+                records = records[: count - printer.printed]
+            printer.print(topic, partition, records)
+            if printer.printed == count:
+                return False
+            if is_silent and line.is_due(now_s := time.monotonic()):
+                line.show(counted(printer.printed, "record"), now_s)
+    except KeyboardInterrupt:
+        return False  # Ctrl-C is how --follow ends
+    finally:
+        line.end()
+        printer.end()
+    return True
 
 
-def _records(consumer: Any, follow: bool) -> Iterator[Any]:
+# As a member of a group.
+
+
+def _print_group(
+    bootstrap: str,
+    topic: str,
+    group: str,
+    place: str | int,
+    follow: bool,
+    count: int | None,
+    output: str,
+) -> None:
+    from kafka import KafkaConsumer  # 130 ms that nobody else pays
+
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap,
+        client_id="kbroker-cli",
+        group_id=group,
+        auto_offset_reset="latest" if place == "end" else "earliest",
+        enable_auto_commit=False,
+        allow_auto_create_topics=False,
+        bootstrap_timeout_ms=5_000,
+    )
+    printer = RecordPrinter(output, sys.stdout.buffer)
+    at_end = False
+    try:
+        consumer.subscribe([topic])
+        at_end = _print(_polled(consumer, follow), topic, count, printer)
+    finally:
+        consumer.commit(None if at_end else _committed(topic, printer.next_offsets))
+        consumer.close()
+
+
+def _committed(topic: str, next_offsets: Mapping[int, int]) -> dict[Any, Any]:
+    """What a group commits before the end: what was printed, not what was polled."""
+    from kafka.structs import OffsetAndMetadata, TopicPartition
+
+    return {
+        TopicPartition(topic, partition): OffsetAndMetadata(offset, "", -1)
+        for partition, offset in next_offsets.items()
+    }
+
+
+def _polled(consumer: Any, follow: bool) -> Iterator[tuple[int, list[Record]]]:
     """Records as they come; without `follow`, until every partition has reached the end it had at
     first.
     """
     ends: dict[Any, int] | None = None
     while True:
-        polled = consumer.poll(timeout_ms=_POLL_MS)
-        for batch in polled.values():
-            yield from batch
+        for place, batch in consumer.poll(timeout_ms=_POLL_MS).items():
+            yield (
+                place.partition,
+                [Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in batch],
+            )
         if follow:
             continue
         assigned = consumer.assignment()
@@ -181,60 +230,3 @@ def _records(consumer: Any, follow: bool) -> Iterator[Any]:
             ends = consumer.end_offsets(list(assigned))
         if all(consumer.position(partition) >= ends.get(partition, 0) for partition in assigned):
             return
-
-
-class _Printer:
-    """Prints records one by one in the chosen form."""
-
-    def __init__(self, output: str) -> None:
-        self._output = output
-        self._printed = 0
-        self._last: dict[tuple[str, int], int] = {}
-        if output == "csv":
-            click.echo("topic,partition,offset,timestamp_ms,key,value,headers")
-
-    def print(self, record: Any) -> None:
-        """Print one record."""
-        if self._output == "table":
-            sys.stdout.buffer.write((record.value or b"") + b"\n")
-            sys.stdout.buffer.flush()
-        elif self._output == "csv":
-            self._print_csv(_as_row(record))
-        else:
-            lead = "" if self._output == "jsonl" else "[\n  " if self._printed == 0 else ",\n  "
-            click.echo(lead + json.dumps(_as_row(record)), nl=self._output == "jsonl")
-        self._printed += 1
-        self._last[record.topic, record.partition] = record.offset
-
-    def positions(self) -> dict[Any, Any]:
-        """What a group commits before the end: the offset after the last printed record of each
-        partition, not the last polled.
-        """
-        from kafka.structs import OffsetAndMetadata, TopicPartition
-
-        return {
-            TopicPartition(topic, number): OffsetAndMetadata(offset + 1, "", -1)
-            for (topic, number), offset in self._last.items()
-        }
-
-    def end(self) -> None:
-        """Close what `print` opened."""
-        if self._output == "json":
-            click.echo("\n]" if self._printed else "[]")
-
-    def _print_csv(self, row: dict[str, Any]) -> None:
-        row["headers"] = json.dumps(row["headers"])
-        csv.writer(sys.stdout, lineterminator="\n").writerow(row.values())
-        sys.stdout.flush()
-
-
-def _as_row(record: Any) -> dict[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp_ms": record.timestamp,
-        "key": text_of(record.key),
-        "value": text_of(record.value),
-        "headers": headers_of(record.headers),
-    }

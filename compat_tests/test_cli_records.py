@@ -1,0 +1,244 @@
+"""`kbroker produce` and `kbroker consume` with many records, and where something goes wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from compat_tests.conftest import BrokerProcess
+from compat_tests.test_cli import FINE, ITEM_FAILED, PROGRAM, Done, Run, run
+
+INTERRUPTED = 130
+HEEDING = ("env", "--default-signal=INT")  # who runs tests in the background has it ignored
+
+
+@pytest.fixture
+def kbroker(bootstrap: str) -> Run:
+    def command(*arguments: str, stdin: str | bytes = b"") -> Done:
+        return run(*arguments, stdin=stdin, bootstrap=bootstrap)
+
+    return command
+
+
+@contextmanager
+def started(*arguments: str, bootstrap: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*HEEDING, *PROGRAM, *arguments, "--bootstrap", bootstrap],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def interrupted(process: subprocess.Popen[str]) -> Done:
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=15)
+    return Done(process.returncode, out, err)
+
+
+def values(done: Done) -> list[str]:
+    assert done.code == FINE, done.err
+    return [json.loads(line)["value"] for line in done.lines()]
+
+
+def numbers(count: int) -> list[str]:
+    return [f"line {number}" for number in range(count)]
+
+
+def until_read(read: Callable[[], Done], out: str) -> None:
+    give_up_s = time.monotonic() + 20
+    while read().out != out:
+        assert time.monotonic() < give_up_s, read()
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_many_lines_come_back_in_their_order(
+    kbroker: Run, topic: str, acks: str, codec: str
+) -> None:
+    kbroker("topic", "create", topic)
+    lines = "".join(f"{line}\n" for line in numbers(150_000))
+
+    written = kbroker("produce", topic, "--acks", acks, "--compression", codec, stdin=lines)
+
+    assert (written.code, written.out) == (FINE, ""), written.err
+    assert "150000 records written" in written.err
+    until_read(lambda: kbroker("consume", topic), lines)
+
+
+def test_lines_with_one_key_stay_together_in_their_order(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic, "--partitions", "3")
+    lines = "".join(f"k{number % 10}:{number}\n" for number in range(30_000))
+
+    written = kbroker("produce", topic, "--key-separator", ":", stdin=lines)
+    read = kbroker("consume", topic, "--output", "jsonl")
+
+    assert written.code == FINE, written.err
+    rows = [json.loads(line) for line in read.lines()]
+    by_key: dict[str, list[tuple[int, int]]] = {}
+    for row in rows:
+        by_key.setdefault(row["key"], []).append((row["partition"], int(row["value"])))
+    assert len(rows) == 30_000
+    assert len({partition for places in by_key.values() for partition, _ in places}) > 1
+    for places in by_key.values():
+        assert len({partition for partition, _ in places}) == 1
+        assert places == sorted(places)
+
+
+def test_what_is_typed_is_not_changed(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic)
+
+    kbroker("produce", topic, stdin=b"dos\r\n\n \t\r\r\nno end\r")
+
+    read = kbroker("consume", topic, "--output", "jsonl")
+    assert values(read) == ["dos\r", "", " \t\r\r", "no end\r"]
+
+
+def test_batches_fit_into_what_the_topic_takes(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic, "--config", "max.message.bytes=3000")
+    lines = "".join(f"{line}\n" for line in numbers(5_000))
+
+    written = kbroker("produce", topic, stdin=lines)
+
+    assert written.code == FINE, written.err
+    assert kbroker("consume", topic).out == lines
+
+
+def test_a_line_that_is_too_large_is_told_and_the_others_are_written(
+    kbroker: Run, topic: str
+) -> None:
+    kbroker("topic", "create", topic, "--config", "max.message.bytes=3000")
+    lines = [*numbers(200), "x" * 4_000, *numbers(300)]
+
+    written = kbroker("produce", topic, stdin="".join(f"{line}\n" for line in lines))
+
+    sentence = written.refused(ITEM_FAILED)
+    assert "1 of 501 records were not written: MESSAGE_TOO_LARGE" in sentence
+    assert kbroker("consume", topic).lines() == [*numbers(200), *numbers(300)]
+
+
+def test_consuming_makes_no_topic(kbroker: Run, topic: str) -> None:
+    kbroker("consume", topic).refused(ITEM_FAILED)
+    kbroker("consume", topic, "--group", topic).refused(ITEM_FAILED)
+
+    assert topic not in kbroker("topic", "list").out
+
+
+def test_producing_makes_a_topic_where_the_broker_does(kbroker: Run, topic: str) -> None:
+    assert kbroker("produce", topic, stdin="v\n").code == FINE
+    assert kbroker("consume", topic).out == "v\n"
+
+
+def test_a_partition_that_there_is_not_is_told(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic, "--partitions", "2")
+
+    for command in ("produce", "consume"):
+        refused = kbroker(command, topic, "--partition", "2").refused(ITEM_FAILED)
+        assert f"{topic} has no partition 2 (it has 2)" in refused
+
+
+def test_a_count_is_kept_over_batches_and_partitions(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic, "--partitions", "2")
+    for partition in ("0", "1"):
+        kbroker("produce", topic, "--partition", partition, stdin="a\nb\nc\n")
+
+    read = kbroker("consume", topic, "--count", "4")
+
+    assert (read.code, len(read.lines())) == (FINE, 4)
+
+
+def test_ctrl_c_tells_what_was_acknowledged(kbroker: Run, bootstrap: str, topic: str) -> None:
+    kbroker("topic", "create", topic)
+
+    with started("produce", topic, bootstrap=bootstrap) as process:
+        assert process.stdin is not None
+        process.stdin.write("one\ntwo\n")
+        process.stdin.flush()
+        until_read(lambda: kbroker("consume", topic), "one\ntwo\n")
+        done = interrupted(process)
+
+    assert (done.code, done.out) == (INTERRUPTED, "")
+    assert f"interrupted: 2 of 2 records written to {topic}" in done.err
+
+
+def test_lines_are_written_once_though_the_broker_goes_away(
+    own_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    broker = own_broker()
+    run("topic", "create", topic, bootstrap=broker.bootstrap)
+
+    with started("produce", topic, bootstrap=broker.bootstrap) as process:
+        assert process.stdin is not None
+        process.stdin.write("before\n")
+        process.stdin.flush()
+        until_read(lambda: run("consume", topic, bootstrap=broker.bootstrap), "before\n")
+        broker.stop(signal.SIGKILL)
+        process.stdin.write("between\n")
+        process.stdin.flush()
+        time.sleep(0.5)
+        broker.start()
+        process.stdin.write("after\n")
+        _, err = process.communicate(timeout=30)
+
+    assert (process.returncode, err) == (FINE, f"3 records written to {topic}\n")
+    read = run("consume", topic, bootstrap=broker.bootstrap)
+    assert read.lines() == ["before", "between", "after"]
+
+
+def test_a_follower_tells_that_the_broker_is_away_and_back(
+    own_broker: Callable[..., BrokerProcess], topic: str
+) -> None:
+    broker = own_broker()
+    run("produce", topic, stdin="before\n", bootstrap=broker.bootstrap)
+
+    with started("consume", topic, "--follow", bootstrap=broker.bootstrap) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "before\n"
+        broker.stop()
+        away = process.stderr.readline()
+        broker.start()
+        run("produce", topic, stdin="after\n", bootstrap=broker.bootstrap)
+        assert process.stdout.readline() == "after\n"
+        back = process.stderr.readline()
+        done = interrupted(process)
+
+    assert broker.bootstrap in away
+    assert "waiting" in away
+    assert f"{topic} can be read again" in back
+    assert (done.code, done.out, done.err) == (FINE, "", "")
+
+
+def test_a_follower_tells_that_the_topic_was_deleted_and_made_again(
+    kbroker: Run, bootstrap: str, topic: str
+) -> None:
+    kbroker("topic", "create", topic)
+    kbroker("produce", topic, stdin="first\nlife\n")
+
+    with started("consume", topic, "--follow", bootstrap=bootstrap) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["first\n", "life\n"]
+        kbroker("topic", "delete", topic)
+        gone = process.stderr.readline()
+        kbroker("topic", "create", topic)
+        again = process.stderr.readline()
+        kbroker("produce", topic, stdin="second life\n")
+        assert process.stdout.readline() == "second life\n"
+        done = interrupted(process)
+
+    assert f"the topic {topic} was deleted" in gone
+    assert "made again" in again
+    assert done.code == FINE
