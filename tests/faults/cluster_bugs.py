@@ -198,8 +198,8 @@ def requests_reordered() -> AbstractContextManager[Any]:
 
     def put(sender: _Sender, request: Any) -> None:
         original(sender, request)
-        if len(sender._queue) > 1:
-            sender._queue.appendleft(sender._queue.pop())
+        if len(sender.queue) > 1:
+            sender.queue.appendleft(sender.queue.pop())
 
     return patch.object(_Sender, "put", put)
 
