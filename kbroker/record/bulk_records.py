@@ -20,8 +20,8 @@ from kbroker.record.default_record import (
     invalid,
     read_headers,
     read_varint,
+    varint_bytes,
     write_headers,
-    write_varint,
 )
 from kbroker.record.record_batch import (
     LOG_APPEND_TIME,
@@ -47,7 +47,7 @@ class _Lengths(dict[int, bytes]):
         self._before, self._behind, self._more = before, behind, more
 
     def __missing__(self, length: int) -> bytes:
-        made = self[length] = self._before + _varint(length + self._more) + self._behind
+        made = self[length] = self._before + varint_bytes(length + self._more) + self._behind
         return made
 
 
@@ -204,20 +204,14 @@ def _field(value: bytes | None) -> bytes:
     if value is None:
         return _NULL
     size = len(value)
-    return (_SHORT[size] if size < len(_SHORT) else _varint(size)) + value
+    return (_SHORT[size] if size < len(_SHORT) else varint_bytes(size)) + value
 
 
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    write_varint(out, value)
-    return bytes(out)
-
-
-_SHORT: Final = tuple(map(_varint, range(1024)))
+_SHORT: Final = tuple(map(varint_bytes, range(1024)))
 _deltas: list[bytes] = []  # varints of 0, 1, 2 and so on, as many as were needed so far
 
 
 def _delta(delta: int) -> bytes:
     while len(_deltas) <= delta:
-        _deltas.append(_varint(len(_deltas)))
+        _deltas.append(varint_bytes(len(_deltas)))
     return _deltas[delta]

@@ -138,6 +138,13 @@ def write_record(out: bytearray, record: Record, base_offset: int, base_timestam
     out += body
 
 
+def varint_bytes(value: int) -> bytes:
+    """A value as `write_varint` writes it, by itself."""
+    out = bytearray()
+    write_varint(out, value)
+    return bytes(out)
+
+
 def write_headers(out: bytearray, headers: Headers) -> None:
     """Append the headers of a record with their count."""
     write_varint(out, len(headers))

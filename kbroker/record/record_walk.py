@@ -21,7 +21,7 @@ from kbroker.record.default_record import (
     read_varint,
     skim_headers,
     skim_record,
-    write_varint,
+    varint_bytes,
 )
 from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
@@ -194,11 +194,7 @@ def _mark(time_delta: int, offset_delta: int) -> bytes:
     return b"\0" + _varint(time_delta) + _varint(offset_delta)
 
 
-@lru_cache(maxsize=4096)
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    write_varint(encoded, value)
-    return bytes(encoded)
+_varint = lru_cache(maxsize=4096)(varint_bytes)
 
 
 def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
@@ -271,9 +267,8 @@ def _behind_long_offset(plain: Plain, at: int, delta: int) -> int:
 
 def _offset_bytes(delta: int) -> tuple[int, bytes]:
     """The varint of an offset delta: its first byte, and what follows."""
-    encoded = bytearray()
-    write_varint(encoded, delta)
-    return encoded[0], bytes(encoded[1:])
+    encoded = varint_bytes(delta)
+    return encoded[0], encoded[1:]
 
 
 _SIGNED: Final = tuple(value >> 1 ^ -(value & 1) for value in range(0x80))
