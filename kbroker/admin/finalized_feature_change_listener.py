@@ -7,8 +7,6 @@ starts nor goes on. A node that cannot be read is reported, and what was known s
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable
 
 from kbroker.features import unsupported_levels
@@ -16,12 +14,9 @@ from kbroker.model import FinalizedFeatures
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.zk.nodes.features import ZkFeatures
-from kbroker.zk.tree import TreeError, WatchEvent
 from kbroker.zk.zk_utils import ZkUtils
-from kbroker.zk.zk_watchers import RETRY_BACKOFF_S
+from kbroker.zk.zk_watchers import RepeatedReading
 from kbroker.zk.znode_json import ZnodeFormatError
-
-_log = logging.getLogger(__name__)
 
 
 class UnsupportedFeaturesError(Exception):
@@ -44,41 +39,26 @@ class FinalizedFeatureChangeListener:
         self._metadata = metadata
         self._waiter = waiter
         self._on_unsupported = on_unsupported
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._reading = RepeatedReading("the cluster's features", self._read_again)
 
     async def start(self) -> None:
         """Read the features and follow them. Raises UnsupportedFeaturesError."""
         await self._read()
-        self._task = asyncio.create_task(self._run(), name="features")
+        self._reading.start()
 
     async def stop(self) -> None:
         """Follow them no longer."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
+        await self._reading.stop()
 
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
-
-    async def _run(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._read()
-            except UnsupportedFeaturesError as error:
-                self._on_unsupported(error)
-            except TreeError as error:
-                # Perhaps nothing watches now: look again, or no change would ever be seen.
-                _log.warning("the cluster's features cannot be read now: %r", error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
-                self._changed.set()
+    async def _read_again(self) -> None:
+        try:
+            await self._read()
+        except UnsupportedFeaturesError as error:
+            self._on_unsupported(error)
 
     async def _read(self) -> None:
         try:
-            node = await self._stored.read(self._on_event)
+            node = await self._stored.read(self._reading.on_event)
         except ZnodeFormatError as error:
             self._report(error)
             return

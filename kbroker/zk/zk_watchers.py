@@ -1,5 +1,6 @@
-"""Change notifications: numbered nodes under one parent that every broker reads in order (Kafka's
-ZkNodeChangeNotificationListener), used for /config/changes.
+"""What is read again at every change (`RepeatedReading`), and change notifications: numbered nodes
+under one parent that every broker reads in order (Kafka's ZkNodeChangeNotificationListener), used
+for /config/changes.
 
 Law: each notification is handled once, in the order of its number, also across broken connections
 and new sessions; notifications older than 15 minutes are removed by whoever sees them. A parent
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from kbroker.clock import Clock
@@ -31,6 +32,47 @@ RETRY_BACKOFF_S = 1.0
 NotificationHandler = Callable[[bytes | None], None]
 
 
+class RepeatedReading:
+    """Reads nodes again whenever a watch on them has fired, `on_event`, one reading at a time.
+
+    Owned by the event loop.
+    """
+
+    def __init__(self, what: str, read: Callable[[], Awaitable[None]]) -> None:
+        """`read` sets the watches again; `what` it reads is named in the log."""
+        self._what = what
+        self._read = read
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Read at each event from now on."""
+        self._task = asyncio.create_task(self._run(), name=self._what)
+
+    async def stop(self) -> None:
+        """Read no longer."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def on_event(self, _event: WatchEvent) -> None:
+        """What is watched has changed."""
+        self._changed.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._read()
+            except TreeError as error:
+                # Perhaps nothing watches now: look again, or no change would ever be seen.
+                log.warning("%s cannot be read now: %r", self._what, error)
+                await asyncio.sleep(RETRY_BACKOFF_S)
+                self._changed.set()
+
+
 class ChangeNotificationWatcher:
     """Reads the notifications under `root` and hands their data to `on_change`. Owned by the event
     loop.
@@ -46,36 +88,17 @@ class ChangeNotificationWatcher:
         self._clock = clock
         self._root_czxid = -1
         self._last_number = -1
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._reading = RepeatedReading(f"notifications of {root}", self._read_new)
 
     async def start(self) -> None:
         """Remember where the notifications stand, and follow them from here on."""
         for number, _ in await self._notifications():
             self._last_number = max(self._last_number, number)
-        self._task = asyncio.create_task(self._run(), name=f"notifications {self._root}")
+        self._reading.start()
 
     async def stop(self) -> None:
         """Follow them no longer."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    def _on_event(self, _event: WatchEvent) -> None:
-        self._changed.set()
-
-    async def _run(self) -> None:
-        while True:
-            await self._changed.wait()
-            self._changed.clear()
-            try:
-                await self._read_new()
-            except TreeError as error:
-                # Perhaps nothing watches now: look again, or no change would ever be seen.
-                log.warning("notifications of %s cannot be read: %r", self._root, error)
-                await asyncio.sleep(RETRY_BACKOFF_S)
-                self._changed.set()
+        await self._reading.stop()
 
     async def _read_new(self) -> None:
         notifications = await self._notifications()
@@ -89,7 +112,7 @@ class ChangeNotificationWatcher:
         """Numbers and paths of all notifications, in order; other nodes are none of ours."""
         while True:
             with suppress(NoNodeError):
-                names = await self._tree.children(self._root, self._on_event)
+                names = await self._tree.children(self._root, self._reading.on_event)
                 _, stat = await self._tree.get(self._root)
                 break
             with suppress(NodeExistsError):
