@@ -18,7 +18,7 @@ from tests.faults.cluster_process import LOG_DIRS, BrokerProcess, SimulatedDisk
 STANDING_WISHES = frozenset({"delete_topics"})  # the parent of wishes
 # Tasks that a broker at rest has; "controller to broker N" only where it is the controller.
 STANDING_TASKS = frozenset(
-    {"controller events", "dynamic settings", "notifications /config/changes", "upkeep"}
+    {"controller events", "dynamic settings", "notifications of /config/changes", "upkeep"}
 )
 
 
