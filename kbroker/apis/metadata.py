@@ -92,7 +92,9 @@ def _response(
         cluster_id=metadata.cluster_id,
         controller_id=metadata.controller_id,
         topics=described,
-        cluster_authorized_operations=_operations(ctx, CLUSTER, cluster_asked),
+        cluster_authorized_operations=(
+            ctx.authorized_operations(CLUSTER) if cluster_asked else OPERATIONS_NOT_ASKED
+        ),
     )
 
 
@@ -137,8 +139,10 @@ def _not_to_be_created(ctx: RequestContext, missing: frozenset[str]) -> frozense
     return ctx.refused(AclOperation.CREATE, ResourceType.TOPIC, missing)
 
 
-def _operations(ctx: RequestContext, resource: Resource, asked: bool) -> int:
-    return ctx.authorized_operations(resource) if asked else OPERATIONS_NOT_ASKED
+def _topic_operations(ctx: RequestContext, name: str, asked: bool) -> int:
+    if not asked:  # no resource is made: clients ask for thousands of topics at a time
+        return OPERATIONS_NOT_ASKED
+    return ctx.authorized_operations(Resource(ResourceType.TOPIC, name))
 
 
 def _to_be_created(
@@ -162,7 +166,7 @@ def _to_be_created(
 
 
 def _describe(ctx: RequestContext, name: str, asked: bool) -> Topic:
-    operations = _operations(ctx, Resource(ResourceType.TOPIC, name), asked)
+    operations = _topic_operations(ctx, name, asked)
     listener_name = ctx.connection.listener_name
     found = ctx.services.metadata.describe_topic(name, ctx.api_version, listener_name, operations)
     assert found is not None, f"{name} is in the cache"
@@ -198,5 +202,5 @@ def _describe_asked(
         error_code=code,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=_operations(ctx, Resource(ResourceType.TOPIC, name), asked),
+        topic_authorized_operations=_topic_operations(ctx, name, asked),
     )

@@ -13,7 +13,7 @@ groups of a cluster at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kbroker.apis.authorization import AskedInside, ForEach, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
@@ -95,7 +95,7 @@ def _fetched(
     where the coordinator cannot tell.
     """
     fetched: Fetched = ctx.services.groups.offsets.fetch(group_id, partitions, require_stable)
-    hidden = _hidden(ctx, [partition for partition, _ in fetched])
+    hidden = _hidden(ctx, (partition.topic for partition, _ in fetched))
     if not hidden:
         return fetched
     if partitions is None:
@@ -103,8 +103,8 @@ def _fetched(
     return [(p, _REFUSED if p.topic in hidden else value) for p, value in fetched]
 
 
-def _hidden(ctx: RequestContext, partitions: Sequence[TopicPartition]) -> frozenset[str]:
-    return ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, (p.topic for p in partitions))
+def _hidden(ctx: RequestContext, topics: Iterable[str]) -> frozenset[str]:
+    return ctx.refused(AclOperation.DESCRIBE, ResourceType.TOPIC, topics)
 
 
 def _by_request(
@@ -222,7 +222,7 @@ async def _read_from_tree(
     ctx: RequestContext, group_id: str, partitions: Sequence[TopicPartition]
 ) -> OffsetFetchResponse:
     fetched: Fetched = []
-    hidden = _hidden(ctx, partitions)
+    hidden = _hidden(ctx, (p.topic for p in partitions))
     for partition in partitions:
         if partition.topic in hidden:
             fetched.append((partition, _REFUSED))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kbroker.coordinator.timeline import Timeline, TimelineDict
 from kbroker.errors import ErrorCode
@@ -31,9 +32,8 @@ class CommittedOffset:
     log_offset: int = -1  # offset of its batch in __consumer_offsets; -1 = not written yet
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedOffset:
-    """What OffsetFetch answers for one partition."""
+class FetchedOffset(NamedTuple):
+    """What OffsetFetch answers for one partition; a tuple, as one request asks for thousands."""
 
     offset: int
     leader_epoch: int
