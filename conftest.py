@@ -2,7 +2,8 @@
 
 A Spark session takes ten seconds and half a gigabyte, so that there is one per run: all tests of a
 folder `spark` share it, in one process. With xdist they are one unit of work, handed out first,
-because it is the longest; all others go file by file as `--dist loadfile` says.
+because it is the longest; all others go file by file as `--dist loadfile` says, short ones last, so
+that no process is without work while another one is amid a long file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 pytest_plugins = ["compat_tests.spark.session"]
 
 SPARK_FOLDER = "spark"
+SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
 
 
@@ -33,19 +35,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """The scheduler of `--dist loadfile`, with one unit for all that shares the Spark session."""
+    """The scheduler of `--dist loadfile`, with one unit for all that shares the Spark session, and
+    files of the short folders after all others.
+    """
     if config.getvalue("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class SparkFirst(LoadFileScheduling):
+    class LongFirst(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = super()._split_scope(nodeid)
             return SPARK_FOLDER if SPARK_FOLDER in Path(file).parts[:-1] else file
 
         def _assign_work_unit(self, node: Any) -> None:
-            if SPARK_FOLDER in self.workqueue:
-                self.workqueue.move_to_end(SPARK_FOLDER, last=False)
+            def length(unit: str) -> int:
+                return 2 if unit == SPARK_FOLDER else not unit.startswith(SHORT_FOLDERS)
+
+            self.workqueue.move_to_end(max(self.workqueue, key=length), last=False)
             super()._assign_work_unit(node)
 
-    return SparkFirst(config, log)
+    return LongFirst(config, log)

@@ -28,9 +28,9 @@ from compat_tests.apache_kafka import (
     free_port,
     jars,
     java_command,
-    run_tool,
 )
 from compat_tests.class_archive import ClassArchive
+from compat_tests.tool_runner import run_tool
 from compat_tests.wire.wire_client import METADATA, WireClient
 from compat_tests.zookeeper_servers import zookeeper_servers
 

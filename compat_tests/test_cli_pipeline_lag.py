@@ -31,6 +31,7 @@ from compat_tests.test_cli import (
     kbroker,
     run,
 )
+from compat_tests.tool_runner import run_tool
 
 __all__ = ["kbroker"]
 
@@ -43,9 +44,7 @@ Numbers = tuple[int | None, int, int | None]  # committed, end, lag
 
 def numbers_of_java(bootstrap: str, version: str, *groups: str) -> dict[Key, Numbers]:
     named = [part for group in groups for part in ("--group", group)]
-    done = apache_kafka.run_tool(
-        TOOL, "--bootstrap-server", bootstrap, "--describe", *named, version=version
-    )
+    done = run_tool(TOOL, "--bootstrap-server", bootstrap, "--describe", *named, version=version)
     assert done.returncode == 0, done.stderr[-2000:]
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith(groups)]
     return {

@@ -21,6 +21,7 @@ from kafka.errors import KafkaStorageError, OffsetOutOfRangeError, PolicyViolati
 from compat_tests import apache_kafka
 from compat_tests.clients import create_topic, samples
 from compat_tests.conftest import BrokerProcess
+from compat_tests.tool_runner import run_tool
 
 VERSIONS = (apache_kafka.NEWEST, apache_kafka.ZOOKEEPER_LINE)
 
@@ -95,7 +96,7 @@ def test_the_java_tool_deletes_records(
     wanted = [{"topic": topic, "partition": 0, "offset": 42}]
     (tmp_path / "offsets.json").write_text(json.dumps({"partitions": wanted, "version": 1}))
 
-    done = apache_kafka.run_tool(
+    done = run_tool(
         "org.apache.kafka.tools.DeleteRecordsCommand", "--bootstrap-server", bootstrap,
         "--offset-json-file", str(tmp_path / "offsets.json"), version=version,
     )  # fmt: skip
@@ -109,7 +110,7 @@ def test_the_java_tool_deletes_records(
 def test_the_java_tool_describes_directories(bootstrap: str, topic: str, version: str) -> None:
     fill(bootstrap, topic)
 
-    done = apache_kafka.run_tool(
+    done = run_tool(
         "org.apache.kafka.tools.LogDirsCommand", "--bootstrap-server", bootstrap,
         "--describe", "--topic-list", topic, version=version,
     )  # fmt: skip

@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +16,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
+from compat_tests.waiting import until
 
 DEADLINE_S = 60
 REBALANCED = (
@@ -86,13 +86,6 @@ class Member:
         assert not self.errors
 
 
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE_S} s: {what}"
-        time.sleep(0.02)
-
-
 CHILD = """
 import sys
 from confluent_kafka import Consumer
@@ -122,17 +115,17 @@ def test_three_members_share_eight_partitions_and_one_is_killed(
     for line in child.stdout:
         if line.strip() in ("2", "3"):
             break
-    eventually(lambda: all(m.owned for m in members), "every member owns something")
+    until(lambda: all(m.owned for m in members), "every member owns something")
 
     child.kill()
     child.wait()
     child.stdout.close()
     write(bootstrap, topic, 400, 400)
 
-    eventually(
+    until(
         lambda: {n for m in members for n in m.seen} == set(range(800)), "all 800 records are seen"
     )
-    eventually(lambda: sum(len(m.owned) for m in members) == 8, "the living own all partitions")
+    until(lambda: sum(len(m.owned) for m in members) == 8, "the living own all partitions")
     for member in members:
         member.close()
 
@@ -140,7 +133,7 @@ def test_three_members_share_eight_partitions_and_one_is_killed(
 def test_different_clients_share_one_group(bootstrap: str, topic: str, group: str) -> None:
     create_topic(bootstrap, topic, 8)
     member = Member(bootstrap, topic, group, "range")
-    eventually(lambda: len(member.owned) == 8, "the first member owns all")
+    until(lambda: len(member.owned) == 8, "the first member owns all")
     write(bootstrap, topic, 0, 200)
     others: list[int] = []
 
@@ -231,7 +224,7 @@ def test_a_running_group_goes_on_after_the_broker_was_killed(
     create_topic(broker.bootstrap, topic, 8)
     members = [Member(broker.bootstrap, topic, group) for _ in range(2)]
     write(broker.bootstrap, topic, 0, 200)
-    eventually(
+    until(
         lambda: {n for m in members for n in m.seen} == set(range(200)),
         "the first 200 records are seen",
     )
@@ -240,7 +233,7 @@ def test_a_running_group_goes_on_after_the_broker_was_killed(
     broker.start()
     write(broker.bootstrap, topic, 200, 200)
 
-    eventually(
+    until(
         lambda: {n for m in members for n in m.seen} == set(range(400)), "all 400 records are seen"
     )
     for member in members:

@@ -8,6 +8,7 @@ import pytest
 
 from compat_tests import apache_kafka
 from compat_tests.clients import CODECS
+from compat_tests.tool_runner import run_tool
 from compat_tests.wire.wire_client import WireClient
 
 pytestmark = pytest.mark.java
@@ -27,7 +28,7 @@ CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 def tool(main_class: str, *args: str, version: str, stdin: str | None = None) -> str:
-    done = apache_kafka.run_tool(main_class, *args, version=version, stdin=stdin)
+    done = run_tool(main_class, *args, version=version, stdin=stdin)
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
     return done.stdout
 
@@ -195,9 +196,7 @@ def test_levels_of_loggers_are_shown_and_altered(bootstrap: str, version: str) -
 def test_access_rules_are_refused_with_the_reason(
     bootstrap: str, version: str, action: tuple[str, ...]
 ) -> None:
-    done = apache_kafka.run_tool(
-        ACLS[version], "--bootstrap-server", bootstrap, *action, version=version
-    )
+    done = run_tool(ACLS[version], "--bootstrap-server", bootstrap, *action, version=version)
 
     said = done.stdout + done.stderr
     assert "SecurityDisabledException: No Authorizer is configured" in said
@@ -222,7 +221,7 @@ def test_offsets_of_a_group_are_deleted(
     common = ("--bootstrap-server", bootstrap, "--group", group)
 
     said = tool(GROUPS, *common, "--delete-offsets", "--topic", topic, version=version)
-    described = apache_kafka.run_tool(GROUPS, *common, "--describe", version=version)
+    described = run_tool(GROUPS, *common, "--describe", version=version)
 
     assert said.split()[-3:] == [topic, "0", "Successful"]
     assert topic not in described.stdout

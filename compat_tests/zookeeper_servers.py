@@ -19,7 +19,7 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -336,15 +336,6 @@ def session_password(session_id: int) -> bytes:
         state = (state * 0x5DEECE66D + 0xB) & ((1 << 48) - 1)
         password += struct.pack("<I", state >> 16)
     return password
-
-
-def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 30) -> None:
-    """Return when the condition holds; raises TimeoutError with `what` when it does not in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {timeout_s} s: {what}")
-        time.sleep(0.02)
 
 
 def _read_frame(connection: socket.socket) -> bytes:

@@ -74,47 +74,71 @@ REACH_PRIVATE_NAMES = (
 )
 
 
-def imported_names(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+@pytest.fixture(scope="module")
+def trees() -> dict[Path, ast.Module]:
+    """The parsed modules; every rule looks at all of them."""
+    return {path: ast.parse(path.read_text()) for path in MODULES}
+
+
+@pytest.fixture(scope="module")
+def imports(trees: dict[Path, ast.Module]) -> dict[Path, set[str]]:
+    """Top-level packages that each module imports, anywhere in it."""
+    return {path: top_level_packages(tree) for path, tree in trees.items()}
+
+
+def imported_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module or ""
 
 
-def top_level_packages(path: Path) -> set[str]:
-    return {name.partition(".")[0] for name in imported_names(path)}
+def top_level_packages(tree: ast.Module) -> set[str]:
+    return {name.partition(".")[0] for name in imported_names(tree)}
+
+
+def inside(path: Path) -> str:
+    return path.relative_to(ROOT / "kbroker").as_posix()
 
 
 def is_pure(path: Path) -> bool:
-    inside = path.relative_to(ROOT / "kbroker").as_posix()
-    return inside in PURE_FILES or inside.startswith(tuple(f"{name}/" for name in PURE_PACKAGES))
+    place = inside(path)
+    return place in PURE_FILES or place.startswith(tuple(f"{name}/" for name in PURE_PACKAGES))
 
 
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if is_pure(p)], ids=relative)
-def test_pure_modules_know_no_clock_socket_file_or_log(path: Path) -> None:
-    assert not top_level_packages(path) & IMPURE
+def importers(imports: dict[Path, set[str]], *packages: str) -> set[str]:
+    """Modules that import one of the packages, by their place in kbroker."""
+    return {inside(path) for path, found in imports.items() if found & {*packages}}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_files_stay_small(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
+def longer_than(lines_max: int, paths: list[Path]) -> list[str]:
+    lines = {path: len(path.read_text().splitlines()) for path in paths}
+    return [f"{relative(path)} has {lines[path]}" for path in paths if lines[path] > lines_max]
 
 
-@pytest.mark.parametrize("path", TEST_MODULES, ids=relative)
-def test_test_files_stay_small(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MAX_TEST_FILE_LINES
+def test_pure_modules_know_no_clock_socket_file_or_log(imports: dict[Path, set[str]]) -> None:
+    pure = {inside(path) for path in MODULES if is_pure(path)}
+    assert pure & importers(imports, *IMPURE) == set()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_functions_stay_short(path: Path) -> None:
+def test_files_stay_small() -> None:
+    assert longer_than(MAX_FILE_LINES, MODULES) == []
+
+
+def test_test_files_stay_small() -> None:
+    assert longer_than(MAX_TEST_FILE_LINES, TEST_MODULES) == []
+
+
+def test_functions_stay_short(trees: dict[Path, ast.Module]) -> None:
     too_long = [
-        f"{node.name} has {length} lines"
-        for node in ast.walk(ast.parse(path.read_text()))
+        f"{node.name} of {relative(path)} has {length} lines"
+        for path, tree in trees.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or 0) - node.lineno + 1)
         > FUNCTION_RATCHET.get((path.name, node.name), MAX_FUNCTION_LINES)
@@ -122,30 +146,28 @@ def test_functions_stay_short(path: Path) -> None:
     assert not too_long
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_every_module_with_code_says_what_lives_in_it(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    assert not tree.body or ast.get_docstring(tree)
+def test_every_module_with_code_says_what_lives_in_it(trees: dict[Path, ast.Module]) -> None:
+    silent = [path for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
+    assert [relative(path) for path in silent] == []
 
 
 @pytest.mark.parametrize("package", sorted(ONE_HOME))
-def test_some_imports_have_one_home(package: str) -> None:
-    homes = {
-        path.relative_to(ROOT / "kbroker").as_posix()
-        for path in MODULES
-        if package in top_level_packages(path)
-    }
-    assert homes <= set(ONE_HOME[package].split())
+def test_some_imports_have_one_home(imports: dict[Path, set[str]], package: str) -> None:
+    assert importers(imports, package) <= set(ONE_HOME[package].split())
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in (ROOT / "kbroker" / "log").rglob("*.py") if p.name != "file_system.py"],
-    ids=relative,
-)
-def test_all_file_access_of_the_log_goes_through_the_file_system(path: Path) -> None:
-    assert not top_level_packages(path) & FILE_ACCESS
-    assert "open(" not in re.sub(r"\w+\.open\(|_open\(", "", path.read_text())
+def test_all_file_access_of_the_log_goes_through_the_file_system(
+    imports: dict[Path, set[str]],
+) -> None:
+    log = {inside(path): path for path in MODULES if path.is_relative_to(ROOT / "kbroker" / "log")}
+    del log["log/file_system.py"]
+
+    assert log.keys() & importers(imports, *FILE_ACCESS) == set()
+    assert [place for place, path in log.items() if opens_a_file(path.read_text())] == []
+
+
+def opens_a_file(source: str) -> bool:
+    return "open(" in re.sub(r"\w+\.open\(|_open\(", "", source)
 
 
 APIS = {path.stem: path for path in (ROOT / "kbroker" / "apis").glob("*.py")}
@@ -153,27 +175,26 @@ DECLARED = {path.stem for path in (ROOT / "kbroker" / "protocol" / "messages").g
 KEYS = {key.module_name for key in ApiKey}
 
 
-@pytest.mark.parametrize("name", sorted(APIS.keys() - {"__init__"}))
-def test_a_file_registers_the_key_that_it_is_named_after_or_none(name: str) -> None:
-    registrations = re.findall(r"^@api\(", APIS[name].read_text(), re.MULTILINE)
-    assert len(registrations) == (name in KEYS)
+def test_a_file_registers_the_key_that_it_is_named_after_or_none() -> None:
+    names = sorted(APIS.keys() - {"__init__"})
+    registrations = {
+        name: len(re.findall(r"^@api\(", APIS[name].read_text(), re.MULTILINE)) for name in names
+    }
+    assert registrations == {name: int(name in KEYS) for name in names}
 
 
-@pytest.mark.parametrize("name", sorted((DECLARED | APIS.keys()) & KEYS))
-def test_a_key_has_its_messages_and_its_handler_in_files_of_its_name(name: str) -> None:
-    request = request_class(ApiKey[name.upper()])
-    assert request is not None
-    assert request.__module__ == f"kbroker.protocol.messages.{name}"
+def test_a_key_has_its_messages_and_its_handler_in_files_of_its_name() -> None:
+    for name in sorted((DECLARED | APIS.keys()) & KEYS):
+        request = request_class(ApiKey[name.upper()])
+        assert request is not None, name
+        assert request.__module__ == f"kbroker.protocol.messages.{name}"
 
 
-@pytest.mark.parametrize("package", ["matplotlib", "numpy", "pandas", "pyarrow", "pyspark"])
-def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(package: str) -> None:
-    homes = [
-        relative(path)
-        for path in MODULES
-        if package in top_level_packages(path) and "pipeline" not in path.parts
-    ]
-    assert not homes
+def test_what_the_spark_extra_brings_is_imported_by_the_pipeline_alone(
+    imports: dict[Path, set[str]],
+) -> None:
+    homes = importers(imports, "matplotlib", "numpy", "pandas", "pyarrow", "pyspark")
+    assert [place for place in homes if "pipeline" not in Path(place).parts] == []
 
 
 # What grows by itself and is no counter of the broker: of one connection (the registry has their
@@ -190,13 +211,13 @@ NUMBERS_THAT_COUNT_NOTHING = {
 }
 
 
-def test_what_a_broker_counts_is_a_counter() -> None:
+def test_what_a_broker_counts_is_a_counter(trees: dict[Path, ast.Module]) -> None:
     found: dict[str, set[str]] = {}
-    for path in MODULES:
-        inside = path.relative_to(ROOT / "kbroker").as_posix()
-        if not inside.startswith(("cli/", "pipeline/", "inspection/", "client/")):
-            for name in loose_numbers(ast.parse(path.read_text())):
-                found.setdefault(inside, set()).add(name)
+    for path, tree in trees.items():
+        place = inside(path)
+        if not place.startswith(("cli/", "pipeline/", "inspection/", "client/")):
+            for name in loose_numbers(tree):
+                found.setdefault(place, set()).add(name)
 
     assert found == NUMBERS_THAT_COUNT_NOTHING
 
@@ -231,16 +252,16 @@ def test_nothing_is_left_for_later_in_the_code() -> None:
     assert not [relative(path) for path in MODULES if marks.search(path.read_text())]
 
 
-def imported_modules(path: Path, names: dict[str, Path]) -> set[str]:
+def imported_modules(tree: ast.Module, names: set[str]) -> set[str]:
     """Modules of kbroker that one imports anywhere in it: in functions and for types too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             parts = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= (parts & names.keys()) or {node.module or ""}
-    return found & names.keys()
+            found |= (parts & names) or {node.module or ""}
+    return found & names
 
 
 def import_circles(imports: dict[str, set[str]]) -> list[set[str]]:
@@ -260,15 +281,15 @@ def import_circles(imports: dict[str, set[str]]) -> list[set[str]]:
     return circles
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_no_modules_import_each_other_in_a_circle(trees: dict[Path, ast.Module]) -> None:
     """Not even lazily or for types alone: who reads one of a circle has to read them all."""
-    names = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in MODULES
+    named = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): tree
+        for path, tree in trees.items()
     }
-    imports = {name: imported_modules(path, names) - {name} for name, path in names.items()}
+    imported = {name: imported_modules(tree, {*named}) - {name} for name, tree in named.items()}
 
-    assert import_circles(imports) == []
+    assert import_circles(imported) == []
 
 
 def test_circles_are_found() -> None:
@@ -302,11 +323,11 @@ def late_attributes(tree: ast.AST) -> Iterator[str]:
         yield from (f"{kind.name}.{name}" for name in sorted(later - made - declared))
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if p.is_relative_to(ROOT / "kbroker" / "server")], ids=relative
-)
-def test_what_puts_a_broker_together_has_all_its_attributes_from_the_start(path: Path) -> None:
-    assert list(late_attributes(ast.parse(path.read_text()))) == []
+def test_what_puts_a_broker_together_has_all_its_attributes_from_the_start(
+    trees: dict[Path, ast.Module],
+) -> None:
+    server = [tree for path, tree in trees.items() if inside(path).startswith("server/")]
+    assert [name for tree in server for name in late_attributes(tree)] == []
 
 
 def test_a_late_attribute_is_found() -> None:
@@ -323,6 +344,10 @@ class Server:
     assert list(late_attributes(ast.parse(source))) == ["Server.late"]
 
 
+def is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
 def names_made(node: ast.AST) -> Iterator[str]:
     """What a statement defines: functions, classes, variables, attributes of `self`."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -330,54 +355,55 @@ def names_made(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
     elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-        yield from [node.attr] if ast.unparse(node.value) == "self" else []
+        yield from [node.attr] if is_self(node.value) else []
 
 
-PRIVATE_NAMES = {
-    name
-    for path in MODULES
-    for node in ast.walk(ast.parse(path.read_text()))
-    for name in names_made(node)
-    if re.fullmatch(r"_(?!_).+", name)
-} - {"_asdict", "_fields", "_make", "_replace"}  # of a named tuple: Python's own, and public
+def private_names(trees: dict[Path, ast.Module]) -> set[str]:
+    """What kbroker defines for itself alone."""
+    made = {
+        name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        for name in names_made(node)
+        if re.fullmatch(r"_(?!_).+", name)
+    }
+    return made - {"_asdict", "_fields", "_make", "_replace"}  # of a named tuple: Python's, public
 
 
-def private_names_reached(path: Path) -> Iterator[str]:
-    """Private names of the product: of other objects, imported, or with something in their place."""
-    tree = ast.parse(path.read_text())
-    own = {name for node in ast.walk(tree) for name in names_made(node)}
+def names_reached(tree: ast.Module) -> Iterator[str]:
+    """Names of other objects, imported, or with something in their place."""
     for node in ast.walk(tree):
-        reached: list[str] = []
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) != "self":
-            reached = [node.attr]
+        if isinstance(node, ast.Attribute) and not is_self(node.value):
+            yield node.attr
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kbroker"):
-            reached = [alias.name for alias in node.names]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
-            (".setattr", ".object")
+            yield from (alias.name for alias in node.names)
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in {"setattr", "object"}
         ):
-            reached = [str(a.value) for a in node.args[1:2] if isinstance(a, ast.Constant)]
-        yield from (name for name in reached if name in PRIVATE_NAMES - own)
+            yield from (str(a.value) for a in node.args[1:2] if isinstance(a, ast.Constant))
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for path in TEST_MODULES if not relative(path).startswith(REACH_PRIVATE_NAMES)],
-    ids=relative,
-)
-def test_tests_reach_no_private_names(path: Path) -> None:
-    assert not [*private_names_reached(path)]
+def test_tests_reach_no_private_names(trees: dict[Path, ast.Module]) -> None:
+    """And the list of those who do is true."""
+    private = private_names(trees)
+    reaching: set[str] = set()
+    for path in TEST_MODULES:
+        tree = ast.parse(path.read_text())
+        reached = {*names_reached(tree)} & private
+        if reached and reached - {name for node in ast.walk(tree) for name in names_made(node)}:
+            reaching.add(relative(path))
+
+    assert [path for path in reaching if not path.startswith(REACH_PRIVATE_NAMES)] == []
+    for room in REACH_PRIVATE_NAMES:
+        assert any(path.startswith(room) for path in reaching), f"{room} reaches none any more"
 
 
-@pytest.mark.parametrize("room", REACH_PRIVATE_NAMES)
-def test_the_list_of_those_who_reach_private_names_is_true(room: str) -> None:
-    paths = [path for path in TEST_MODULES if relative(path).startswith(room)]
-    assert any(any(private_names_reached(path)) for path in paths)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "tests" / "fakes").glob("*.py")), ids=relative)
-def test_builders_take_more_than_three_arguments_by_keyword(path: Path) -> None:
+def test_builders_take_more_than_three_arguments_by_keyword() -> None:
     builders = [
         node
+        for path in (ROOT / "tests" / "fakes").glob("*.py")
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and not node.name.startswith("_")

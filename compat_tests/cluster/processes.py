@@ -22,19 +22,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionClosedError, NoNodeError, SessionExpiredError
 
 from compat_tests.apache_directories import ApacheBroker
 from compat_tests.conftest import BrokerProcess
+from compat_tests.waiting import until
 from compat_tests.wire.wire_client import CREATE_TOPICS, WireClient, code
 from compat_tests.zookeeper_servers import ZooKeeperServers
 
 SESSION_TIMEOUT_MS = 3_000
-# What a stopped broker's session, its registration and a new controller may take on a busy machine.
-WAIT_S = 30.0
 # What every broker is told, of either kind.
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
@@ -44,19 +43,6 @@ SETTINGS = {
     "default.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
 }
-
-T = TypeVar("T")
-
-
-def until(condition: Callable[[], T | None], what: str = "", timeout_s: float = WAIT_S) -> T:
-    """Wait until a condition holds; its value. Raises AssertionError with what was seen last."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}, last: {value!r}"
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from compat_tests.cluster.administrator import Administrator
 from compat_tests.cluster.model import Model, ModelTopic, differences
-from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, WAIT_S, Cluster, until
+from compat_tests.cluster.processes import SESSION_TIMEOUT_MS, Cluster
 from compat_tests.cluster.readers import AssignedReader, GroupReader, Reader
 from compat_tests.kill_rounds import (
     NOTHING,
@@ -39,6 +39,7 @@ from compat_tests.kill_rounds import (
     check,
     read_all,
 )
+from compat_tests.waiting import PATIENCE_S, until
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 
 QUIET_WITHIN_S = 60
@@ -183,7 +184,7 @@ class ClusterRounds:
             assert "Traceback" not in broker.log_text(), broker.log_text()[-3000:]
 
     def _wait_until_seen(self, reader: Reader, writer: Writer) -> None:
-        deadline = time.monotonic() + WAIT_S
+        deadline = time.monotonic() + PATIENCE_S
         while left := unseen(reader.seen[writer.topic], writer.acknowledged):
             assert time.monotonic() < deadline, (
                 f"{type(reader).__name__} has not seen {len(left)} records of {writer.topic}, "

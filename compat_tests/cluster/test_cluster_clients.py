@@ -16,8 +16,10 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests import apache_kafka
 from compat_tests.clients import require_program, run
-from compat_tests.cluster.processes import Cluster, until
+from compat_tests.cluster.processes import Cluster
 from compat_tests.java_clients import compiled, run_java
+from compat_tests.tool_runner import run_tool
+from compat_tests.waiting import until
 from compat_tests.wire.wire_client import FIND_COORDINATOR, METADATA, WireClient
 
 PARTITIONS = 6
@@ -115,7 +117,7 @@ def read_with_kcat(bootstrap: str, topic: str, count: int) -> list[bytes]:
 
 
 def write_with_java(bootstrap: str, topic: str, values: list[bytes]) -> None:
-    done = apache_kafka.run_tool(
+    done = run_tool(
         "org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", bootstrap,
         "--topic", topic, stdin="".join(f"{value.decode()}\n" for value in values),
     )  # fmt: skip
@@ -123,7 +125,7 @@ def write_with_java(bootstrap: str, topic: str, values: list[bytes]) -> None:
 
 
 def read_with_java(bootstrap: str, topic: str, count: int) -> list[bytes]:
-    done = apache_kafka.run_tool(
+    done = run_tool(
         "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap,
         "--topic", topic, "--from-beginning", "--max-messages", str(count),
         "--timeout-ms", "30000",

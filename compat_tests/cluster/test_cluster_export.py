@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from compat_tests.cluster.processes import ZookeeperView, until
+from compat_tests.cluster.processes import ZookeeperView
 from compat_tests.conftest import BrokerProcess
 from compat_tests.kill_rounds import PARTITIONS, read_all
+from compat_tests.waiting import until
 from compat_tests.wire.wire_client import (
     DELETE_TOPICS,
     DESCRIBE_CONFIGS,

@@ -9,8 +9,9 @@ from functools import partial
 
 import pytest
 
-from compat_tests.cluster.processes import Cluster, until
+from compat_tests.cluster.processes import Cluster
 from compat_tests.kill_rounds import KafkaPythonWriter, LibrdkafkaWriter, Writer, check, read_all
+from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import CREATE_TOPICS, DELETE_TOPICS, METADATA, WireClient
 

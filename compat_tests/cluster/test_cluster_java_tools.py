@@ -11,7 +11,9 @@ import pytest
 
 from compat_tests import apache_kafka
 from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE
-from compat_tests.cluster.processes import Cluster, until
+from compat_tests.cluster.processes import Cluster
+from compat_tests.tool_runner import run_tool
+from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import DESCRIBE_CONFIGS
 
@@ -24,7 +26,8 @@ TOPIC, BROKER = 2, 4
 
 
 def tool(main_class: str, *args: str, version: str = ZOOKEEPER_LINE, stdin: str = "") -> str:
-    done = apache_kafka.run_tool(main_class, *args, version=version, stdin=stdin)
+    run = apache_kafka.run_tool if main_class == SHELL else run_tool
+    done = run(main_class, *args, version=version, stdin=stdin)
     assert done.returncode == 0, done.stdout[-1500:] + done.stderr[-1500:]
     return done.stdout
 
@@ -110,7 +113,7 @@ def test_kafka_configs_with_zookeeper_shows_and_changes_settings(cluster: Cluste
     """Kafka 3.9 allows it only while no broker runs; SCRAM users may be changed at any time."""
     name = str(not_controllers(cluster)[0])
     zookeeper = ("--zookeeper", cluster.connect)
-    refused = apache_kafka.run_tool(
+    refused = run_tool(
         CONFIG_COMMAND, *zookeeper, "--alter", "--entity-type", "brokers", "--entity-name", name,
         "--add-config", "log.cleaner.threads=2", version=ZOOKEEPER_LINE,
     )  # fmt: skip

@@ -11,7 +11,8 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests.cluster.model import ModelTopic, differences
-from compat_tests.cluster.processes import Cluster, until
+from compat_tests.cluster.processes import Cluster
+from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import (
     ALTER_CLIENT_QUOTAS,

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from compat_tests.cluster.processes import Cluster, until
+from compat_tests.cluster.processes import Cluster
+from compat_tests.waiting import until
 from compat_tests.wire.wire_client import (
     CREATE_PARTITIONS,
     DELETE_TOPICS,

@@ -29,6 +29,7 @@ from compat_tests.clients import (
 )
 from compat_tests.conftest import BrokerProcess
 from compat_tests.spark.test_spark_connector import numbers, read, write
+from compat_tests.waiting import until
 
 MIB = 1 << 20
 DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|data may have been (lost|missed)", re.IGNORECASE)
@@ -122,13 +123,6 @@ def offsets_of(bootstrap: str, topic: str) -> list[int]:
         found += [message.offset() for message in consumer.consume(1_000, 1)]
     consumer.close()
     return found
-
-
-def until(is_so: Callable[[], bool], what: str, timeout_s: float = 60) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
-        time.sleep(0.1)
 
 
 def test_headers_keys_and_values_with_nulls_come_as_they_are(

@@ -19,7 +19,8 @@ from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
-from tests.integration.local_cluster_client import Cluster, until
+from tests.fakes.waiting import until
+from tests.integration.local_cluster_client import Cluster
 
 BROKERS = 3
 TOPIC = "t"

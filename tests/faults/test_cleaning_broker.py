@@ -14,6 +14,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 
+from compat_tests.waiting import until
 from tests.fakes.child_processes import children
 from tests.faults.running_broker import RunningBroker
 
@@ -57,13 +58,6 @@ def is_alive(pid: int) -> bool:
     return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def wait_for(condition: object, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
-
-
 def create_topic(
     broker: RunningBroker, name: str, settings: Mapping[str, str] | None = None
 ) -> None:
@@ -97,7 +91,7 @@ def test_committed_offsets_survive_their_cleaning_and_a_restart(
     brokers.append(broker)
     create_topic(broker, "orders")
     commit(broker, range(1, 600))
-    wait_for(lambda: segment_bytes(broker, "__consumer_offsets-0") < 40_000)
+    until(lambda: segment_bytes(broker, "__consumer_offsets-0") < 40_000)
     assert committed(broker) == 599
     broker.stop()
 
@@ -120,7 +114,7 @@ def cleaning_broker(tmp_path: Path, brokers: list[RunningBroker]) -> RunningBrok
     producer.close()
     assert broker.process is not None
     pid = broker.process.pid
-    wait_for(lambda: children(pid))
+    until(lambda: children(pid))
     return broker
 
 
@@ -154,7 +148,7 @@ def test_a_stop_during_a_cleaning_is_quick_and_leaves_nothing_behind(
     assert not list((tmp_path / "data" / "keyed-0").glob("*.cleaned"))
     again = RunningBroker(tmp_path / "data", *options()).start()
     brokers.append(again)
-    wait_for(lambda: segment_bytes(again, "keyed-0") < 80_000)
+    until(lambda: segment_bytes(again, "keyed-0") < 80_000)
     assert last_numbers(again) == EXPECTED
 
 
@@ -165,11 +159,11 @@ def test_a_killed_broker_takes_its_cleaner_along_and_the_next_one_cleans(
     assert broker.process is not None
     (child,) = children(broker.process.pid)
     broker.kill()
-    wait_for(lambda: not is_alive(child))
+    until(lambda: not is_alive(child))
     again = RunningBroker(tmp_path / "data", *options()).start()
     brokers.append(again)
     assert last_numbers(again) == EXPECTED
-    wait_for(lambda: segment_bytes(again, "keyed-0") < 80_000)
+    until(lambda: segment_bytes(again, "keyed-0") < 80_000)
     assert last_numbers(again) == EXPECTED
 
 
@@ -206,7 +200,7 @@ def test_a_killed_broker_loses_nothing_of_a_topic_that_was_once_compacted(
     brokers.append(broker)
     create_topic(broker, "keyed", {"cleanup.policy": "compact", "segment.bytes": "10000"})
     produce(broker, 1_000)
-    wait_for(lambda: "Cleaned log keyed-0" in broker.said())
+    until(lambda: "Cleaned log keyed-0" in broker.said())
     for policy in policies:
         set_policy(broker, policy)
     produce(broker, 200)

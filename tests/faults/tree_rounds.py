@@ -39,7 +39,8 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.integration.tree_stores import EmbeddedStore, EnsembleStore, TreeStore, until
+from tests.fakes.waiting import until
+from tests.integration.tree_stores import EmbeddedStore, EnsembleStore, TreeStore
 
 _PATHS = ("/a", "/b", "/a/x", "/a/y", "/b/x", "/a/x/1", "/seq", "/seq/n_")
 _STEPS = 120

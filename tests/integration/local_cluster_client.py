@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
+from tests.fakes.waiting import until
 
 PATIENCE_S = 30.0
 
@@ -96,14 +96,6 @@ class Cluster:
             return None if answer.error_code else int(answer.node_id)
 
         return int(await until(find))
-
-
-async def until(find: Callable[[], Awaitable[Any]]) -> Any:
-    """The first thing found that is not None."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (found := await find()) is None:  # noqa: ASYNC110  over a connection
-            await asyncio.sleep(0.02)
-        return found
 
 
 @asynccontextmanager

@@ -15,7 +15,8 @@ from kbroker.server.start_error import StartError
 from kbroker.zk.nodes.features import encode_features
 from kbroker.zk.tree import Tree
 from kbroker.zk.zk_paths import FEATURE
-from tests.integration.local_cluster_client import PATIENCE_S, Cluster, running, until
+from tests.fakes.waiting import PATIENCE_S, until
+from tests.integration.local_cluster_client import Cluster, running
 
 BROKERS = 2
 LACKING = "does not support: group.version 1"

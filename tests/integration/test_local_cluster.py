@@ -23,7 +23,8 @@ from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
 from kbroker.server.metadata_tree.cluster_tree import SharedTree
 from kbroker.server.start_error import BrokerIdInUseError, StartError
-from tests.integration.local_cluster_client import PATIENCE_S, Cluster, running, until
+from tests.fakes.waiting import PATIENCE_S, until
+from tests.integration.local_cluster_client import Cluster, running
 
 BROKERS = 3
 
@@ -35,8 +36,8 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 async def test_every_broker_tells_the_same_and_each_leads_its_share(cluster: Cluster) -> None:
-    async def same(cluster: Cluster, number: int, leaders: dict[int, int]) -> bool | None:
-        return await cluster.leaders(number, "t") == leaders or None
+    async def same(cluster: Cluster, number: int, leaders: dict[int, int]) -> bool:
+        return await cluster.leaders(number, "t") == leaders
 
     follower = (cluster.controller + 1) % BROKERS
 

@@ -4,10 +4,9 @@ nobody leads what cannot be served, and are served again as soon as it can.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.membership import log_dir_events
 from tests.fakes.failing_file_system import FailingFileSystem
+from tests.fakes.waiting import until
 
 PATIENCE_S = 30.0
 PARTITIONS = 4
@@ -105,12 +105,6 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     await broker.server.startup()
     yield broker
     await broker.server.shutdown()
-
-
-async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not await is_so():  # noqa: ASYNC110  over a connection
-            await asyncio.sleep(0.02)
 
 
 async def test_partitions_of_a_failed_directory_have_no_leader_until_the_broker_is_started_anew(

@@ -36,8 +36,8 @@ from kbroker.protocol.schema import Message, response_class
 from kbroker.server.kafka_server import KafkaServer
 from kbroker.server.local_cluster import LocalCluster
 from kbroker.server.local_configs import configs_of_brokers
+from tests.fakes.waiting import until
 from tests.faults.running_broker import RunningBroker, read_answer
-from tests.integration.local_cluster_client import until
 
 TOPIC = "orders"
 LATEST_EPOCH = 2**31 - 1
@@ -315,10 +315,7 @@ async def test_the_next_controller_is_heard_and_the_one_before_not_any_more(
     await members.local.stop_broker(0)
     successor = members.server(1)
 
-    async def seat() -> bool | None:
-        return successor.is_controller or None
-
-    assert await until(seat)
+    await until(lambda: successor.is_controller)
     await members.local.start_broker(0)
     own = members.server(0).broker_epoch
 

@@ -7,12 +7,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from compat_tests.waiting import until
 from kbroker.testing import Broker
 
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
@@ -71,13 +72,6 @@ def is_served(bootstrap: str) -> bool:
         return client.connect_ex(("127.0.0.1", int(bootstrap.rpartition(":")[2]))) == 0
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-
-
 @contextmanager
 def running(directory: Path, workers: str) -> Iterator[subprocess.Popen[bytes]]:
     """The user's tests, with a broker, until they are killed."""
@@ -85,7 +79,7 @@ def running(directory: Path, workers: str) -> Iterator[subprocess.Popen[bytes]]:
         command(workers), cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as pytest_process:
         try:
-            wait_for(lambda: (directory / "used").exists() and used(directory) != [])
+            until(lambda: (directory / "used").exists() and used(directory) != [])
             yield pytest_process
         finally:
             pytest_process.kill()
@@ -116,8 +110,8 @@ def test_a_killed_run_leaves_no_broker(tmp_path: Path, temporary: Path, workers:
         ((bootstrap,),) = used(tmp_path)
         assert is_served(bootstrap)
 
-    wait_for(lambda: not is_served(bootstrap))
-    wait_for(lambda: list(temporary.glob("kbroker-*")) == [])
+    until(lambda: not is_served(bootstrap))
+    until(lambda: list(temporary.glob("kbroker-*")) == [])
 
 
 def test_the_broker_outlives_the_worker_that_started_it(tmp_path: Path) -> None:

@@ -4,11 +4,9 @@ waits for no sync, and renames and removes no file of a segment itself.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 from kbroker.config.kafka_config import KafkaConfig
@@ -21,6 +19,7 @@ from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
 from kbroker.record.record_batch import Record, build
 from kbroker.server.kafka_server import KafkaServer
 from tests.fakes.failing_file_system import FailingFileSystem, Fault
+from tests.fakes.waiting import until
 
 SEGMENTS = 80
 PARTITIONS = 30
@@ -42,12 +41,6 @@ class WatchedFileSystem(FailingFileSystem):
             is_main = threading.current_thread() is threading.main_thread()
             self.counts[operation, is_main] += 1
         return super().check(operation, path)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30.0):
-        while not is_so():  # noqa: ASYNC110  the broker's own work
-            await asyncio.sleep(0.01)
 
 
 def names(path: Path, pattern: str) -> list[str]:

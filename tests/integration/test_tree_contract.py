@@ -29,7 +29,8 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.integration.tree_stores import EmbeddedStore, EnsembleStore, TreeStore, opened, until
+from tests.fakes.waiting import until
+from tests.integration.tree_stores import EmbeddedStore, EnsembleStore, TreeStore, opened
 
 _chroots = (f"/contract/{number}" for number in count())
 

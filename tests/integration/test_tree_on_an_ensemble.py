@@ -34,7 +34,8 @@ from kbroker.zk.tree import (
     TreeUnavailableError,
     WatchEvent,
 )
-from tests.integration.tree_stores import EnsembleStore, opened, until
+from tests.fakes.waiting import until
+from tests.integration.tree_stores import EnsembleStore, opened
 
 Scenario = Callable[[EnsembleStore, KazooTree], Awaitable[None]]
 _chroots = (f"/ensemble/{number}" for number in count())

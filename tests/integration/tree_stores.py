@@ -5,8 +5,7 @@ ended from outside.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from kbroker.zk.embedded.embedded_tree import EmbeddedTree, TreeSession
 from kbroker.zk.ensemble.kazoo_tree import KazooTree, open_kazoo_tree
 from kbroker.zk.tree import SessionState, Tree
 from tests.fakes.memory_tree_files import FixedClock
+from tests.fakes.waiting import until
 
 SESSION_TIMEOUT_MS = 4000
 
@@ -131,11 +131,3 @@ async def opened(store: TreeStore) -> AsyncIterator[Tree]:
         yield await store.open()
     finally:
         await store.close()
-
-
-async def until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
-    """Return when the condition holds."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        await asyncio.sleep(0.005)

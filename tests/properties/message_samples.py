@@ -25,13 +25,14 @@ TEXTS = [
 BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
+def versions_of(cls: type[Message]) -> range:
+    """All versions of a message class."""
+    return range(cls.spec.versions.lowest, cls.spec.versions.highest + 1)
+
+
 def every_version() -> list[tuple[type[Message], int]]:
     """Each declared message class with each of its versions."""
-    return [
-        (cls, version)
-        for cls in all_messages()
-        for version in range(cls.spec.versions.lowest, cls.spec.versions.highest + 1)
-    ]
+    return [(cls, version) for cls in all_messages() for version in versions_of(cls)]
 
 
 def random_struct(cls: type[Any], version: int, random: Random) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -339,16 +340,19 @@ def broken_logs(draw: st.DrawFn) -> MemoryFileSystem:
     return disk
 
 
+@pytest.mark.parametrize("was_clean", [False, True])
 @settings(max_examples=300, deadline=None)
 @given(
     broken_logs(),
     st.none() | st.integers(BASE - 1, BASE + 60),
-    st.sampled_from([0, BASE, BASE + 5, BASE + 20, 5000]),
+    st.sampled_from([0, BASE, BASE + 1, BASE + 5, BASE + 20, 5000]),
 )
-def test_a_killed_brokers_log_ends_where_recovery_ends_it(
-    disk: MemoryFileSystem, gapless_from: int | None, recovery_point: int
+def test_a_dead_brokers_log_ends_where_its_next_start_ends_it(
+    was_clean: bool, disk: MemoryFileSystem, gapless_from: int | None, recovery_point: int
 ) -> None:
-    view = PartitionView(recovery_point=recovery_point, gapless_from=gapless_from)
+    view = PartitionView(
+        was_clean=was_clean, recovery_point=recovery_point, gapless_from=gapless_from
+    )
     directory = PartitionDirectory(DIRECTORY, PARTITION)
     found = find_log(Disk(disk), directory, view, is_live=False)
     request = LoadRequest(
@@ -358,29 +362,7 @@ def test_a_killed_brokers_log_ends_where_recovery_ends_it(
         now_ms=NOW_MS,
         recovery_point=recovery_point,
         gapless_from=gapless_from,
-    )
-
-    log = load_log(request, LogEnvironment(file_system=disk))
-
-    assert found is not None
-    assert found.end_offset == log.log_end_offset
-
-
-@settings(max_examples=300, deadline=None)
-@given(broken_logs(), st.sampled_from([0, BASE, BASE + 1, BASE + 5, BASE + 20, 5000]))
-def test_a_stopped_brokers_log_ends_where_its_next_start_ends_it(
-    disk: MemoryFileSystem, recovery_point: int
-) -> None:
-    view = PartitionView(was_clean=True, recovery_point=recovery_point)
-    directory = PartitionDirectory(DIRECTORY, PARTITION)
-    found = find_log(Disk(disk), directory, view, is_live=False)
-    request = LoadRequest(
-        topic_partition=PARTITION,
-        directory=DIRECTORY,
-        config=TopicConfig(),
-        now_ms=NOW_MS,
-        recovery_point=recovery_point,
-        was_clean=True,
+        was_clean=was_clean,
     )
 
     log = load_log(request, LogEnvironment(file_system=disk))

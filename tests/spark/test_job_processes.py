@@ -7,14 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Producer
 
 from compat_tests.clients import create_topic
+from compat_tests.waiting import until
 
 LONGEST_WAIT_S = 120
 OPEN_SESSION = f"""
@@ -39,18 +38,12 @@ def start(bootstrap: str, topic: str, folder: Path) -> subprocess.Popen[str]:
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    wait_for(
-        lambda: (metrics.exists() and metrics.stat().st_size > 0) or process.poll() is not None
+    until(
+        lambda: (metrics.exists() and metrics.stat().st_size > 0) or process.poll() is not None,
+        timeout_s=LONGEST_WAIT_S,
     )
     assert process.poll() is None, process.communicate()
     return process
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LONGEST_WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def processes_below(pid: int) -> list[int]:
@@ -92,7 +85,7 @@ def test_ctrl_c_ends_a_job_after_its_batch_with_a_report_and_no_process_stays(
     assert "archive stopped after a batch: 50 rows" in err
     assert "Traceback" not in err
     assert below
-    wait_for(lambda: not any(is_alive(pid) for pid in below))
+    until(lambda: not any(is_alive(pid) for pid in below))
 
 
 def test_java_ends_when_its_driver_is_killed(spark: object) -> None:
@@ -107,4 +100,4 @@ def test_java_ends_when_its_driver_is_killed(spark: object) -> None:
     process.communicate(timeout=LONGEST_WAIT_S)
 
     assert below
-    wait_for(lambda: not any(is_alive(pid) for pid in below))
+    until(lambda: not any(is_alive(pid) for pid in below))

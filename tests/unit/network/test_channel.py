@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -13,6 +12,7 @@ from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.wire import SocketWire
 from tests.fakes.recording_replier import RecordingReplier, local_connection, request_of
+from tests.fakes.waiting import until
 
 
 async def test_an_idle_client_that_leaves_holds_no_buffer_until_its_turn_comes() -> None:
@@ -74,8 +74,3 @@ async def opened(ours: socket.socket, queue: RequestChannel) -> Channel:
     channel = Channel(cast(ChannelOwner, owner), wire)
     await wire.open(channel)
     return channel
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    while not is_true():  # noqa: ASYNC110  the loop tells nobody
-        await asyncio.sleep(0.001)

@@ -42,6 +42,7 @@ from kbroker.zk.zk_utils import ZkUtils
 from tests.fakes.memory_file_system import MemoryFileSystem
 from tests.fakes.memory_tree_files import FixedClock
 from tests.fakes.virtual_time import VirtualTime
+from tests.fakes.waiting import until
 
 DATA = "/data"
 BEAT = HeartbeatRequest(group_id="g", member_id="m")
@@ -333,12 +334,6 @@ async def alter(parts: BrokerParts, kind: int, name: str, setting: str, value: s
     resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
     (error,) = await parts.services.configs.incremental_alter([resource], False)
     assert error is None
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  of parts that tell nobody
-            await asyncio.sleep(0.005)
 
 
 async def test_the_seat_of_the_controller_shows_in_the_state_of_the_broker(
