@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import click
 
 FORMATS = ("table", "json", "jsonl", "csv")
 Row = Mapping[str, Any]
-_ENDLESS = 10_000  # columns of a terminal
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
@@ -41,10 +41,8 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: str) -> None
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows([[_cell(row.get(name)) for name in columns] for row in rows])
-    elif sys.stdout.isatty():
-        _rich_table(rows, columns)
     else:
-        _plain_table(rows, columns)
+        _print_table(rows, columns)
 
 
 def say(message: str) -> None:
@@ -77,31 +75,18 @@ def _cell(value: Any) -> str:
     return str(value)
 
 
-def _plain_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    from shutil import get_terminal_size  # a broker prints no table
+
+    from kbroker.cli.fitted_table import fitted_table
+
     cells = [
         [name.upper() for name in columns],
         *[[_cell(row.get(name)) for name in columns] for row in rows],
     ]
-    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
-    for line in cells:
-        click.echo(
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        )
-
-
-def _rich_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    from rich.console import Console  # rich costs 60 ms: only a terminal pays for it
-    from rich.table import Table
-
-    def table(between_words: str) -> Table:
-        made = Table(box=None, header_style="bold", pad_edge=False)
-        for name in columns:
-            made.add_column(name.upper().replace("_", between_words), overflow="fold")
-        for row in rows:
-            made.add_row(*[_cell(row.get(name)) for name in columns])
-        return made
-
-    console = Console()
-    wide = table("_")
-    fits = console.measure(wide, options=console.options.update(max_width=_ENDLESS))
-    console.print(wide if fits.maximum <= console.width else table(" "))
+    is_terminal = sys.stdout.isatty()
+    heads, *values = fitted_table(cells, get_terminal_size().columns if is_terminal else None)
+    for line in heads:
+        click.echo(click.style(line, bold=True) if is_terminal else line)
+    for line in chain.from_iterable(values):
+        click.echo(line)

@@ -1,0 +1,92 @@
+"""Rows as the lines of a table that is no wider than a terminal.
+
+Law: nothing of a value is left out. Where a table is too wide, its heads break at `_` first; then
+the widest columns fold, between words as long as that is enough. Pure: the width is given.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+
+_GAP = "  "
+
+
+def fitted_table(rows: Sequence[Sequence[str]], width: int | None) -> list[tuple[str, ...]]:
+    """The lines of each row, the heads being the first; `width` in columns of the terminal, None
+    for as wide as it comes.
+
+    Wider than `width` only where that has no room for a character of each column.
+    """
+    natural = _widest(rows, columns_of)
+    room = None if width is None else width - len(_GAP) * (len(natural) - 1)
+    if room is None or sum(natural) <= room:
+        return [(_line(row, natural),) for row in rows]
+    heads, *values = rows
+    broken = [[head.replace("_", " ") for head in heads], *values]
+    words = _widest(broken, _longest_word)
+    head_words = [_longest_word(head) for head in broken[0]]
+    widths = _widest(broken, columns_of)
+    for least in (words, head_words, [1] * len(heads)):
+        _shrink(widths, least, room)
+    return [
+        tuple(
+            _line(cells, widths) for cells in zip_longest(*map(_folded, row, widths), fillvalue="")
+        )
+        for row in broken
+    ]
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _widest(rows: Sequence[Sequence[str]], size: Callable[[str], int]) -> list[int]:
+    return [max(map(size, column)) for column in zip(*rows, strict=True)]
+
+
+def _longest_word(text: str) -> int:
+    return max(map(columns_of, text.split()), default=0)
+
+
+def _shrink(widths: list[int], least: Sequence[int], room: int) -> None:
+    """Take from the widest columns until the sum of `widths` is `room`, or each is at its least."""
+    while sum(widths) > room:
+        wide = [index for index, width in enumerate(widths) if width > least[index]]
+        if not wide:
+            return
+        widths[max(wide, key=widths.__getitem__)] -= 1
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (
+        cell + " " * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True)
+    )
+    return _GAP.join(padded).rstrip()
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width` columns; a word that is longer is cut."""
+    lines = [""]
+    for word in text.split(" "):
+        joined = f"{lines[-1]} {word}" if lines[-1] else word
+        if columns_of(joined) <= width:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        for character in word:
+            if lines[-1] and columns_of(lines[-1]) + _columns(character) > width:
+                lines.append("")
+            lines[-1] += character
+    return lines
