@@ -27,6 +27,7 @@ from kbroker.cli.record_printer import RecordPrinter
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.cli.time_argument import milliseconds_ago
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.library_consumer import library_consumer
 from kbroker.client.record_fetcher import RecordFetcher
 from kbroker.record.default_record import Record
 
@@ -179,9 +180,7 @@ def _print_group(
     count: int | None,
     output: str,
 ) -> None:
-    from kafka import KafkaConsumer  # 130 ms that nobody else pays
-
-    consumer = KafkaConsumer(
+    consumer = library_consumer(
         bootstrap_servers=bootstrap,
         client_id="kbroker-cli",
         group_id=group,

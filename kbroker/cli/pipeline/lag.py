@@ -158,14 +158,13 @@ def _looks(
 
 
 def _take_look(bootstrap: str, wanted: Wanted) -> ClusterLook:
-    from kafka import KafkaConsumer
-
+    from kbroker.client.library_consumer import library_consumer
     from kbroker.pipeline.lag.cluster_look import ClusterClients, take_look
     from kbroker.pipeline.lag.record_times import consumer_options
 
     @contextmanager
     def consumer() -> Iterator[Any]:
-        opened = KafkaConsumer(**consumer_options(bootstrap))
+        opened = library_consumer(**consumer_options(bootstrap))
         try:
             yield opened
         finally:

@@ -1,0 +1,55 @@
+"""kafka-python reads what is packed without the libraries that its extras bring."""
+
+from __future__ import annotations
+
+import pytest
+from kafka import codec as library_codecs
+from kafka.errors import CorruptRecordError
+from kafka.record import MemoryRecords, default_records, legacy_records
+
+from kbroker.client.library_consumer import lend_codecs
+from kbroker.record.compression import LZ4, SNAPPY, ZSTD
+from kbroker.record.legacy_builder import build_legacy
+from kbroker.record.record_batch import BatchOptions, Record, build
+
+PACKED = {"snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+ENTRIES = [Record(number, 5, b"k", b"value " * 20) for number in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def without_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (library_codecs, default_records, legacy_records):
+        for name in (f"{codec}_decode" for codec in PACKED):
+            monkeypatch.setattr(module, name, None, raising=False)
+    for codec in PACKED:
+        monkeypatch.setattr(library_codecs, f"has_{codec}", lambda: False)
+    lend_codecs()
+
+
+def read(data: bytes) -> list[tuple[int, bytes | None]]:
+    records, found = MemoryRecords(data), []
+    while (batch := records.next_batch()) is not None:
+        found += [(record.offset, record.value) for record in batch]
+    return found
+
+
+@pytest.mark.parametrize("codec", PACKED.values(), ids=PACKED)
+def test_batches_are_unpacked(codec: int) -> None:
+    data = build(ENTRIES, base_offset=0, options=BatchOptions(compression=codec))
+
+    assert read(data) == [(entry.offset, entry.value) for entry in ENTRIES]
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, LZ4], ids=["snappy", "lz4"])
+def test_messages_of_format_1_are_unpacked(codec: int) -> None:
+    data = build_legacy(ENTRIES, 1, codec)
+
+    assert read(data) == [(entry.offset, entry.value) for entry in ENTRIES]
+
+
+def test_what_cannot_be_unpacked_is_a_corrupt_record() -> None:
+    data = bytearray(build(ENTRIES, base_offset=0, options=BatchOptions(compression=ZSTD)))
+    data[-30:] = b"\0" * 30
+
+    with pytest.raises(CorruptRecordError, match="cannot be read"):
+        read(bytes(data))
