@@ -16,10 +16,12 @@ import pytest
 
 from kbroker.cli.__main__ import cli
 from kbroker.server.settings_sources import SettingSources, load_settings
+from tests.integration.dockerfile import Stage, stages, with_bases
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
 COMPOSE = sorted(DOCKER.glob("compose*.yaml"))
 RUN = DOCKER / "run"
+STAGES = [pytest.param(stage, id=name) for name, stage in stages().items()]
 READY = "Kafka Server started. Transitioning from RECOVERY to RUNNING.\n"
 # As the module of Testcontainers for Java starts apache/kafka; the ports are free ones.
 TESTCONTAINERS = {
@@ -183,3 +185,40 @@ def test_compose_files_run_commands_that_exist() -> None:
             command = command.get_command(context, word) or cli
         options = {name for parameter in command.params for name in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= options
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_stage_is_built_from_named_versions_and_leaves_no_caches(stage: Stage) -> None:
+    assert stage.base in stages() or re.fullmatch(r"\S+:\d\S*", stage.base)
+    for text in stage.texts("RUN"):
+        steps = [step.split() for step in text.split("&&")]
+        for step in steps:
+            if step[0].endswith("pip"):
+                assert "--no-cache-dir" in step
+            if step[:2] == ["apt-get", "install"]:
+                assert {"--yes", "--no-install-recommends"} <= set(step)
+                assert "rm -rf /var/lib/apt/lists/*" in text
+    assert not stage.texts("ADD")
+
+
+@pytest.mark.parametrize("name", ["broker", "spark"])
+def test_an_image_has_a_user_without_rights_and_commands_without_a_shell(name: str) -> None:
+    chain = with_bases(name)
+
+    assert [text for stage in chain for text in stage.texts("USER")] == ["1000"]
+    for word in ("CMD", "HEALTHCHECK"):
+        (text,) = (text for stage in chain for text in stage.texts(word))
+        assert text.endswith('"]')
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_what_is_copied_is_there_and_not_ignored(stage: Stage) -> None:
+    ignored = (DOCKER / "Dockerfile.dockerignore").read_text().split()
+    copies = [each for each in stage.instructions if each.word == "COPY"]
+
+    assert ignored[0] == "*"
+    for copy in copies:
+        for source in copy.words()[:-1]:
+            if "from" not in copy.options:
+                assert f"!{source}" in ignored
+                assert (DOCKER.parent / source).exists()
