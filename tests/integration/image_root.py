@@ -1,8 +1,9 @@
 """`python -m tests.integration.image_root`: builds the root file system of docker/Dockerfile without
 an engine, and runs a container's life in it.
 
-It follows the instructions of the file, in layers above this machine's own root, which stands for
-the image of Python; the Python of `--python DIR` is seen there as /usr/local. Then the command of
+It follows the instructions of the file, in layers above what stands for the image of Python: a root
+file system of Debian (`--base DIR`, else this machine's own without its people), with the Python of
+`--python DIR` as /usr/local. Then the command of
 the image runs as an engine would run it: as process 1 and the image's user, with an environment of
 the image alone, on a read-only tree, with a host name and a network of its own. Needs root on Linux,
 and what pip needs. Not a test of the suite: it installs packages, which takes many seconds.
@@ -29,6 +30,9 @@ from tests.integration.dockerfile import DOCKERFILE, Instruction, Stage, stages,
 CONTEXT = DOCKERFILE.parents[1]
 PATH = "/usr/local/bin:/usr/local/sbin:/usr/bin:/usr/sbin:/bin:/sbin"
 HOST_NAME = "3f2a9c"
+LAYERS = (
+    "/dev/shm"  # layers of an overlay lie on no layer below them: on a file system of their own
+)
 HIDDEN = ("/tmp", "/work", "/srv")  # of this machine's root
 TIMEOUT_S = 60
 
@@ -38,6 +42,7 @@ class Image:
     """A file system in layers below `folder`, and what the instructions say of its containers."""
 
     folder: Path
+    base: Path
     python: Path
     layers: dict[str, Path] = field(default_factory=dict)  # by stage, in the order of the build
 
@@ -60,18 +65,38 @@ class Image:
     def mounts(self, name: str) -> str:
         """Shell commands that show the file system of a stage at `root`, with a fresh /tmp."""
         chain = [self.layers[stage.name] for stage in with_bases(name)]
-        lower = ":".join([*map(str, reversed(chain[:-1])), "/"])
+        lower = ":".join(map(str, [*reversed(chain[:-1]), self._ground(), self.base]))
         work = self.folder / name / "work"
         work.mkdir(exist_ok=True)
         root = self.root
-        root.mkdir(exist_ok=True)
         lines = [
             f"mount -t overlay overlay -o lowerdir={lower},upperdir={chain[-1]},workdir={work} {root}",
             *(f"[ ! -d {root}{path} ] || mount -t tmpfs tmpfs {root}{path}" for path in HIDDEN),
             f"mount --rbind /dev {root}/dev",
+            f"mount -t tmpfs tmpfs {root}{LAYERS}",
             f"mount --bind {self.python} {root}/usr/local",
         ]
         return "\n".join(lines)
+
+    def _ground(self) -> Path:
+        """A layer that has the libraries of the Python, and no user with an id that an image may
+        give to its own.
+        """
+        ground, work = self.folder / "ground", self.folder / "ground-work"
+        if not ground.exists():
+            (ground / "etc").mkdir(parents=True)
+            work.mkdir()
+            layers = f"lowerdir={self.base},upperdir={ground},workdir={work}"
+            _isolated(
+                "set -e",
+                f"mount -t overlay overlay -o {layers} {self.root}",
+                f"mount --bind {self.python} {self.root}/usr/local",
+                f"chroot {self.root} ldconfig",
+            )
+            lines = (self.base / "etc" / "passwd").read_text().splitlines()
+            system = [line for line in lines if not 1000 <= int(line.split(":")[2]) < 60_000]
+            (ground / "etc" / "passwd").write_text("\n".join(system) + "\n")
+        return ground
 
     @property
     def root(self) -> Path:
@@ -79,17 +104,13 @@ class Image:
 
     def _follow(self, stage: Stage, instruction: Instruction) -> None:
         if instruction.word == "RUN":
-            environment = {**environment_of([stage]), **_of_package_registries()}
-            script = "\n".join(
-                [
-                    "set -e",
-                    self.mounts(stage.name),
-                    f"mount -t proc proc {self.root}/proc",
-                    chroot(self.root, environment, ["/bin/sh", "-c", instruction.text]),
-                ]
+            environment = {**environment_of(with_bases(stage.name)), **_of_package_registries()}
+            _isolated(
+                "set -e",
+                self.mounts(stage.name),
+                f"mount -t proc proc {self.root}/proc",
+                chroot(self.root, environment, ["/bin/sh", "-c", instruction.text]),
             )
-            isolated = ["unshare", "--mount", "--propagation", "private"]
-            subprocess.run([*isolated, "sh", "-c", script], check=True)
         elif instruction.word == "COPY":
             self._copy(stage, instruction)
 
@@ -130,6 +151,18 @@ def chroot(
     return shlex.join(
         ["chroot", f"--userspec={user}", "--groups=", str(root), "env", "-i", *pairs, *command]
     )
+
+
+def _isolated(*lines: str) -> None:
+    """Run a shell script whose mounts nobody else sees; its output only if it fails."""
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", "\n".join(lines)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"{lines[-1]}:\n{done.stdout}{done.stderr}")
 
 
 def _of_package_registries() -> dict[str, str]:
@@ -248,10 +281,14 @@ def main(arguments: Sequence[str]) -> None:
     """Build, check, and say what was seen."""
     parser = argparse.ArgumentParser(prog="python -m tests.integration.image_root")
     parser.add_argument("--python", type=Path, default=Path(sys.base_prefix), metavar="DIR")
+    parser.add_argument("--base", type=Path, default=Path("/"), metavar="DIR")
     parser.add_argument("--stage", default=list(stages())[-1])
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="kbroker-image-", ignore_cleanup_errors=True) as folder:
-        image = Image(Path(folder), options.python)
+    with tempfile.TemporaryDirectory(
+        dir=LAYERS, prefix="kbroker-image-", ignore_cleanup_errors=True
+    ) as folder:
+        (Path(folder) / "root").mkdir()
+        image = Image(Path(folder), options.base, options.python)
         image.build(options.stage)
         sizes = subprocess.run(
             ["du", "-sm", *map(str, image.layers.values())],
