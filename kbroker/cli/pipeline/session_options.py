@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
@@ -15,6 +15,7 @@ from kbroker.cli.connection import CommandError
 from kbroker.cli.output import say
 from kbroker.cli.pipeline.parameters import pair
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.spark_job.kafka_connector import untested
 from kbroker.pipeline.spark_job.session import SessionSettings
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -32,7 +33,12 @@ class SessionOptions:
     verbose: bool
 
     def settings(self, app_name: str, needs_connector: bool) -> SessionSettings:
-        """For `open_session`."""
+        """For `open_session`; says on standard error where that pyspark is not tested."""
+        from importlib.metadata import PackageNotFoundError, version  # 10 ms that help does not pay
+
+        with suppress(PackageNotFoundError):  # `open_session` says what to install
+            if sentence := untested(version("pyspark")):
+                say(f"warning: {sentence}")
         return SessionSettings(
             master=self.master,
             app_name=app_name,

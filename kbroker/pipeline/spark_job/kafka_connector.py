@@ -15,6 +15,7 @@ from pathlib import Path
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.spark_job.ivy_cache import cached_jars
 
+TESTED_LINES = ("4.0", "4.2")  # of pyspark; the extra installs the first
 _ORGANISATION = "org.apache.spark"
 ARTIFACT = "spark-sql-kafka-0-10_2.13"
 _PROVIDER_ARTIFACT = "spark-token-provider-kafka-0-10_2.13"
@@ -24,6 +25,7 @@ _JARS = (
     "give its four jars (spark-sql-kafka-0-10_2.13, spark-token-provider-kafka-0-10_2.13, "
     "kafka-clients, commons-pool2) with --jars FOLDER"
 )
+_INSTALL = "pip install 'kbroker[spark]'"
 # [NOT FOUND  ] org.apache.kafka#kafka-clients;3.9.0!kafka-clients.jar (1ms)
 _NO_JAR = re.compile(r"(?:NOT FOUND *\]|download failed:) *([\w.-]+)#([\w.-]+);([\w.-]+)!")
 # :: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found
@@ -34,6 +36,14 @@ NO_CONNECTOR = f"Spark has no Kafka connector: {_JARS}, or start the session wit
 def coordinate(pyspark_version: str) -> str:
     """What a Maven registry calls the connector of that pyspark."""
     return f"{_ORGANISATION}:{ARTIFACT}:{pyspark_version}"
+
+
+def untested(pyspark_version: str) -> str | None:
+    """What a person is told of a pyspark that no test of kbroker has run with; else None."""
+    if any(pyspark_version.startswith(f"{line}.") for line in TESTED_LINES):
+        return None
+    tested = " and ".join(TESTED_LINES)
+    return f"pyspark {pyspark_version} is not tested with kbroker, {tested} are: {_INSTALL}"
 
 
 def jar_files(jars: Sequence[str]) -> list[str]:
@@ -105,8 +115,9 @@ def sentence_of_ivy(output: str) -> str | None:
     if unresolved:
         names = ", ".join(":".join(each[:3]) for each in unresolved)
         return (
-            f"Spark could not fetch {names} from a Maven registry: is this machine offline? If so, "
-            f"{_JARS}"
+            f"Spark could not fetch {names} from a Maven registry. If this machine is offline, "
+            f"{_JARS}; if the registry has no connector of this version, {_INSTALL} installs a "
+            "pyspark that has one"
         )
     return None
 

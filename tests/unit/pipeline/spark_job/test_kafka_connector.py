@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
-from kbroker.pipeline.spark_job.kafka_connector import connector_settings, sentence_of_ivy
+from kbroker.pipeline.spark_job.kafka_connector import (
+    TESTED_LINES,
+    connector_settings,
+    sentence_of_ivy,
+    untested,
+)
 
+ROOT = Path(__file__).resolve().parents[4]
 UNRESOLVED = """
 \t\t::          UNRESOLVED DEPENDENCIES         ::
 \t\t:: org.apache.spark#spark-sql-kafka-0-10_2.13;4.3.0: not found
@@ -85,6 +93,36 @@ def test_offline_is_told_with_the_other_way() -> None:
     assert sentence is not None
     assert "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0" in sentence
     assert "--jars FOLDER" in sentence
+    assert "pip install 'kbroker[spark]' installs a pyspark that has one" in sentence
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("4.0.4", None),
+        ("4.2.0", None),
+        (
+            "4.3.0",
+            "pyspark 4.3.0 is not tested with kbroker, 4.0 and 4.2 are: pip install 'kbroker[spark]'",
+        ),
+    ],
+)
+def test_a_pyspark_that_is_not_tested_is_named(version: str, expected: str | None) -> None:
+    assert untested(version) == expected
+
+
+def test_the_extra_installs_what_is_tested() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (wanted,) = (
+        Requirement(text)
+        for text in project["optional-dependencies"]["spark"]
+        if text.startswith("pyspark")
+    )
+
+    line = TESTED_LINES[0]
+    assert wanted.specifier.contains(f"{line}.0")
+    assert not wanted.specifier.contains(f"{line}.99")
+    assert not wanted.specifier.contains("4.3.0")
 
 
 def test_a_cache_with_half_an_entry_is_told_with_its_folders() -> None:
