@@ -100,7 +100,8 @@ def test_topics_are_created_listed_described_altered_and_deleted(kbroker: Run, t
     assert (created.code, created.out) == (FINE, "")
     assert topic in created.err
 
-    assert [topic, "2", "1"] in [line.split() for line in kbroker("topic", "list").lines()]
+    listed = [line.split() for line in kbroker("topic", "list").lines()]
+    assert [topic, "2", "1", "0", "0", "no"] in listed
 
     described = kbroker("topic", "describe", topic, "--output", "json")
     rows = json.loads(described.out)
@@ -108,18 +109,27 @@ def test_topics_are_created_listed_described_altered_and_deleted(kbroker: Run, t
         (topic, 0, 0),
         (topic, 1, 0),
     ]
-    assert "retention.ms=1000" in described.err
+    settings = [line.split() for line in kbroker("topic", "describe", topic).lines()]
+    assert [topic, "retention.ms", "1000", "topic"] in settings
 
     altered = kbroker("topic", "alter", topic, "--partitions", "3", "--config", "retention.ms=2000")
     assert (altered.code, altered.out) == (FINE, "")
     described = kbroker("topic", "describe", topic, "--output", "jsonl")
     assert len(described.lines()) == 3
-    assert "retention.ms=2000" in described.err
+    assert settings_of(kbroker, topic)["retention.ms"] == ("2000", "topic")
 
     deleted = kbroker("topic", "delete", topic)
     assert (deleted.code, deleted.out) == (FINE, "")
     gone = kbroker("topic", "describe", topic, "--output", "jsonl")
     assert topic in gone.refused(ITEM_FAILED)
+
+
+def settings_of(kbroker: Run, topic: str, *options: str) -> dict[str, tuple[str, str]]:
+    """Value and origin of settings of a topic, by name."""
+    done = kbroker("config", "describe", "--topic", topic, "--output", "jsonl", *options)
+    assert done.code == FINE, done.err
+    rows = [json.loads(line) for line in done.lines()]
+    return {row["setting"]: (row["value"], row["origin"]) for row in rows}
 
 
 def test_an_existing_topic_is_a_failed_item_unless_that_is_fine(kbroker: Run, made: str) -> None:
@@ -327,6 +337,9 @@ def test_a_port_that_does_not_speak_kafka_is_no_broker() -> None:
         ("produce", "t", "--key", "k", "--key-separator", ":"),
         ("produce", "t", "--compression", "rar"),
         ("topic", "list", "--bootstrap", "no-port"),
+        ("config", "describe"),
+        ("config", "alter", "--topic", "t"),
+        ("group", "reset", "g", "--to", "yesterday"),
         ("start", "--nonsense"),
         ("start", "--profile", "test"),
         ("start", "--override", "no-equals-sign"),

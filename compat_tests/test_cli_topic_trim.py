@@ -64,11 +64,11 @@ def test_records_before_an_offset_or_a_time_go(
     assert starts == [start for _, start, _, _ in expected]
 
 
-def test_an_offset_behind_the_end_deletes_nothing_there(kbroker: Run, filled: str) -> None:
+def test_an_offset_after_the_end_deletes_nothing_there(kbroker: Run, filled: str) -> None:
     trimmed = kbroker("topic", "trim", filled, "--before", "7", "--output", "jsonl")
 
     assert trimmed.code == ITEM_FAILED
-    assert f"{filled}-1: offset 7 is behind its end 5" in trimmed.err
+    assert f"{filled}-1: offset 7 is after the end, 5" in trimmed.err
     kept = kbroker("topic", "trim", filled, "--before", "0", "--output", "jsonl")
     assert rows(kept) == [(0, 7, 10, 0), (1, 0, 5, 0)]
 

@@ -43,6 +43,7 @@ PURE_FILES = (
     "coordinator/effects.py",
     "counters.py",
     "features.py",
+    "near_names.py",
 )
 IMPURE = {
     "asyncio", "socket", "time", "datetime", "random", "threading", "os", "logging", "pathlib",

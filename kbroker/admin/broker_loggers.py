@@ -18,8 +18,9 @@ from kbroker.admin.config_changes import (
     OP_SUBTRACT,
     AlterableConfig,
 )
+from kbroker.config.config_resources import ConfigSource
 from kbroker.config.config_values import ConfigType
-from kbroker.config.config_view import ConfigEntry, ConfigSource
+from kbroker.config.config_view import ConfigEntry
 from kbroker.errors import ErrorCode, KafkaError
 
 ROOT = "root"

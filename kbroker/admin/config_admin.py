@@ -16,7 +16,7 @@ from kbroker.admin.config_changes import OP_DELETE, OPERATIONS, apply_operations
 from kbroker.admin.own_broker import broker_id_in
 from kbroker.admin.tree_unavailable import patiently
 from kbroker.config.config_def import ConfigKey
-from kbroker.config.config_view import ResourceType
+from kbroker.config.config_resources import ResourceType
 from kbroker.config.dynamic_checks import validate_dynamic
 from kbroker.config.kafka_config import KafkaConfig, config_key, dynamic_only_key
 from kbroker.config.topic_config import topic_config_key, validate_overrides

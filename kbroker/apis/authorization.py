@@ -22,7 +22,7 @@ from typing import Any
 from kbroker.apis.authorizer import CLUSTER, AclOperation, Resource, ResourceType
 from kbroker.apis.context import RequestContext
 from kbroker.apis.now_or_later import NowOrLater, then
-from kbroker.config import config_view
+from kbroker.config import config_resources
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.request import NoResponse
 from kbroker.protocol.schema import Message
@@ -175,9 +175,9 @@ def topic_or_id(ctx: RequestContext, _request: Any, entry: Any) -> Resource | No
 
 def config_resource(_ctx: RequestContext, _request: Any, entry: Any) -> Resource | None:
     """What guards the settings of an entry: its topic, or the cluster for brokers."""
-    if entry.resource_type == config_view.ResourceType.TOPIC:
+    if entry.resource_type == config_resources.ResourceType.TOPIC:
         return Resource(ResourceType.TOPIC, entry.resource_name)
     return CLUSTER if entry.resource_type in _OF_THE_CLUSTER else None
 
 
-_OF_THE_CLUSTER = frozenset(config_view.ResourceType) - {config_view.ResourceType.TOPIC}
+_OF_THE_CLUSTER = frozenset(config_resources.ResourceType) - {config_resources.ResourceType.TOPIC}

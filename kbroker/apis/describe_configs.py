@@ -21,10 +21,9 @@ from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.large_requests import Parts
 from kbroker.apis.registry import api
+from kbroker.config.config_resources import ConfigSource, ResourceType
 from kbroker.config.config_view import (
     ConfigEntry,
-    ConfigSource,
-    ResourceType,
     describe_broker,
     describe_cluster_default,
     describe_topic,

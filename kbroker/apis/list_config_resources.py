@@ -10,7 +10,7 @@ from kbroker.apis.authorization import ForRequest, the_cluster
 from kbroker.apis.authorizer import AclOperation
 from kbroker.apis.context import RequestContext
 from kbroker.apis.registry import api
-from kbroker.config.config_view import ResourceType
+from kbroker.config.config_resources import ResourceType
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,

@@ -25,7 +25,10 @@ _COMMANDS = {
     ),
     "consume": LazyCommand("kbroker.cli.consume", "consume", "Print the records of a topic."),
     "group": LazyCommand(
-        "kbroker.cli.group", "group", "List and describe consumer groups, with lag."
+        "kbroker.cli.group", "group", "List, describe, reset and delete consumer groups."
+    ),
+    "config": LazyCommand(
+        "kbroker.cli.config", "config", "Show, change and check settings of brokers and topics."
     ),
     "cluster": LazyCommand(
         "kbroker.cli.cluster", "cluster", "Show brokers and leaders; move metadata."
@@ -38,11 +41,20 @@ _COMMANDS = {
     ),
     "wait": LazyCommand("kbroker.cli.status", "wait", "Wait until a broker answers."),
     "health": LazyCommand("kbroker.cli.status", "health", "Say whether a broker is healthy."),
+    "completion": LazyCommand(
+        "kbroker.cli.completion", "completion", "Print the completion script of a shell."
+    ),
     "version": LazyCommand("kbroker.cli.status", "version", "Print the version."),
 }
 
 
-@click.group(cls=LazyGroup, commands_by_name=_COMMANDS, invoke_without_command=True)
+@click.group(
+    cls=LazyGroup,
+    commands_by_name=_COMMANDS,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="kbroker", prog_name="kbroker", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """A Kafka broker in Python.

@@ -5,20 +5,23 @@ back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from kbroker.cli.cluster_copy import export_tree, import_tree
-from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
+from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, cluster_links
+from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.protocol.messages.metadata import MetadataResponse
 
 _COLUMNS = ("broker", "state", "address", "rack", "controller", "leads", "replicas", "leaderless")
+_NO_CONTROLLER = -1
 _NAMED = 10  # so many partitions without leader are named
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def cluster() -> None:
     """Look at a cluster; move its metadata between a directory and ZooKeeper."""
 
@@ -32,20 +35,20 @@ def status(bootstrap: str, output: str) -> None:
     LEADERLESS counts the partitions it holds that nobody leads. A broker that is not there but
     holds partitions is `offline`. Exit code 1 when a partition has no leader.
     """
-    with admin_client(bootstrap) as client:
-        described = client.describe_cluster()
-        topics = client.describe_topics(None)
+    with cluster_links(bootstrap) as links:
+        described = links.describe(None)
     partitions = [
-        (f"{topic['name']}-{partition['partition_index']}", partition)
-        for topic in topics
-        for partition in topic["partitions"]
+        (f"{topic.name}-{partition.partition_index}", partition)
+        for topic in described.topics
+        for partition in topic.partitions
     ]
     rows = _rows(described, [partition for _, partition in partitions])
     print_rows(rows, _COLUMNS, output)
-    leaderless = [name for name, partition in partitions if partition["leader_id"] < 0]
+    leaderless = [name for name, partition in partitions if partition.leader_id < 0]
     say(
-        f"cluster {described['cluster_id']}, {_controller(described)}: "
-        f"{counted(len(described['brokers']), 'broker')}, {counted(len(topics), 'topic')}, "
+        f"cluster {described.cluster_id}, {_controller(described)}: "
+        f"{counted(len(described.brokers), 'broker')}, "
+        f"{counted(len(described.topics), 'topic')}, "
         f"{counted(len(partitions), 'partition')}, {len(leaderless)} without leader"
     )
     if leaderless:
@@ -55,30 +58,27 @@ def status(bootstrap: str, output: str) -> None:
         )
 
 
-def _controller(described: Mapping[str, Any]) -> str:
-    controller_id = described["controller_id"]
-    return "no controller" if controller_id in (None, -1) else f"controller {controller_id}"
+def _controller(described: MetadataResponse) -> str:
+    controller_id = described.controller_id
+    return "no controller" if controller_id == _NO_CONTROLLER else f"controller {controller_id}"
 
 
 def _rows(
-    described: Mapping[str, Any], partitions: Sequence[Mapping[str, Any]]
+    described: MetadataResponse, partitions: Sequence[MetadataResponse.MetadataResponsePartition]
 ) -> list[dict[str, Any]]:
-    leads = Counter(partition["leader_id"] for partition in partitions)
-    replicas = Counter(b for partition in partitions for b in partition["replica_nodes"])
+    leads = Counter(partition.leader_id for partition in partitions)
+    replicas = Counter(b for partition in partitions for b in partition.replica_nodes)
     leaderless = Counter(
-        b
-        for partition in partitions
-        if partition["leader_id"] < 0
-        for b in partition["replica_nodes"]
+        b for partition in partitions if partition.leader_id < 0 for b in partition.replica_nodes
     )
-    online = {broker["broker_id"]: broker for broker in described["brokers"]}
+    online = {broker.node_id: broker for broker in described.brokers}
     return [
         {
             "broker": broker_id,
             "state": "online" if broker_id in online else "offline",
             "address": _address(online.get(broker_id)),
-            "rack": online.get(broker_id, {}).get("rack"),
-            "controller": broker_id == described["controller_id"],
+            "rack": online[broker_id].rack if broker_id in online else None,
+            "controller": broker_id == described.controller_id,
             "leads": leads[broker_id],
             "replicas": replicas[broker_id],
             "leaderless": leaderless[broker_id],
@@ -87,8 +87,8 @@ def _rows(
     ]
 
 
-def _address(broker: Mapping[str, Any] | None) -> str | None:
-    return None if broker is None else f"{broker['host']}:{broker['port']}"
+def _address(broker: MetadataResponse.MetadataResponseBroker | None) -> str | None:
+    return None if broker is None else f"{broker.host}:{broker.port}"
 
 
 cluster.add_command(export_tree)

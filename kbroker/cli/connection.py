@@ -5,7 +5,7 @@ contract's exit codes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,12 +18,15 @@ from kbroker.errors import KafkaError
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
+    from kbroker.client.cluster_links import ClusterLinks
+
 __all__ = [
     "CommandError",
     "ExitCode",
     "admin_client",
     "bootstrap_option",
     "client_errors",
+    "cluster_links",
     "link_errors",
     "sentence_of",
 ]
@@ -63,6 +66,15 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     """Turn the client library's exceptions into one sentence and an exit code."""
     with _command_errors(), connection.client_errors(bootstrap):
         yield
+
+
+@contextmanager
+def cluster_links(bootstrap: str) -> Iterator[ClusterLinks]:
+    """The brokers of a cluster, whose links are closed afterwards; errors become sentences."""
+    from kbroker.client.cluster_links import ClusterLinks
+
+    with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as links:
+        yield links
 
 
 @contextmanager

@@ -38,6 +38,12 @@ def fitted_table(rows: Sequence[Sequence[str]], width: int | None) -> list[tuple
     ]
 
 
+def has_room_for(heads: Sequence[str], width: int) -> bool:
+    """Whether a table of `width` columns breaks its heads at `_` alone."""
+    words = (_longest_word(head.replace("_", " ")) for head in heads)
+    return sum(words) + len(_GAP) * (len(heads) - 1) <= width
+
+
 def columns_of(text: str) -> int:
     """How many columns of a terminal the text takes."""
     if text.isascii():

@@ -1,17 +1,29 @@
-"""`kbroker group`: consumer groups and how far they are behind."""
+"""`kbroker group`: consumer groups, their members and lag, and where they go on reading."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
-from kbroker.cli.output import output_option, print_rows
-
-if TYPE_CHECKING:
-    from kbroker.client.group_offsets import GroupOffsets
+from kbroker.cli.completion import group_names
+from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.group_reset import reset
+from kbroker.cli.lazy_commands import CommandGroup
+from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.refusals import no_such, refuse
+from kbroker.client.cluster_links import LATEST, ClusterLinks
+from kbroker.client.consumer_groups import (
+    ConsumerGroup,
+    GroupMember,
+    delete_group,
+    listed_groups,
+    read_group,
+)
+from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
 
 _LISTED = ("group", "state", "protocol_type", "type")
 _DESCRIBED = (
@@ -26,11 +38,15 @@ _DESCRIBED = (
     "host",
     "state",
 )
+_MEMBERS = ("group", "member", "client_id", "host", "instance_id", "partitions", "state")
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def group() -> None:
-    """List and describe consumer groups."""
+    """List, describe, reset and delete consumer groups."""
+
+
+group.add_command(reset)
 
 
 @group.command("list")
@@ -38,64 +54,118 @@ def group() -> None:
 @bootstrap_option
 def list_groups(bootstrap: str, output: str) -> None:
     """Print one line per group."""
-    with admin_client(bootstrap) as client:
-        listed = client.list_groups()
+    with cluster_links(bootstrap) as links:
+        listed = listed_groups(links)
     rows = [
         {
-            "group": entry["group_id"],
-            "state": entry.get("group_state"),
-            "protocol_type": entry.get("protocol_type"),
-            "type": entry.get("group_type"),
+            "group": entry.group_id,
+            "state": entry.group_state or None,  # older brokers tell neither
+            "protocol_type": entry.protocol_type,
+            "type": entry.group_type or None,
         }
-        for entry in sorted(listed, key=lambda entry: str(entry["group_id"]))
+        for entry in listed
     ]
     print_rows(rows, _LISTED, output)
+    if not rows:
+        say("no groups: there is one when a consumer has joined it or committed offsets")
 
 
 @group.command("describe")
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_names)
+@click.option("--members", is_flag=True, help="Print each member with the partitions it reads.")
 @output_option
 @bootstrap_option
-def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
-    """Print each partition of a group: committed offset, end, and the lag between them."""
-    from kafka.admin import OffsetSpec
+def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -> None:
+    """Print each partition of a group: committed offset, end, the lag between them, and who reads
+    it. A member without a partition has a line of its own.
+    """
+    with cluster_links(bootstrap) as links:
+        groups = [read_group(links, name) for name in dict.fromkeys(names)]
+        ends = {} if members else _ends(links, groups)
+        missing = [group.name for group in groups if group.is_unknown]
+        known = [str(entry.group_id) for entry in listed_groups(links)] if missing else []
+    found = [group for group in groups if not group.is_unknown]
+    if members:
+        rows = [_member_row(group, member) for group in found for member in group.members]
+        print_rows(rows, _MEMBERS, output)
+    else:
+        rows = [row for group in found for row in _rows(group, ends)]
+        print_rows(rows, _DESCRIBED, output)
+    for group in found:
+        say(_summary(group, ends))
+    refuse([no_such("group", name, known) for name in missing])
 
-    from kbroker.client.group_offsets import read_groups
-    from kbroker.client.partition_offsets import leaders_of, offsets_at
 
-    with admin_client(bootstrap) as client:
-        groups = read_groups(client, names)
-        topics = sorted({p.topic for group in groups.values() for p in group.committed})
-        leaders = leaders_of(client.describe_topics(topics)) if topics else {}
-        ends = offsets_at(client, leaders, OffsetSpec.LATEST)
+@group.command("delete")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_names)
+@click.option("--if-exists", is_flag=True, help="A missing group is fine.")
+@bootstrap_option
+def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
+    """Delete groups with their committed offsets. A group with members is not deleted."""
+    failures = []
+    with cluster_links(bootstrap) as links:
+        for name in dict.fromkeys(names):
+            code = delete_group(links, name)
+            if code == ErrorCode.NONE:
+                say(f"{name}: deleted")
+            elif code == ErrorCode.NON_EMPTY_GROUP:
+                failures.append(
+                    f"group {name} was not deleted: it has members, stop them first "
+                    f"(`kbroker group describe {name} --members` names them)"
+                )
+            elif code != ErrorCode.GROUP_ID_NOT_FOUND:
+                failures.append(f"group {name} was not deleted: {code.name}")
+            elif if_exists:
+                say(f"{name}: nothing to do, there is no such group")
+            else:
+                known = [str(entry.group_id) for entry in listed_groups(links)]
+                failures.append(no_such("group", name, known))
+    refuse(failures)
+
+
+def _ends(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> dict[TopicPartition, int]:
+    topics = sorted({place.topic for group in groups for place in group.committed})
+    return offsets_at(links, leaders_of(links.describe(topics).topics), LATEST) if topics else {}
+
+
+def lag(committed: int | None, end: int | None) -> int | None:
+    """Records between what is committed and the end, as Kafka's own tools count them: by offset."""
+    return None if committed is None or end is None else max(0, end - committed)
+
+
+def _rows(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
+    owners = {place: member for member in group.members for place in member.partitions}
     rows = [
-        _row(group, partition, ends)
-        for group in groups.values()
-        for partition in sorted(group.committed)
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "committed_offset": committed,
+            "end_offset": ends.get(place),
+            "lag": lag(committed, ends.get(place)),
+            **_who(group, owners.get(place)),
+        }
+        for place, committed in sorted(group.committed.items())
     ]
-    missing = [name for name, group in groups.items() if group.is_unknown]
-    print_rows(rows, _DESCRIBED, output)
-    if missing:
-        raise CommandError(
-            f"no such group: {', '.join(missing)} (see `kbroker group list`)", ExitCode.ITEM_FAILED
-        )
+    return rows + [_who(group, member) for member in group.members if not member.partitions]
 
 
-def _row(group: GroupOffsets, partition: Any, ends: Mapping[Any, Any]) -> dict[str, Any]:
-    from kbroker.client.group_offsets import lag
-
-    committed = group.committed[partition]
-    end = ends[partition].offset if partition in ends else None
-    owner = group.owners.get(partition)
+def _who(group: ConsumerGroup, member: GroupMember | None) -> dict[str, Any]:
     return {
         "group": group.name,
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "committed_offset": committed,
-        "end_offset": end,
-        "lag": lag(committed, end),
-        "member": owner.member_id if owner else None,
-        "client_id": owner.client_id if owner else None,
-        "host": owner.host if owner else None,
+        "member": member.member_id if member else None,
+        "client_id": member.client_id if member else None,
+        "host": member.host if member else None,
         "state": group.state,
     }
+
+
+def _member_row(group: ConsumerGroup, member: GroupMember) -> dict[str, Any]:
+    partitions = [str(place) for place in member.partitions]
+    return {**_who(group, member), "instance_id": member.instance_id, "partitions": partitions}
+
+
+def _summary(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> str:
+    said = f"group {group.name} is {group.state}: {counted(len(group.members), 'member')}"
+    lags = [lag(committed, ends.get(place)) for place, committed in group.committed.items()]
+    known = [each for each in lags if each is not None]
+    return f"{said}, lag {sum(known)}" if known else said

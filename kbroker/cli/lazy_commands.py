@@ -1,4 +1,6 @@
-"""A group whose subcommands are imported when they are called: help costs none of their imports."""
+"""Groups of commands: a wrong name is refused with the near ones, and a group can have subcommands
+that are imported when they are called, so that help and completion cost none of their imports.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
+
+from kbroker.near_names import did_you_mean
 
 
 class LazyCommand(NamedTuple):
@@ -17,7 +22,22 @@ class LazyCommand(NamedTuple):
     help: str
 
 
-class LazyGroup(click.Group):
+class CommandGroup(click.Group):
+    """Says which command may be meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with names near to one that is not known."""
+        name = args[0]
+        is_option = name.startswith("-")
+        known = self.list_commands(ctx)
+        if name not in known and not is_option and not ctx.resilient_parsing:
+            ctx.fail(f"no such command: {name}{did_you_mean(name, known)}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(CommandGroup):
     """Knows its subcommands by a table, `commands_by_name`, in the order of the help."""
 
     def __init__(
@@ -42,3 +62,12 @@ class LazyGroup(click.Group):
         """The list of subcommands, from the table."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, place.help) for name, place in self._table.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Subcommands from the table, then options."""
+        commands = [
+            CompletionItem(name, help=place.help)
+            for name, place in self._table.items()
+            if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import click
 
+from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.log_dump import dump
 from kbroker.cli.log_stats import stats
 from kbroker.cli.log_verify import verify
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def log() -> None:
     """Look into data directories, also when no broker runs. Nothing is changed."""
 

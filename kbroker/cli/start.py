@@ -7,9 +7,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -20,32 +20,53 @@ if TYPE_CHECKING:
     from kbroker.model import EndPoint
     from kbroker.server.launch import Hearer, Launch
 
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _LEVELS = ("debug", "info", "warning", "error")
 
 
+_SETTING_OPTIONS = (
+    click.argument("properties", required=False, metavar="[server.properties]"),
+    click.option(
+        "--listen",
+        "listen",
+        multiple=True,
+        metavar="HOST:PORT",
+        help="Address to listen on, port 0 picks a free one; may be repeated "
+        "(default: 127.0.0.1:9092).",
+    ),
+    click.option(
+        "--data",
+        metavar="DIR",
+        help="Data directory (default: a temporary one that goes at the end).",
+    ),
+    click.option(
+        "--profile", type=click.Choice(["dev", "prod"]), help="Set of defaults (default: dev)."
+    ),
+    click.option(
+        "--override",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="A setting by Kafka's name; may be repeated.",
+    ),
+    click.option(
+        "--zookeeper",
+        metavar="HOST:PORT/chroot",
+        help="Be part of the cluster whose metadata is in this ZooKeeper ensemble; its servers are "
+        "separated by commas (default: a cluster of its own, without ZooKeeper).",
+    ),
+)
+
+
+def setting_options(command: CommandT) -> CommandT:
+    """The arguments of a command that say which settings a start uses."""
+    for option in reversed(_SETTING_OPTIONS):
+        command = option(command)
+    return command
+
+
 @click.command()
-@click.argument("properties", required=False, metavar="[server.properties]")
-@click.option(
-    "--listen",
-    "listen",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="Address to listen on, port 0 picks a free one; may be repeated "
-    "(default: 127.0.0.1:9092).",
-)
-@click.option(
-    "--data", metavar="DIR", help="Data directory (default: a temporary one that goes at the end)."
-)
-@click.option(
-    "--profile", type=click.Choice(["dev", "prod"]), help="Set of defaults (default: dev)."
-)
-@click.option(
-    "--override",
-    "overrides",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A setting by Kafka's name; may be repeated.",
-)
+@setting_options
 @click.option(
     "--brokers",
     type=click.IntRange(min=1),
@@ -53,12 +74,6 @@ _LEVELS = ("debug", "info", "warning", "error")
     metavar="N",
     help="Run N brokers of one cluster in this process: the others listen on the next free ports, "
     "with their data in DIR/broker-0 and so on (default: 1).",
-)
-@click.option(
-    "--zookeeper",
-    metavar="HOST:PORT/chroot",
-    help="Be part of the cluster whose metadata is in this ZooKeeper ensemble; its servers are "
-    "separated by commas (default: a cluster of its own, without ZooKeeper).",
 )
 @click.option(
     "--adopt",

@@ -7,10 +7,14 @@ from importlib import metadata
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
+from kbroker.cli.completion import topic_names
+from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, cluster_links
 from kbroker.cli.output import say
+from kbroker.errors import ErrorCode
 
 _RETRY_S = 0.05
+_NO_CONTROLLER = -1
+_MISSING = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 @click.command()
@@ -27,6 +31,7 @@ _RETRY_S = 0.05
     "--topic",
     "topics",
     multiple=True,
+    shell_complete=topic_names,
     help="Wait until this topic has a leader everywhere; may be repeated.",
 )
 @bootstrap_option
@@ -70,15 +75,19 @@ def version() -> None:
 
 def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
     """What is not as it should be; `topics` None looks at all of them."""
-    with admin_client(bootstrap) as client:
-        if client.describe_cluster()["controller_id"] in (None, -1):
-            return ["the cluster has no controller"]
-        described = client.describe_topics(list(topics) if topics else None) if topics != () else []
-    problems = [f"topic {entry['name']} is not there" for entry in described if entry["error_code"]]
+    with cluster_links(bootstrap) as links:
+        described = links.describe(topics)
+    if described.controller_id == _NO_CONTROLLER:
+        return ["the cluster has no controller"]
+    problems = [
+        f"topic {topic.name} is not there"
+        for topic in described.topics
+        if topic.error_code in _MISSING
+    ]
     problems += [
-        f"{entry['name']}-{partition['partition_index']} has no leader"
-        for entry in described
-        for partition in entry["partitions"]
-        if partition["leader_id"] < 0
+        f"{topic.name}-{partition.partition_index} has no leader"
+        for topic in described.topics
+        for partition in topic.partitions
+        if partition.leader_id < 0
     ]
     return problems

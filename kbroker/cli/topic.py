@@ -3,33 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode, admin_client, bootstrap_option
+from kbroker.cli.completion import topic_names
+from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import output_option, print_rows, say
+from kbroker.cli.refusals import no_such, refuse
+from kbroker.cli.topic_changes import alter, create, delete
 from kbroker.cli.topic_trim import trim
-from kbroker.errors import ErrorCode
-
-_DESCRIBED = (
-    "topic",
-    "partition",
-    "leader",
-    "leader_epoch",
-    "replicas",
-    "isr",
-    "start_offset",
-    "end_offset",
+from kbroker.client.cluster_configs import (
+    DEFAULT_ORIGIN,
+    Resource,
+    Setting,
+    describe_configs,
 )
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
+from kbroker.client.topic_figures import Described, leaders_of, offsets_at, sizes_of
+from kbroker.config.config_resources import ResourceType
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+
+_LISTED = ("topic", "partitions", "replication_factor", "records", "size_bytes", "internal")
+_DESCRIBED = (
+    "topic", "partition", "leader", "leader_epoch", "replicas", "isr",
+    "start_offset", "end_offset", "records", "size_bytes",
+)  # fmt: skip
+_SETTINGS = ("topic", "setting", "value", "origin")
 
 
-@click.group()
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What partitions hold; who does not answer is left out."""
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    sizes: Mapping[TopicPartition, int]
+
+    def records(self, place: TopicPartition) -> int | None:
+        """The offsets between start and end."""
+        if place not in self.starts or place not in self.ends:
+            return None
+        return self.ends[place] - self.starts[place]
+
+
+@click.group(cls=CommandGroup)
 def topic() -> None:
     """List, create, describe, alter, trim and delete topics."""
 
 
-topic.add_command(trim)
+for command in (create, alter, delete, trim):
+    topic.add_command(command)
 
 
 @topic.command("list")
@@ -37,200 +64,110 @@ topic.add_command(trim)
 @output_option
 @bootstrap_option
 def list_topics(bootstrap: str, output: str, internal: bool) -> None:
-    """Print one line per topic."""
-    with admin_client(bootstrap) as client:
-        described = client.describe_topics()
-    rows = [
-        {
-            "topic": entry["name"],
-            "partitions": len(entry["partitions"]),
-            "replication_factor": max(
-                (len(p["replica_nodes"]) for p in entry["partitions"]), default=0
-            ),
-        }
-        for entry in sorted(described, key=lambda entry: str(entry["name"]))
-        if internal or not entry["is_internal"]
-    ]
-    print_rows(rows, ("topic", "partitions", "replication_factor"), output)
+    """Print one line per topic.
 
-
-@topic.command("create")
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@click.option(
-    "--partitions",
-    type=int,
-    default=-1,
-    help="Number of partitions (default: num.partitions of the broker).",
-)
-@click.option(
-    "--replication-factor",
-    type=int,
-    default=-1,
-    help="Replicas per partition (default: the broker's).",
-)
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="A topic setting; may be repeated.",
-)
-@click.option("--if-not-exists", is_flag=True, help="An existing topic is fine.")
-@bootstrap_option
-def create(  # one parameter per option
-    bootstrap: str,
-    names: Sequence[str],
-    partitions: int,
-    replication_factor: int,
-    configs: Sequence[str],
-    if_not_exists: bool,
-) -> None:
-    """Create topics."""
-    wanted = {
-        "num_partitions": partitions,
-        "replication_factor": replication_factor,
-        "configs": _pairs(configs),
-    }
-    with admin_client(bootstrap) as client:
-        answer = client.create_topics(dict.fromkeys(names, wanted), raise_errors=False)
-    fine = {ErrorCode.TOPIC_ALREADY_EXISTS} if if_not_exists else set()
-    _report(answer["topics"], "created", fine)
-
-
-@topic.command("delete")
-@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--if-exists", is_flag=True, help="A missing topic is fine.")
-@bootstrap_option
-def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
-    """Delete topics with all their records."""
-    with admin_client(bootstrap) as client:
-        answer = client.delete_topics(list(names), raise_errors=False)
-    _report(
-        answer["topics"], "deleted", {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION} if if_exists else set()
-    )
+    RECORDS are the offsets between start and end: compaction and transactions leave some of them
+    empty. SIZE_BYTES is what the leaders of the partitions hold. A figure that nobody tells is left
+    out, as where a partition has no leader.
+    """
+    with cluster_links(bootstrap) as links:
+        topics = [
+            topic for topic in links.describe(None).topics if internal or not topic.is_internal
+        ]
+        figures = _figures(links, topics)
+    rows = [_topic_row(topic, figures) for topic in sorted(topics, key=lambda each: str(each.name))]
+    print_rows(rows, _LISTED, output)
+    if not rows:
+        say("no topics (create one with `kbroker topic create NAME`)")
 
 
 @topic.command("describe")
-@click.argument("names", nargs=-1, metavar="[TOPIC...]")
+@click.argument("names", nargs=-1, metavar="[TOPIC...]", shell_complete=topic_names)
+@click.option("--all", "shows_all", is_flag=True, help="Show settings that have defaults, too.")
 @output_option
 @bootstrap_option
-def describe(bootstrap: str, output: str, names: Sequence[str]) -> None:
-    """Print partitions with leader, replicas and offsets; settings that differ from the defaults on
-    standard error.
+def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool) -> None:
+    """Print partitions with leader, replicas, offsets and sizes, and the settings of each topic
+    with their origins.
+
+    The settings are a second table, of those that differ from the defaults. Other outputs have the
+    partitions alone: `kbroker config describe --topic NAME` prints the settings in each of them.
     """
-    from kafka.admin import ConfigResource, OffsetSpec
-
-    from kbroker.client.partition_offsets import leaders_of, offsets_at
-
-    with admin_client(bootstrap) as client:
-        described = client.describe_topics(list(names) or None)
-        missing = [entry["name"] for entry in described if entry["error_code"]]
-        described = [entry for entry in described if not entry["error_code"]]
-        leaders = leaders_of(described)
-        starts = offsets_at(client, leaders, OffsetSpec.EARLIEST)
-        ends = offsets_at(client, leaders, OffsetSpec.LATEST)
-        resources = [ConfigResource("TOPIC", entry["name"]) for entry in described]
-        configs = client.describe_configs(resources).get("topic", {}) if resources else {}
+    with cluster_links(bootstrap) as links:
+        described = {str(topic.name): topic for topic in links.describe(names or None).topics}
+        missing = [
+            name
+            for name, topic in described.items()
+            if topic.error_code
+            in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        ]
+        known = sorted(described.keys() - set(missing))
+        topics = [described[name] for name in known]
+        figures = _figures(links, topics)
+        settings: Mapping[Resource, Sequence[Setting]] = {}
+        if output == "table" and topics:
+            resources = [Resource(ResourceType.TOPIC, name) for name in known]
+            settings = describe_configs(links, resources)
+        others = links.describe(None).topics if missing else []
     rows = [
-        _partition_row(entry["name"], p, starts, ends)
-        for entry in sorted(described, key=lambda entry: str(entry["name"]))
-        for p in sorted(entry["partitions"], key=lambda p: int(p["partition_index"]))
+        _partition_row(str(topic.name), partition, figures)
+        for topic in topics
+        for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
     ]
     print_rows(rows, _DESCRIBED, output)
-    for name, settings in sorted(configs.items()):
-        for key, value in sorted(settings.items()):
-            say(f"{name}: {key}={value['value']}")
-    if missing:
-        raise CommandError(f"no such topic: {', '.join(missing)}", ExitCode.ITEM_FAILED)
+    shown = [
+        {"topic": name, "setting": each.name, "value": each.value, "origin": each.origin}
+        for (_, name), entries in sorted(settings.items())
+        for each in entries
+        if shows_all or each.origin != DEFAULT_ORIGIN
+    ]
+    if shown:
+        click.echo()
+        print_rows(shown, _SETTINGS, output)
+    refuse([no_such("topic", name, [str(each.name) for each in others]) for name in missing])
 
 
-@topic.command("alter")
-@click.argument("name", metavar="TOPIC")
-@click.option("--partitions", type=int, help="Grow to this number of partitions.")
-@click.option(
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a topic setting; may be repeated.",
-)
-@click.option(
-    "--delete-config",
-    "deleted",
-    multiple=True,
-    metavar="KEY",
-    help="Go back to the default of a setting.",
-)
-@bootstrap_option
-def alter(
-    bootstrap: str,
-    name: str,
-    partitions: int | None,
-    configs: Sequence[str],
-    deleted: Sequence[str],
-) -> None:
-    """Add partitions to a topic, or change its settings."""
-    from kafka.admin import ConfigResource
-
-    changes: dict[str, tuple[str, str | None]] = {
-        key: ("SET", value) for key, value in _pairs(configs).items()
-    }
-    changes |= dict.fromkeys(deleted, ("DELETE", None))
-    if partitions is None and not changes:
-        raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
-    with admin_client(bootstrap) as client:
-        if partitions is not None:
-            answer = client.create_partitions({name: partitions}, raise_errors=False)
-            results = [entry.to_dict() for entry in answer.results]
-            _report(results, f"{partitions} partitions", set())
-        if changes:
-            resource = ConfigResource("TOPIC", name, configs=changes)
-            # The client would look the names up first, and blame them when the topic is unknown.
-            outcome = client.alter_configs([resource], raise_on_unknown=False)["topic"][name]
-            if outcome != "OK":
-                raise CommandError(f"{name}: {outcome}", ExitCode.ITEM_FAILED)
-            say(f"{name}: {', '.join(sorted(changes))} altered")
+def _figures(links: ClusterLinks, topics: Sequence[Described]) -> Figures:
+    leaders = leaders_of(topics)
+    return Figures(
+        starts=offsets_at(links, leaders, EARLIEST),
+        ends=offsets_at(links, leaders, LATEST),
+        sizes=sizes_of(links, leaders),
+    )
 
 
-def _partition_row(
-    name: str, partition: Mapping[str, Any], starts: Mapping[Any, Any], ends: Mapping[Any, Any]
-) -> dict[str, Any]:
-    key = (name, partition["partition_index"])
+def _topic_row(topic: Described, figures: Figures) -> dict[str, Any]:
+    name = str(topic.name)
+    places = [TopicPartition(name, partition.partition_index) for partition in topic.partitions]
     return {
         "topic": name,
-        "partition": partition["partition_index"],
-        "leader": partition["leader_id"],
-        "leader_epoch": partition.get("leader_epoch"),
-        "replicas": list(partition["replica_nodes"]),
-        "isr": list(partition["isr_nodes"]),
-        "start_offset": starts[key].offset if key in starts else None,
-        "end_offset": ends[key].offset if key in ends else None,
+        "partitions": len(topic.partitions),
+        "replication_factor": max(
+            (len(each.replica_nodes) for each in topic.partitions), default=0
+        ),
+        "records": _sum([figures.records(place) for place in places]),
+        "size_bytes": _sum([figures.sizes.get(place) for place in places]),
+        "internal": topic.is_internal,
     }
 
 
-def _pairs(values: Sequence[str]) -> dict[str, str]:
-    pairs = {}
-    for value in values:
-        key, separator, text = value.partition("=")
-        if not separator or not key:
-            raise click.UsageError(f"'{value}' is no KEY=VALUE")
-        pairs[key] = text
-    return pairs
+def _sum(figures: Sequence[int | None]) -> int | None:
+    """None where one of them is not known."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if len(known) == len(figures) else None
 
 
-def _report(entries: Sequence[Mapping[str, Any]], done: str, fine: set[ErrorCode]) -> None:
-    failed = False
-    for entry in entries:
-        code = ErrorCode(entry["error_code"])
-        if code is ErrorCode.NONE:
-            say(f"{entry['name']}: {done}")
-        elif code in fine:
-            say(f"{entry['name']}: nothing to do ({code.name})")
-        else:
-            failed = True
-            say(
-                f"{entry['name']}: {code.name}: "
-                f"{entry.get('error_message') or 'refused by the broker'}"
-            )
-    if failed:
-        raise click.exceptions.Exit(ExitCode.ITEM_FAILED)
+def _partition_row(name: str, partition: Any, figures: Figures) -> dict[str, Any]:
+    place = TopicPartition(name, partition.partition_index)
+    return {
+        "topic": name,
+        "partition": partition.partition_index,
+        "leader": partition.leader_id,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replica_nodes),
+        "isr": list(partition.isr_nodes),
+        "start_offset": figures.starts.get(place),
+        "end_offset": figures.ends.get(place),
+        "records": figures.records(place),
+        "size_bytes": figures.sizes.get(place),
+    }

@@ -7,22 +7,25 @@ from being trimmed.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from kbroker.cli.connection import (
-    CommandError,
-    ExitCode,
-    admin_client,
-    bootstrap_option,
-    sentence_of,
-)
+from kbroker.cli.completion import topic_names
+from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.output import output_option, print_rows, say
+from kbroker.cli.refusals import no_such, refuse
 from kbroker.cli.time_argument import timestamp_ms
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
+from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.errors import ErrorCode
+from kbroker.model import NO_LEADER, TopicPartition
+from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 
+_TIMEOUT_MS = 20_000  # less than the client waits for an answer
 _COLUMNS = ("topic", "partition", "start_offset", "end_offset", "deleted")
 
 
@@ -34,8 +37,17 @@ class Cut:
     at_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Of a partition: where it begins and ends, and where it shall begin."""
+
+    start: int
+    end: int
+    target: int
+
+
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option(
     "--before",
     required=True,
@@ -52,7 +64,7 @@ class Cut:
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @output_option
 @bootstrap_option
-def trim(  # one parameter per option
+def trim(
     bootstrap: str,
     topic: str,
     before: str,
@@ -62,24 +74,29 @@ def trim(  # one parameter per option
 ) -> None:
     """Delete the records of TOPIC before an offset or a time, and print where partitions begin."""
     cut = _parse_before(before, int(time.time() * 1000))
-    failures: list[str] = []
-    with admin_client(bootstrap) as client:
-        partitions = _partitions(client, topic, numbers)
-        starts, ends, targets = _offsets(client, partitions, cut)
-        rows = []
-        for partition in partitions:
-            start, target = starts[partition], targets[partition]
-            if target > ends[partition]:
-                failures.append(_beyond_end(partition, target, ends[partition]))
-                target = start
-            elif target > start and not dry_run:
-                target = _delete(client, partition, target, failures)
-            rows.append(_row(partition, (start, max(start, target), ends[partition])))
+    with cluster_links(bootstrap) as links:
+        leaders = _partitions(links, topic, numbers)
+        found = _offsets(links, leaders, cut)
+        failures = [f"{place}: no leader answers" for place in leaders if place not in found]
+        failures += [
+            _beyond_end(place, offsets)
+            for place, offsets in found.items()
+            if offsets.target > offsets.end
+        ]
+        cuts = {
+            place: offsets.target
+            for place, offsets in found.items()
+            if offsets.start < offsets.target <= offsets.end
+        }
+        starts, refusals = (cuts, []) if dry_run else _delete(links, leaders, cuts)
+    rows = [
+        _row(place, offsets, max(offsets.start, starts.get(place, offsets.start)))
+        for place, offsets in sorted(found.items())
+    ]
     print_rows(rows, _COLUMNS, output)
     if dry_run:
         say("nothing was deleted: leave out --dry-run to do it")
-    if failures:
-        raise CommandError("\n".join(failures), ExitCode.ITEM_FAILED)
+    refuse([*failures, *refusals])
 
 
 def _parse_before(text: str, now_ms: int) -> Cut:
@@ -96,78 +113,95 @@ def _parse_before(text: str, now_ms: int) -> Cut:
     return Cut(at_ms=at_ms)
 
 
-def _partitions(client: Any, topic: str, numbers: Sequence[int]) -> list[Any]:
-    from kafka.structs import TopicPartition
-
-    (described,) = client.describe_topics([topic])
-    known = sorted(int(p["partition_index"]) for p in described["partitions"])
-    if described["error_code"] or not known:
-        raise CommandError(
-            f"no such topic: {topic} (see `kbroker topic list`)", ExitCode.ITEM_FAILED
-        )
+def _partitions(
+    links: ClusterLinks, name: str, numbers: Sequence[int]
+) -> dict[TopicPartition, int]:
+    """The leader of each partition to trim."""
+    topics = {str(topic.name): topic for topic in links.describe(None).topics}
+    if name not in topics:
+        refuse([no_such("topic", name, topics)])
+    topic = topics[name]
+    if topic.is_internal:  # brokers refuse it with a code that says less
+        refuse([f"{name} was not trimmed: brokers keep Kafka's own topics small themselves"])
+    known = sorted(partition.partition_index for partition in topic.partitions)
     unknown = sorted(set(numbers) - set(known))
     if unknown:
-        raise CommandError(
-            f"{topic} has no partition {unknown[0]} (it has {len(known)})", ExitCode.ITEM_FAILED
-        )
-    return [TopicPartition(topic, number) for number in sorted(set(numbers) or known)]
+        refuse([f"{name} has no partition {unknown[0]} (it has {len(known)})"])
+    leaders = leaders_of([topic])
+    wanted = [TopicPartition(name, number) for number in sorted(set(numbers) or known)]
+    return {place: leaders.get(place, NO_LEADER) for place in wanted}
 
 
 def _offsets(
-    client: Any, partitions: Sequence[Any], cut: Cut
-) -> tuple[Mapping[Any, int], Mapping[Any, int], Mapping[Any, int]]:
-    """Start, end and wanted start of each partition.
+    links: ClusterLinks, leaders: Mapping[TopicPartition, int], cut: Cut
+) -> dict[TopicPartition, Offsets]:
+    """What is known of each partition that answers.
 
     The end is asked for first: where no record is as new as the time, all up to there goes, and
     what is written from now on stays.
     """
-    from kafka.admin import OffsetSpec
-
-    def found(spec: int) -> dict[Any, int]:
-        answer = client.list_partition_offsets(dict.fromkeys(partitions, spec))
-        return {partition: int(answer[partition].offset) for partition in partitions}
-
-    ends = found(OffsetSpec.LATEST)
-    starts = found(OffsetSpec.EARLIEST)
+    ends = offsets_at(links, leaders, LATEST)
+    starts = offsets_at(links, leaders, EARLIEST)
     if cut.at_ms is not None:
-        at_time = found(max(cut.at_ms, 0))
-        return starts, ends, {p: at_time[p] if at_time[p] >= 0 else ends[p] for p in partitions}
-    if cut.offset is None:
-        return starts, ends, ends
-    return starts, ends, dict.fromkeys(partitions, cut.offset)
+        at_time = offsets_at(links, leaders, max(cut.at_ms, 0))
+        targets = {p: found if found >= 0 else ends[p] for p, found in at_time.items() if p in ends}
+    elif cut.offset is not None:
+        targets = dict.fromkeys(ends, cut.offset)
+    else:
+        targets = ends
+    return {
+        p: Offsets(starts[p], ends[p], targets[p]) for p in ends if p in starts and p in targets
+    }
 
 
-def _beyond_end(partition: Any, offset: int, end: int) -> str:
+def _delete(
+    links: ClusterLinks, leaders: Mapping[TopicPartition, int], cuts: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, int], list[str]]:
+    """Where partitions begin now, and a sentence for each that refused."""
+    by_leader: defaultdict[int, list[TopicPartition]] = defaultdict(list)
+    for place in cuts:
+        by_leader[leaders[place]].append(place)
+    starts: dict[TopicPartition, int] = {}
+    failures = []
+    for leader, places in by_leader.items():
+        partitions = [
+            DeleteRecordsRequest.DeleteRecordsPartition(
+                partition_index=place.partition, offset=cuts[place]
+            )
+            for place in places
+        ]
+        topic = DeleteRecordsRequest.DeleteRecordsTopic(name=places[0].topic, partitions=partitions)
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS)
+        for result in links.link(leader).ask(request).topics[0].partitions:
+            place = TopicPartition(topic.name, result.partition_index)
+            if result.error_code == ErrorCode.NONE:
+                starts[place] = result.low_watermark
+            else:
+                failures.append(_refusal(place, ErrorCode(result.error_code)))
+    return starts, failures
+
+
+def _beyond_end(place: TopicPartition, offsets: Offsets) -> str:
     return (
-        f"{partition.topic}-{partition.partition}: offset {offset} is behind its end {end}, so "
-        "nothing was deleted (all of it: --before end)"
+        f"{place}: offset {offsets.target} is after the end, {offsets.end}, so nothing was deleted "
+        "(all of it: --before end)"
     )
 
 
-def _delete(client: Any, partition: Any, offset: int, failures: list[str]) -> int:
-    """The first offset after the deletion; -1 where it was refused."""
-    from kafka import errors
-
-    try:
-        answer = client.delete_records({partition: offset})
-    except errors.PolicyViolationError:
-        failures.append(
-            f"{partition.topic}-{partition.partition}: a compacted topic keeps the newest record "
-            "of each key; records before an offset go only with cleanup.policy=compact,delete"
+def _refusal(place: TopicPartition, code: ErrorCode) -> str:
+    if code == ErrorCode.POLICY_VIOLATION:
+        return (
+            f"{place}: a compacted topic keeps the newest record of each key; records before an "
+            "offset go only with cleanup.policy=compact,delete (POLICY_VIOLATION)"
         )
-        return -1
-    except errors.KafkaError as error:
-        failures.append(f"{partition.topic}-{partition.partition}: {sentence_of(error)}")
-        return -1
-    return int(answer[partition]["low_watermark"])
+    return f"{place}: nothing was deleted ({code.name})"
 
 
-def _row(partition: Any, offsets: tuple[int, int, int]) -> dict[str, Any]:
-    start, new_start, end = offsets
+def _row(place: TopicPartition, offsets: Offsets, new_start: int) -> dict[str, Any]:
     return {
-        "topic": partition.topic,
-        "partition": partition.partition,
+        "topic": place.topic,
+        "partition": place.partition,
         "start_offset": new_start,
-        "end_offset": end,
-        "deleted": new_start - start,
+        "end_offset": offsets.end,
+        "deleted": new_start - offsets.start,
     }

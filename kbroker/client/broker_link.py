@@ -13,13 +13,11 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode, encode
 from kbroker.protocol.frame import SIZE
 from kbroker.protocol.header import RequestHeader, decode_response_header, encode_request_header
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from kbroker.protocol.messages.fetch import FetchRequest
-from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
-from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.schema import Message, Versions, response_class
 
 CLIENT_ID = "kbroker-cli"
@@ -27,10 +25,13 @@ _ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
 _CODE_AT = 4  # in an answer to ApiVersions of any version: behind the correlation id
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
-_WANTED: dict[type[Message], Versions] = {
-    ProduceRequest: Versions(3, 12),  # format 2; later ones name topics by id, as Fetch does
-    FetchRequest: Versions(4, 12),
-    ListOffsetsRequest: Versions(1, 11),
+_WANTED: dict[int, Versions] = {
+    ApiKey.PRODUCE: Versions(3, 12),  # format 2; later ones name topics by id, as the next three do
+    ApiKey.FETCH: Versions(4, 12),
+    ApiKey.OFFSET_COMMIT: Versions(2, 9),
+    ApiKey.OFFSET_FETCH: Versions(2, 9),
+    ApiKey.LIST_OFFSETS: Versions(1, 11),
+    ApiKey.METADATA: Versions(1, 13),  # with null for all topics
 }
 
 
@@ -135,8 +136,9 @@ class BrokerLink:
             raise ConnectionResetError(f"{self.name}: {_reason(error)}") from error
 
     def _version(self, request: type[Message]) -> int:
-        known = _WANTED.get(request, request.spec.versions)
-        served = self._served.get(request.spec.key or 0, Versions(0, -1))
+        key = request.spec.key or 0
+        known = _WANTED.get(key, request.spec.versions)
+        served = self._served.get(key, Versions(0, -1))
         version = min(known.highest, served.highest)
         if version < max(known.lowest, served.lowest):
             raise KafkaError(

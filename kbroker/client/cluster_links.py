@@ -18,7 +18,7 @@ from kbroker.client.connection import ClientError, addresses_of, cannot_connect,
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, ZERO_UUID
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
-from kbroker.protocol.messages.metadata import MetadataRequest
+from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kbroker.protocol.schema import Message
 
 EARLIEST, LATEST = -2, -1
@@ -58,23 +58,31 @@ class ClusterLinks:
         self._links: dict[tuple[str, int], BrokerLink] = {}
         self._asking: dict[tuple[str, int], BrokerLink] = {}
         try:
-            self.ask_any(MetadataRequest(topics=[]))
+            self.describe([])
         except OSError as error:
             reason = "what listens there is no Kafka broker, or wants TLS, SASL or another password"
             raise cannot_connect(bootstrap, reason) from error
+
+    def describe(self, names: Collection[str] | None, *, creates: bool = False) -> MetadataResponse:
+        """Brokers, controller, and topics by name, or all for None; `creates`: a broker that makes
+        topics by the way makes what is missing.
+
+        Raises OSError where no broker answers.
+        """
+        wanted = None
+        if names is not None:
+            wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+        ask = MetadataRequest(topics=wanted, allow_auto_topic_creation=creates)
+        answer: MetadataResponse = self.ask_any(ask)
+        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        return answer
 
     def topic(self, name: str, *, creates: bool = False) -> TopicView:
         """A topic as it is now; `creates`: a broker that makes topics by the way makes this one.
 
         Raises OSError where no broker answers.
         """
-        ask = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=name)],
-            allow_auto_topic_creation=creates,
-        )
-        answer = self.ask_any(ask)
-        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        (found,) = answer.topics
+        (found,) = self.describe([name], creates=creates).topics
         leaders = {part.partition_index: part.leader_id for part in found.partitions}
         return TopicView(
             name=name,
@@ -154,6 +162,12 @@ class ClusterLinks:
                 last = error
         assert last is not None, "an address is given"
         raise last
+
+    def ask(self, node_id: int, request: Message) -> Any:
+        """The answer of one broker. Raises ConnectionRefusedError where it was not even sent, and
+        OSError where the answer did not come.
+        """
+        return self._ask(self._address(node_id), request)
 
     def close(self) -> None:
         """Close all links."""

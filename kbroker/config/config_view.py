@@ -8,33 +8,13 @@ unit (log.roll.hours) shows none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import NamedTuple
 
 from kbroker.config.config_def import ConfigKey
+from kbroker.config.config_resources import ConfigSource
 from kbroker.config.config_values import ConfigType, to_text
 from kbroker.config.kafka_config import KafkaConfig, config_key, config_keys, dynamic_only_key
 from kbroker.config.topic_config import TopicConfig, sound_overrides
-
-
-class ResourceType(IntEnum):
-    """What configuration belongs to; the numbers travel in requests."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-
-
-class ConfigSource(IntEnum):
-    """Where a value comes from; the numbers travel in answers."""
-
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
 
 
 class ConfigSynonym(NamedTuple):

@@ -34,6 +34,7 @@ from kbroker.config.transaction_config import TransactionConfig
 from kbroker.config.zk_config import ZkConfig
 from kbroker.errors import ConfigError
 from kbroker.model import EndPoint
+from kbroker.near_names import did_you_mean
 
 # Where a value came from, weakest first.
 ORIGIN_DEFAULT = "default"
@@ -300,11 +301,7 @@ def _unknown_name(name: str) -> list[str]:
         return [f"{name} is set but has no effect yet"]
     if name in KAFKA_4_SETTINGS:
         return [f"{name} is set but has no effect: it is a setting of Kafka 4"]
-    import difflib  # only a misspelt name pays for it
-
-    nearest = difflib.get_close_matches(name, _KEYS, n=1)
-    hint = f", did you mean {nearest[0]}?" if nearest else ""
-    return [f"unknown setting {name}{hint}"]
+    return [f"unknown setting {name}{did_you_mean(name, _KEYS, shown=1)}"]
 
 
 def dynamic_only_key(name: str) -> ConfigKey | None:

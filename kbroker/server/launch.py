@@ -88,6 +88,11 @@ class Hearer:
     watch_loading: WatchLoading = nobody_watches
 
 
+def settings_of(options: StartOptions, environment: Mapping[str, str]) -> LoadedSettings:
+    """The settings that such a start would use. Raises UsageError."""
+    return _load(options, environment, _chosen(options))
+
+
 @contextmanager
 def prepared(options: StartOptions, environment: Mapping[str, str]) -> Iterator[Launch]:
     """The start that is asked for, with a data directory for as long as this lasts where none is
@@ -257,7 +262,7 @@ def _load(
     options: StartOptions, environment: Mapping[str, str], chosen: Mapping[str, str]
 ) -> LoadedSettings:
     try:
-        from_file = {} if options.properties is None else _properties_in(options.properties)
+        from_file = {} if options.properties is None else properties_in(options.properties)
         return load_settings(
             SettingSources(
                 profile=options.profile,
@@ -270,7 +275,8 @@ def _load(
         raise UsageError(str(error)) from error
 
 
-def _properties_in(path: str) -> dict[str, str]:
+def properties_in(path: str) -> dict[str, str]:
+    """The settings of a properties file. Raises UsageError where it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             return parse_properties(file.read())

@@ -197,8 +197,8 @@ def test_what_is_not_asked_for_is_not_opened(spark: Any, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"topicz": "t"}, "no option topicz: did you mean topics"),
-        ({"columns": "offest"}, "no column offest: did you mean offset"),
+        ({"topicz": "t"}, "no option topicz, did you mean topics"),
+        ({"columns": "offest"}, "no column offest, did you mean offset"),
         ({"topics": "u"}, "there is no topic u in"),
         (
             {"startingOffsets": '{"t": {"0": 99}}'},

@@ -15,13 +15,14 @@ job knows is refused: a misspelt one would have no effect, and nobody would noti
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from kbroker.near_names import did_you_mean
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 _OWN = "config"
@@ -105,8 +106,7 @@ def _check_known(key: str, known: Iterable[str], place: str) -> None:
     names = sorted(known)
     if key in names:
         return
-    near = difflib.get_close_matches(key.replace("_", "-"), names, n=1, cutoff=0.5)
-    hint = f": do you mean {near[0]}?" if near else f"; known are {', '.join(names)}"
+    hint = did_you_mean(key.replace("_", "-"), names, shown=1) or f": known are {', '.join(names)}"
     raise click.UsageError(f"{place}: no option is called {key}{hint}")
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from kbroker.cli import cluster as module
 from kbroker.cli.connection import CommandError
+from kbroker.protocol.messages.metadata import MetadataResponse
 
 
 class OneIsGone:
@@ -20,25 +20,27 @@ class OneIsGone:
     topic = "orders"
     partitions = 24
 
-    def describe_cluster(self) -> dict[str, Any]:
-        broker = {"broker_id": 1, "host": "h", "port": 9092, "rack": "r"}
-        return {"cluster_id": "C", "controller_id": 1, "brokers": [broker]}
+    controller_id = 1
 
-    def describe_topics(self, _names: None) -> list[dict[str, Any]]:
+    def describe(self, _names: None) -> MetadataResponse:
+        broker = MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=9092, rack="r")
         partitions = [
-            {"partition_index": p, "leader_id": 1 if p % 2 else -1, "replica_nodes": [2 - p % 2]}
+            MetadataResponse.MetadataResponsePartition(
+                partition_index=p, leader_id=1 if p % 2 else -1, replica_nodes=[2 - p % 2]
+            )
             for p in range(self.partitions)
         ]
-        return [{"name": self.topic, "partitions": partitions}]
+        topic = MetadataResponse.MetadataResponseTopic(name=self.topic, partitions=partitions)
+        return MetadataResponse(
+            cluster_id="C", controller_id=self.controller_id, brokers=[broker], topics=[topic]
+        )
 
 
 class NobodyLeads(OneIsGone):
     """A cluster that is about to elect its controller."""
 
     partitions = 1
-
-    def describe_cluster(self) -> dict[str, Any]:
-        return super().describe_cluster() | {"controller_id": -1}
+    controller_id = -1
 
 
 def status(monkeypatch: pytest.MonkeyPatch, client: OneIsGone, *options: str) -> Result:
@@ -46,7 +48,7 @@ def status(monkeypatch: pytest.MonkeyPatch, client: OneIsGone, *options: str) ->
     def connected(_bootstrap: str) -> Iterator[OneIsGone]:
         yield client
 
-    monkeypatch.setattr(module, "admin_client", connected)
+    monkeypatch.setattr(module, "cluster_links", connected)
     return CliRunner().invoke(module.cluster, ["status", *options], standalone_mode=False)
 
 

@@ -30,3 +30,49 @@ def test_a_terminal_that_is_too_narrow_gets_broken_heads_and_whole_values(
     assert heads <= set(said.split())
     assert ROWS[0]["group"] in "".join(said.split()).replace("12", "")
     assert max(map(len, said.splitlines())) <= width
+
+
+def test_a_terminal_too_narrow_for_the_heads_gets_a_line_per_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "15")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    print_rows([*ROWS, *ROWS], COLUMNS, "table")
+
+    assert capsys.readouterr().out.splitlines() == [
+        "GROUP             a-rather-long-name-of-a-group",
+        "COMMITTED_OFFSET  12",
+        "LAG_S",
+        "",
+        "GROUP             a-rather-long-name-of-a-group",
+        "COMMITTED_OFFSET  12",
+        "LAG_S",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ("table", "NAME  INTERNAL\né     yes\n"),
+        ("jsonl", '{"name": "é", "internal": true}\n'),
+        ("csv", "name,internal\né,true\n"),
+    ],
+)
+def test_yes_and_letters_beyond_ascii_are_written_as_each_format_wants_them(
+    output: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_rows([{"name": "é", "internal": True}], ("name", "internal"), output)
+
+    assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"), [("table", ""), ("json", "[]\n"), ("jsonl", ""), ("csv", "name\n")]
+)
+def test_no_rows_are_no_table(
+    output: str, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_rows([], ("name",), output)
+
+    assert capsys.readouterr().out == expected

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from kbroker.config.config_resources import ConfigSource
 from kbroker.config.config_values import ConfigType
 from kbroker.config.config_view import (
     ConfigEntry,
-    ConfigSource,
     describe_broker,
     describe_cluster_default,
     describe_topic,

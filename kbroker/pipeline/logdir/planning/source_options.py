@@ -35,13 +35,13 @@ pushFilters          true: filters by topic, partition, offset and time spare re
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
+from kbroker.near_names import did_you_mean
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.logdir.directory.log_catalog import Selection
 from kbroker.pipeline.logdir.planning.splits import MAX_PARTITION_BYTES, SplitOptions
@@ -113,10 +113,8 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
 
 def refuse_name(name: str, known: Sequence[str], kind: str) -> NoReturn:
     """PipelineError for a name that there is not, with the nearest one."""
-    by_lower = {each.lower(): each for each in known}
-    nearest = difflib.get_close_matches(name.lower(), by_lower, n=1)
-    hint = f"did you mean {by_lower[nearest[0]]}?" if nearest else f"there are {', '.join(known)}"
-    raise PipelineError(f"kbroker-log has no {kind} {name}: {hint}", ExitCode.USAGE)
+    hint = did_you_mean(name, known, shown=1) or f": there are {', '.join(known)}"
+    raise PipelineError(f"kbroker-log has no {kind} {name}{hint}", ExitCode.USAGE)
 
 
 class _Texts:
@@ -229,9 +227,7 @@ class _Texts:
     def _one_of(self, name: str, values: tuple[str, ...], default: str) -> str:
         text = self._texts.get(name, default).strip().lower()
         if text not in values:
-            nearest = difflib.get_close_matches(text, values, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            self._refuse(name, " or ".join(values) + hint)
+            self._refuse(name, " or ".join(values) + did_you_mean(text, values, shown=1))
         return text
 
     def _refuse(self, name: str, wanted: str) -> NoReturn:

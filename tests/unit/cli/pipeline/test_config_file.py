@@ -96,12 +96,12 @@ def test_the_environment_wins_over_the_file(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[archive]\ntopcs = 3", "[archive]: no option is called topcs: do you mean topics?"),
-        ("[archive]\nbatch_records = 3", "do you mean batch-records?"),
-        ("[archve]\nevery = '1s'", "no option is called archve: do you mean archive?"),
-        ("windw = 3", "no option is called windw: do you mean window?"),
+        ("[archive]\ntopcs = 3", "[archive]: no option is called topcs, did you mean topics?"),
+        ("[archive]\nbatch_records = 3", "did you mean batch-records?"),
+        ("[archve]\nevery = '1s'", "no option is called archve, did you mean archive?"),
+        ("windw = 3", "no option is called windw, did you mean window?"),
         ("[archive]\nwindow = '1h'", "[archive]: no option is called window"),
-        ("[lag]\nwindw = '1h'", "[lag]: no option is called windw: do you mean window?"),
+        ("[lag]\nwindw = '1h'", "[lag]: no option is called windw, did you mean window?"),
         ("lag = 3", "lag is a job, write its values below [lag]"),
         ("[archive]\nonce = 'yes'", "once is 'yes', give true or false"),
         ("[archive]\nevery = true", "every is true, the option takes a value"),

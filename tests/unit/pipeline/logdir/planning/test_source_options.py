@@ -63,9 +63,9 @@ def test_sizes_and_numbers_are_taken() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"topic": "a"}, "kbroker-log has no option topic: did you mean topics?"),
+        ({"topic": "a"}, "kbroker-log has no option topic, did you mean topics?"),
         ({"xyzzy": "a"}, "kbroker-log has no option xyzzy: there are columns, detail"),
-        ({"detail": "batches"}, "detail is 'batches', it has to be record or batch; did you mean"),
+        ({"detail": "batches"}, "detail is 'batches', it has to be record or batch, did you mean"),
         ({"isolation__level": "committed"}, "has to be read_committed or read_uncommitted"),
         ({"onDamage": "ignore"}, "onDamage is 'ignore', it has to be fail or skip"),
         ({"failOnDataLoss": "yes"}, "failOnDataLoss is 'yes', it has to be true or false"),

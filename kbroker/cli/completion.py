@@ -1,0 +1,91 @@
+"""Completion in shells: `kbroker completion` prints the script that a shell loads; names of topics
+and groups are asked of the broker.
+
+Law: a person waits for the key they pressed, so a broker that does not answer at once adds nothing,
+and no completion prints an error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import click
+
+from kbroker.cli.connection import CommandError, cluster_links
+
+_SHELLS = ("bash", "zsh", "fish")
+_VARIABLE = "_KBROKER_COMPLETE"
+_PATIENCE_S = 0.5
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(_SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash: echo 'eval "$(kbroker completion bash)"' >> ~/.bashrc
+    zsh:  echo 'eval "$(kbroker completion zsh)"' >> ~/.zshrc
+    fish: kbroker completion fish > ~/.config/fish/completions/kbroker.fish
+    """  # noqa: D301  click's own mark of lines that stay as they are
+    from click.shell_completion import get_completion_class
+
+    script = get_completion_class(shell)
+    assert script is not None, "click knows these shells"
+    click.echo(script(ctx.find_root().command, {}, "kbroker", _VARIABLE).source())
+
+
+def topic_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The topics that begin like this; Kafka's own where two underscores are typed."""
+
+    def names(bootstrap: str) -> list[str]:
+        with cluster_links(bootstrap) as links:
+            topics = links.describe(None).topics
+        return [
+            str(topic.name)
+            for topic in topics
+            if not topic.is_internal or incomplete.startswith("__")
+        ]
+
+    return _asked(ctx, names, incomplete)
+
+
+def group_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The groups that begin like this."""
+
+    def names(bootstrap: str) -> list[str]:
+        from kbroker.client.consumer_groups import listed_groups
+
+        with cluster_links(bootstrap) as links:
+            return [str(group.group_id) for group in listed_groups(links)]
+
+    return _asked(ctx, names, incomplete)
+
+
+def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: str) -> list[str]:
+    """What the broker of the command line answers in time, on a thread that ends with us."""
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            found.extend(name for name in names(_bootstrap(ctx)) if name.startswith(incomplete))
+        except CommandError:
+            return  # no broker, no names
+
+    thread = threading.Thread(target=ask, name="names", daemon=True)
+    thread.start()
+    thread.join(_PATIENCE_S)
+    return sorted(found)
+
+
+def _bootstrap(ctx: click.Context) -> str:
+    """The address as the command would have it: a completion parses options, but takes no
+    defaults.
+    """
+    given: str | None = ctx.params.get("bootstrap")
+    if given is not None:
+        return given
+    (option,) = (each for each in ctx.command.params if each.name == "bootstrap")
+    return str(option.value_from_envvar(ctx) or option.get_default(ctx))

@@ -1,0 +1,299 @@
+"""`kbroker group reset`: where a group goes on reading.
+
+Law: nothing is changed without --yes, and nothing while the group has members: they would go on
+where they are, and commit that.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from kbroker.cli.completion import group_names, topic_names
+from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, cluster_links
+from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.cli.refusals import no_such, refuse
+from kbroker.cli.time_argument import timestamp_ms
+from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
+from kbroker.client.consumer_groups import (
+    ConsumerGroup,
+    commit_offsets,
+    listed_groups,
+    read_group,
+)
+from kbroker.client.topic_figures import leaders_of, offsets_at
+from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
+
+_COLUMNS = (
+    "group", "topic", "partition", "committed_offset", "new_offset", "start_offset", "end_offset",
+)  # fmt: skip
+_SHIFT = re.compile(r"[+-]\d+")
+_FROM_FILE = "file:"
+_OFFSET_HEADS = ("new_offset", "committed_offset", "offset")  # as reset, describe and Kafka say it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where to: exactly one of these. `moment` is EARLIEST, LATEST or Unix ms."""
+
+    moment: int | None = None
+    offset: int | None = None
+    shift: int | None = None
+    of_file: Mapping[TopicPartition, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition: what is committed, and what there is."""
+
+    committed: int | None
+    start: int
+    end: int
+    at_moment: int | None  # the offset of the target's moment; -1 where no record is as late
+
+
+@click.command()
+@click.argument("group", shell_complete=group_names)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    shell_complete=topic_names,
+    help="Only this topic, or these partitions of it; may be repeated (default: all the group has "
+    "offsets of).",
+)
+@click.option(
+    "--to",
+    "text",
+    required=True,
+    metavar="earliest|latest|OFFSET|+N|-N|-1h|DATE|file:PATH",
+    help="Where to go on: an end, an offset, so many records on or back, a time, or the offsets of "
+    "a CSV file, such as `kbroker group describe --output csv` prints.",
+)
+@click.option("--yes", is_flag=True, help="Do it. Without this, the command only shows it.")
+@output_option
+@bootstrap_option
+def reset(
+    bootstrap: str, output: str, group: str, topics: Sequence[str], text: str, yes: bool
+) -> None:
+    """Set the committed offsets of GROUP, which must have no members.
+
+    Prints what is committed and what would be; --yes does it. An offset outside of a partition
+    becomes its start or its end. A group that is not there is made, if --topic or a file names
+    partitions.
+    """
+    target = parse_target(text, int(time.time() * 1000))
+    wanted = dict(_parse_topic(topic) for topic in topics)
+    with cluster_links(bootstrap) as links:
+        found = read_group(links, group)
+        leaders = _leaders(links, found, wanted, target)
+        places = _places(links, found, leaders, target)
+        rows, failures = _plan(found, places, target)
+        failures += [f"{place}: no leader answers" for place in leaders if place not in places]
+        if yes and found.members:
+            failures.append(f"group {group} was not reset: {_members_first(found)}")
+        elif yes and failures:
+            failures.append(f"group {group} was not reset: not all of its partitions could be")
+        elif yes:
+            failures += _commit(links, group, rows)
+    print_rows(rows, _COLUMNS, output)
+    if not yes:
+        if found.members:
+            say(f"with --yes this is refused: {_members_first(found)}")
+        else:
+            say("nothing was changed: add --yes to do it")
+    refuse(failures)
+
+
+def parse_target(text: str, now_ms: int) -> Target:
+    """What `--to` says. Raises UsageError for what it cannot mean."""
+    if text in ("earliest", "latest"):
+        return Target(moment=EARLIEST if text == "earliest" else LATEST)
+    if text.startswith(_FROM_FILE):
+        return Target(of_file=_read_file(text.removeprefix(_FROM_FILE)))
+    if text.isascii() and text.isdecimal():
+        return Target(offset=int(text))
+    if _SHIFT.fullmatch(text):
+        return Target(shift=int(text))
+    at_ms = timestamp_ms(text, now_ms)
+    if at_ms is None:
+        raise click.UsageError(
+            f"--to '{text}' is none of: earliest, latest, an offset, +N or -N records, a time ago "
+            "such as -30s, -15m, -1h, -2d, a date such as 2026-11-21T10:00:00, file:PATH"
+        )
+    return Target(moment=max(at_ms, 0))
+
+
+def offsets_in(lines: Iterable[str]) -> dict[TopicPartition, int]:
+    """Offsets from CSV: `topic,partition,offset` without a head, or columns with the heads of
+    `kbroker group describe` or `reset`. Rows without offset are left out. Raises ValueError.
+    """
+    rows = [row for row in csv.reader(lines) if row]
+    heads = ["topic", "partition", "offset"]
+    if rows and "topic" in rows[0]:
+        heads = rows.pop(0)
+    offset_head = next((head for head in _OFFSET_HEADS if head in heads), None)
+    if offset_head is None or "partition" not in heads:
+        raise ValueError("its head names no topic, partition and offset")
+    found = {}
+    for number, row in enumerate(rows, start=1):
+        cells = dict(zip(heads, row, strict=False))
+        try:
+            if cells[offset_head]:
+                place = TopicPartition(cells["topic"], int(cells["partition"]))
+                found[place] = int(cells[offset_head])
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"row {number} is not topic, partition, offset: {row}") from error
+    return found
+
+
+def _read_file(path: str) -> dict[TopicPartition, int]:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return offsets_in(file)
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}", ExitCode.USAGE) from error
+    except ValueError as error:
+        raise CommandError(f"cannot use {path}: {error}", ExitCode.USAGE) from error
+
+
+def _parse_topic(text: str) -> tuple[str, frozenset[int]]:
+    """A topic and the partitions of it, none for all."""
+    name, _, numbers = text.partition(":")
+    try:
+        return name, frozenset(int(number) for number in numbers.split(",") if numbers)
+    except ValueError as error:
+        raise click.UsageError(f"--topic '{text}' is not of the form TOPIC or TOPIC:0,1") from error
+
+
+def _leaders(
+    links: ClusterLinks,
+    group: ConsumerGroup,
+    wanted: Mapping[str, frozenset[int]],
+    target: Target,
+) -> dict[TopicPartition, int | None]:
+    """The leader of each partition to reset, if there is one; refuses what is not there."""
+    if group.is_unknown and not wanted and target.of_file is None:
+        refuse([no_such("group", group.name, [str(g.group_id) for g in listed_groups(links)])])
+    described = {str(topic.name): topic for topic in links.describe(None).topics}
+    refuse([no_such("topic", name, described) for name in wanted if name not in described])
+    if wanted:
+        places = {
+            TopicPartition(name, number)
+            for name, numbers in wanted.items()
+            for number in numbers or [each.partition_index for each in described[name].partitions]
+        }
+    else:
+        places = set(target.of_file if target.of_file is not None else group.committed)
+    if target.of_file is not None:
+        places &= set(target.of_file)
+    there = {
+        TopicPartition(name, partition.partition_index)
+        for name, topic in described.items()
+        for partition in topic.partitions
+    }
+    refuse([f"no such partition: {place}" for place in sorted(places - there)])
+    leaders = leaders_of(described.values())
+    return {place: leaders.get(place) for place in sorted(places)}
+
+
+def _places(
+    links: ClusterLinks,
+    group: ConsumerGroup,
+    leaders: Mapping[TopicPartition, int | None],
+    target: Target,
+) -> dict[TopicPartition, Place]:
+    answering = {place: leader for place, leader in leaders.items() if leader is not None}
+    starts = offsets_at(links, answering, EARLIEST)
+    ends = offsets_at(links, answering, LATEST)
+    if target.moment is None:
+        at_moment: Mapping[TopicPartition, int] = {}
+    elif target.moment in (EARLIEST, LATEST):
+        at_moment = starts if target.moment == EARLIEST else ends
+    else:
+        at_moment = offsets_at(links, answering, target.moment)
+    return {
+        place: Place(group.committed.get(place), starts[place], ends[place], at_moment.get(place))
+        for place in leaders
+        if place in starts and place in ends
+    }
+
+
+def _plan(
+    group: ConsumerGroup, places: Mapping[TopicPartition, Place], target: Target
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows with the new offsets, and a sentence for each partition that has none."""
+    rows, failures = [], []
+    for partition, place in places.items():
+        offset = new_offset(place, target, partition)
+        if offset is None:
+            failures.append(f"{partition}: nothing is committed there that could be moved")
+            continue
+        rows.append(
+            {
+                "group": group.name,
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed_offset": place.committed,
+                "new_offset": offset,
+                "start_offset": place.start,
+                "end_offset": place.end,
+            }
+        )
+    return rows, failures
+
+
+def new_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
+    """The next offset to read after the reset, within the partition; None where the target moves
+    what is committed, and nothing is.
+    """
+    if target.of_file is not None:
+        offset = target.of_file[partition]
+    elif target.offset is not None:
+        offset = target.offset
+    elif target.shift is not None:
+        if place.committed is None:
+            return None
+        offset = place.committed + target.shift
+    elif place.at_moment is None or place.at_moment < 0:
+        offset = place.end
+    else:
+        offset = place.at_moment
+    return min(max(offset, place.start), place.end)
+
+
+def _members_first(group: ConsumerGroup) -> str:
+    clients = sorted({member.client_id or member.member_id for member in group.members})
+    return (
+        f"it has {counted(len(group.members), 'member')} ({', '.join(clients)}), who would go on "
+        "where they are; stop them first"
+    )
+
+
+def _commit(links: ClusterLinks, group: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Commit the new offsets and say so; returns a sentence for each that was refused."""
+    offsets = {
+        TopicPartition(row["topic"], row["partition"]): int(row["new_offset"]) for row in rows
+    }
+    if not offsets:
+        return [f"group {group} was not reset: it has no offsets to move"]
+    codes = commit_offsets(links, group, offsets)
+    refused = {place: code for place, code in codes.items() if code != ErrorCode.NONE}
+    if len(refused) < len(offsets):
+        say(f"group {group}: {counted(len(offsets) - len(refused), 'partition')} reset")
+    return [f"{place} was not reset: {_reason(code)}" for place, code in sorted(refused.items())]
+
+
+def _reason(code: ErrorCode) -> str:
+    joined = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+    if code in joined or code == ErrorCode.REBALANCE_IN_PROGRESS:
+        return f"a member has just joined the group, stop it first ({code.name})"
+    return code.name

@@ -1,0 +1,25 @@
+"""What a command says of names that nobody knows, and of single things that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.output import say
+from kbroker.near_names import did_you_mean
+
+
+def no_such(kind: str, name: str, known: Iterable[str]) -> str:
+    """The sentence about a topic or group that is not there, with those that sound like it."""
+    hint = did_you_mean(name, known) or f" (see `kbroker {kind} list`)"
+    return f"no such {kind}: {name}{hint}"
+
+
+def refuse(failures: Sequence[str]) -> None:
+    """End with one `Error:` line per failure, and exit code 1; nothing where there is none."""
+    if not failures:
+        return
+    *others, last = failures
+    for failure in others:
+        say(f"Error: {failure}")
+    raise CommandError(last, ExitCode.ITEM_FAILED)

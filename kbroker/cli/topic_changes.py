@@ -1,0 +1,194 @@
+"""`kbroker topic create`, `alter` and `delete`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from kbroker.cli.completion import topic_names
+from kbroker.cli.connection import bootstrap_option, cluster_links
+from kbroker.cli.output import counted, say
+from kbroker.cli.refusals import no_such, refuse
+from kbroker.cli.setting_changes import changed, key_values, near_setting, topic_settings
+from kbroker.client.cluster_configs import Resource
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import ask_controller
+from kbroker.config.config_resources import ResourceType
+from kbroker.errors import ErrorCode
+from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+
+_TIMEOUT_MS = 20_000  # less than the client waits for an answer
+_DEFAULT = -1  # asks the broker for its own number of partitions or replicas
+_LOST = {
+    GROUP_METADATA_TOPIC: "the committed offsets of all groups are in it",
+    TRANSACTION_STATE_TOPIC: "the transactions of all producers are in it",
+}
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
+@click.option(
+    "--partitions",
+    type=int,
+    default=_DEFAULT,
+    help="Number of partitions (default: num.partitions of the broker).",
+)
+@click.option(
+    "--replication-factor",
+    type=int,
+    default=_DEFAULT,
+    help="Replicas per partition (default: the broker's).",
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A topic setting; may be repeated.",
+)
+@click.option("--if-not-exists", is_flag=True, help="An existing topic is fine.")
+@bootstrap_option
+def create(
+    bootstrap: str,
+    names: Sequence[str],
+    partitions: int,
+    replication_factor: int,
+    configs: Sequence[str],
+    if_not_exists: bool,
+) -> None:
+    """Create topics."""
+    from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+
+    settings = key_values(configs)
+    topics = [
+        CreateTopicsRequest.CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication_factor,
+            configs=[
+                CreateTopicsRequest.CreatableTopicConfig(name=key, value=value)
+                for key, value in settings.items()
+            ],
+        )
+        for name in dict.fromkeys(names)
+    ]
+    with cluster_links(bootstrap) as links:
+        request = CreateTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
+        results = ask_controller(links, request).topics
+    failures = []
+    for result in results:
+        if result.error_code == ErrorCode.NONE:
+            say(f"{result.name}: created")
+        elif result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            failures.append(_refusal(result, settings))
+        elif if_not_exists:
+            say(f"{result.name}: nothing to do, it exists already")
+        else:
+            failures.append(f"topic {result.name} exists already (TOPIC_ALREADY_EXISTS)")
+    refuse(failures)
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="TOPIC...", shell_complete=topic_names)
+@click.option("--if-exists", is_flag=True, help="A missing topic is fine.")
+@click.option("--force", is_flag=True, help="Delete Kafka's own topics too.")
+@bootstrap_option
+def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -> None:
+    """Delete topics with all their records."""
+    from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
+
+    failures = []
+    with cluster_links(bootstrap) as links:
+        known = {str(topic.name): topic for topic in links.describe(None).topics}
+        wanted = []
+        for name in dict.fromkeys(names):
+            if name not in known:
+                failures += _missing(name, known, if_exists=if_exists)
+            elif known[name].is_internal and not force:
+                lost = _LOST.get(name, "the brokers keep their own records in it")
+                failures.append(f"{name} was not deleted: {lost} (--force does it all the same)")
+            else:
+                wanted.append(name)
+        results = []
+        if wanted:
+            states = [DeleteTopicsRequest.DeleteTopicState(name=name) for name in wanted]
+            request = DeleteTopicsRequest(topics=states, topic_names=wanted, timeout_ms=_TIMEOUT_MS)
+            results = ask_controller(links, request).responses
+    for result in results:
+        if result.error_code == ErrorCode.NONE:
+            say(f"{result.name}: deleted")
+        elif result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # since it was described
+            failures += _missing(str(result.name), known, if_exists=if_exists)
+        else:
+            failures.append(_refusal(result, {}))
+    refuse(failures)
+
+
+@click.command()
+@click.argument("name", metavar="TOPIC", shell_complete=topic_names)
+@click.option("--partitions", type=int, help="Grow to this number of partitions.")
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a topic setting; may be repeated.",
+)
+@click.option(
+    "--delete-config",
+    "deleted",
+    multiple=True,
+    metavar="KEY",
+    help="Go back to the default of a setting.",
+)
+@bootstrap_option
+def alter(
+    bootstrap: str,
+    name: str,
+    partitions: int | None,
+    configs: Sequence[str],
+    deleted: Sequence[str],
+) -> None:
+    """Add partitions to a topic, or change its settings."""
+    settings = key_values(configs)
+    if partitions is None and not settings and not deleted:
+        raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
+    with cluster_links(bootstrap) as links:
+        known = [str(topic.name) for topic in links.describe(None).topics]
+        if name not in known:
+            refuse([no_such("topic", name, known)])
+        if partitions is not None:
+            _grow(links, name, partitions)
+        if settings or deleted:
+            resource = Resource(ResourceType.TOPIC, name)
+            refuse(changed(links, [resource], sets=settings, deletes=deleted))
+
+
+def _grow(links: ClusterLinks, name: str, partitions: int) -> None:
+    from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
+
+    wanted = CreatePartitionsRequest.CreatePartitionsTopic(
+        name=name, count=partitions, assignments=None
+    )
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=_TIMEOUT_MS)
+    (result,) = ask_controller(links, request).results
+    if result.error_code != ErrorCode.NONE:
+        refuse([_refusal(result, {})])
+    say(f"{name}: {counted(partitions, 'partition')}")
+
+
+def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
+    if not if_exists:
+        return [no_such("topic", name, known)]
+    say(f"{name}: nothing to do, there is no such topic")
+    return []
+
+
+def _refusal(result: Any, settings: Mapping[str, str]) -> str:
+    """What the controller says of a topic, with the names near to settings it does not know."""
+    code = ErrorCode(result.error_code)
+    said = f"{result.error_message} ({code.name})" if result.error_message else code.name
+    hint = near_setting(settings, topic_settings()) if code == ErrorCode.INVALID_CONFIG else ""
+    return f"{result.name}: {said}{hint}"

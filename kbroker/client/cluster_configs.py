@@ -1,0 +1,130 @@
+"""Settings of topics, brokers and loggers of a running cluster: what they are, where they come
+from, and changes to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.config.config_resources import ConfigSource, ResourceType
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from kbroker.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kbroker.protocol.schema import Message
+
+DEFAULT_ORIGIN = "default"
+_ORIGINS = {
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    ConfigSource.DYNAMIC_BROKER_CONFIG: "broker (dynamic)",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "cluster (dynamic)",
+    ConfigSource.STATIC_BROKER_CONFIG: "broker (static)",
+    ConfigSource.DEFAULT_CONFIG: DEFAULT_ORIGIN,
+    ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG: "logger",
+}
+AlterableConfig = IncrementalAlterConfigsRequest.AlterableConfig
+
+
+class Resource(NamedTuple):
+    """What has settings: a topic by name, a broker or its loggers by number; all brokers where the
+    name is empty.
+    """
+
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        if self.type is ResourceType.TOPIC:
+            return self.name
+        return f"broker {self.name}" if self.name else "all brokers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A setting of a resource; `value` is None where there is none, and for a secret."""
+
+    name: str
+    value: str | None
+    origin: str
+    is_secret: bool
+
+
+def describe_configs(
+    links: ClusterLinks, resources: Collection[Resource], names: Sequence[str] = ()
+) -> dict[Resource, list[Setting]]:
+    """The settings of each resource by name; `names`: only these.
+
+    Raises OSError, and KafkaError for the first resource that is refused.
+    """
+    topics = [resource for resource in resources if _node_of(resource) is None]
+    questions = [topics] if topics else []
+    questions += [[resource] for resource in resources if _node_of(resource) is not None]
+    found: dict[Resource, list[Setting]] = {}
+    for question in questions:
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsRequest.DescribeConfigsResource(
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=list(names) or None,
+                )
+                for resource in question
+            ]
+        )
+        for result in _ask(links, question[0], request).results:
+            resource = Resource(ResourceType(result.resource_type), result.resource_name)
+            _check(resource, result)
+            settings = [_setting(row) for row in result.configs]
+            found[resource] = sorted(settings, key=lambda setting: setting.name)
+    return found
+
+
+def alter_configs(
+    links: ClusterLinks,
+    resource: Resource,
+    changes: Sequence[AlterableConfig],
+    *,
+    only_checks: bool = False,
+) -> None:
+    """Change single settings of a resource. Raises OSError, and KafkaError where it is refused."""
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsRequest.AlterConfigsResource(
+                resource_type=resource.type, resource_name=resource.name, configs=list(changes)
+            )
+        ],
+        validate_only=only_checks,
+    )
+    (result,) = _ask(links, resource, request).responses
+    _check(resource, result)
+
+
+def _ask(links: ClusterLinks, resource: Resource, request: Message) -> Any:
+    node_id = _node_of(resource)
+    return links.ask_any(request) if node_id is None else links.ask(node_id, request)
+
+
+def _node_of(resource: Resource) -> int | None:
+    """The broker that alone knows; None where any does."""
+    if resource.type is ResourceType.TOPIC or not resource.name:
+        return None
+    return int(resource.name)
+
+
+def _check(resource: Resource, result: Any) -> None:
+    code = ErrorCode(result.error_code)
+    if code != ErrorCode.NONE:
+        raise KafkaError(code, f"{resource}: {result.error_message or code.name}")
+
+
+def _setting(row: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Setting:
+    if row.config_source in _ORIGINS:
+        origin = _ORIGINS[ConfigSource(row.config_source)]
+    else:  # of a version before sources were told, or a source that is newer than this
+        origin = DEFAULT_ORIGIN if row.is_default else "set"
+    return Setting(name=row.name, value=row.value, origin=origin, is_secret=row.is_sensitive)

@@ -1,0 +1,84 @@
+"""Requests that one broker of a cluster answers and no other: its controller, or the coordinator of
+a group. Each is asked again for a while where that broker is just being found.
+
+Law: only what was not sent, or what its broker refused whole, is asked again: it may be a change as
+well as a question.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.connection import ClientError
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.protocol.schema import Message
+
+_PATIENCE_S = 5.0
+_PAUSE_S = 0.1
+_NO_CONTROLLER = -1
+_ELSEWHERE = (  # the coordinator is another broker, or not ready yet
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+)
+
+
+def ask_controller(
+    links: ClusterLinks, request: Message, sleep: Callable[[float], None] = time.sleep
+) -> Any:
+    """The controller's answer. Raises ClientError where there is none, OSError where it is gone."""
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while True:
+        refused = None
+        controller_id = links.describe([]).controller_id
+        if controller_id != _NO_CONTROLLER:
+            try:
+                return links.link(controller_id).ask(request)
+            except ConnectionRefusedError as error:
+                refused = error
+        if time.monotonic() > give_up_s:
+            raise refused or ClientError(
+                f"the cluster of {links.bootstrap} has no controller now: see that its brokers "
+                "reach its ZooKeeper, and try again"
+            )
+        sleep(_PAUSE_S)
+
+
+def ask_coordinator(
+    links: ClusterLinks,
+    group: str,
+    request: Message,
+    codes_in: Callable[[Any], Iterable[int]],
+    sleep: Callable[[float], None] = time.sleep,
+) -> Any:
+    """The answer of a group's coordinator; `codes_in` gives the error codes in an answer.
+
+    Raises KafkaError where there is no coordinator, and OSError where it does not answer.
+    """
+    find = FindCoordinatorRequest(key=group, coordinator_keys=[group])
+    give_up_s = time.monotonic() + _PATIENCE_S
+    while True:
+        found = links.ask_any(find)
+        (place,) = found.coordinators or (found,)  # one of many from version 4 on
+        code = ErrorCode(place.error_code)
+        refusal: OSError | KafkaError = KafkaError(code, place.error_message)
+        if code == ErrorCode.NONE:
+            try:
+                answer = links.ask(place.node_id, request)
+            except ConnectionRefusedError as error:
+                refusal = error
+            else:
+                elsewhere = [found for found in codes_in(answer) if found in _ELSEWHERE]
+                if not elsewhere:
+                    return answer
+                refusal = KafkaError(ErrorCode(elsewhere[0]), f"the coordinator of {group}")
+        elif code not in _ELSEWHERE:
+            raise refusal
+        if time.monotonic() > give_up_s:
+            raise refusal
+        links.describe([])  # where the brokers are now
+        sleep(_PAUSE_S)

@@ -1,0 +1,236 @@
+"""Consumer groups: which there are, who is in them, what they have committed, and changes to that.
+
+The groups of both protocols: what DescribeGroups does not know may be a group of KIP-848, which has
+a request of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import ask_coordinator
+from kbroker.errors import ErrorCode, KafkaError, ProtocolError
+from kbroker.model import TopicPartition
+from kbroker.protocol.codec import decode
+from kbroker.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from kbroker.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from kbroker.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from kbroker.protocol.schema import Message, Struct, message, wire
+
+_UNKNOWN_STATE = "Dead"  # what a coordinator says of a group it has never heard of
+_CONSUMER_PROTOCOLS = ("consumer", "")
+_VERSION_BYTES = 2
+
+
+@message(key=None, versions="0")
+class _Assignment(Message):
+    """What the leader of a classic group gives a member: every version begins like this."""
+
+    class Topic(Struct):
+        """Partitions of one topic."""
+
+        name: str = wire("string", default="")
+        partitions: list[int] = wire("[]int32", default=[])
+
+    topics: list[_Assignment.Topic] = wire("[]Topic", default=[])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member of a group, and the partitions it was given."""
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroup:
+    """A group: state, members, and the next offset to read of each partition that it reads or has
+    offsets of (None: nothing is committed).
+    """
+
+    name: str
+    state: str
+    members: tuple[GroupMember, ...] = ()
+    committed: Mapping[TopicPartition, int | None]
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the cluster knows neither members nor offsets of it."""
+        return self.state == _UNKNOWN_STATE and not self.committed
+
+
+def listed_groups(links: ClusterLinks) -> list[ListGroupsResponse.ListedGroup]:
+    """The groups of all brokers by name. Raises OSError where no broker answers."""
+    found = []
+    failure: OSError | None = None
+    answers = 0
+    for broker in links.describe([]).brokers:
+        try:
+            answer = links.ask(broker.node_id, ListGroupsRequest())
+        except OSError as error:  # gone; its groups have gone to other brokers, or soon will
+            failure = error
+            continue
+        if answer.error_code not in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):
+            raise KafkaError(ErrorCode(answer.error_code), f"broker {broker.node_id}")
+        answers += 1
+        found += answer.groups
+    if not answers and failure is not None:
+        raise failure
+    return sorted(found, key=lambda group: str(group.group_id))
+
+
+def read_group(links: ClusterLinks, name: str) -> ConsumerGroup:
+    """A group with members and offsets; one that does not exist is unknown.
+
+    Raises OSError and KafkaError.
+    """
+    state, members = _members(links, name)
+    owned = dict.fromkeys(place for member in members for place in member.partitions)
+    return ConsumerGroup(
+        name=name, state=state, members=members, committed=owned | _committed(links, name)
+    )
+
+
+def commit_offsets(
+    links: ClusterLinks, name: str, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, ErrorCode]:
+    """Set offsets of a group without members; what came of each. Raises OSError, KafkaError."""
+    from kbroker.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+
+    by_topic: defaultdict[str, list[OffsetCommitRequest.OffsetCommitRequestPartition]]
+    by_topic = defaultdict(list)
+    for (topic, number), offset in offsets.items():
+        by_topic[topic].append(
+            OffsetCommitRequest.OffsetCommitRequestPartition(
+                partition_index=number, committed_offset=offset
+            )
+        )
+    topics = [
+        OffsetCommitRequest.OffsetCommitRequestTopic(name=topic, partitions=partitions)
+        for topic, partitions in by_topic.items()
+    ]
+
+    def results(answer: OffsetCommitResponse) -> dict[TopicPartition, ErrorCode]:
+        return {
+            TopicPartition(topic.name, entry.partition_index): ErrorCode(entry.error_code)
+            for topic in answer.topics
+            for entry in topic.partitions
+        }
+
+    request = OffsetCommitRequest(group_id=name, topics=topics)
+    return results(ask_coordinator(links, name, request, lambda answer: results(answer).values()))
+
+
+def delete_group(links: ClusterLinks, name: str) -> ErrorCode:
+    """Delete a group without members; what came of it. Raises OSError, KafkaError."""
+    from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+
+    def code(answer: DeleteGroupsResponse) -> int:
+        return answer.results[0].error_code
+
+    request = DeleteGroupsRequest(groups_names=[name])
+    return ErrorCode(code(ask_coordinator(links, name, request, lambda answer: [code(answer)])))
+
+
+def _members(links: ClusterLinks, name: str) -> tuple[str, tuple[GroupMember, ...]]:
+    answer = ask_coordinator(
+        links,
+        name,
+        DescribeGroupsRequest(groups=[name]),
+        lambda answer: [answer.groups[0].error_code],
+    )
+    (group,) = answer.groups
+    if group.group_state == _UNKNOWN_STATE:
+        return _members_of_new_protocol(links, name) or (_UNKNOWN_STATE, ())
+    if group.error_code:
+        raise KafkaError(ErrorCode(group.error_code), f"group {name}")
+    reads_topics = group.protocol_type in _CONSUMER_PROTOCOLS
+    return group.group_state, tuple(
+        _classic_member(member, reads_topics=reads_topics) for member in group.members
+    )
+
+
+def _classic_member(
+    member: DescribeGroupsResponse.DescribedGroupMember, *, reads_topics: bool
+) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance_id=member.group_instance_id,
+        partitions=assigned_partitions(member.member_assignment) if reads_topics else (),
+    )
+
+
+def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
+    """What a classic member reads; nothing where it waits for its assignment, or where its bytes
+    are of a kind of their own.
+    """
+    try:
+        found, _ = decode(_Assignment, 0, assignment, _VERSION_BYTES)
+    except ProtocolError:
+        return ()
+    return tuple(
+        sorted(TopicPartition(t.name, number) for t in found.topics for number in t.partitions)
+    )
+
+
+def _members_of_new_protocol(
+    links: ClusterLinks, name: str
+) -> tuple[str, tuple[GroupMember, ...]] | None:
+    """State and members of a group of KIP-848; None where there is none."""
+    from kbroker.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+
+    request = ConsumerGroupDescribeRequest(group_ids=[name])
+    with suppress(KafkaError):  # the broker has no such groups
+        answer = ask_coordinator(links, name, request, lambda answer: [answer.groups[0].error_code])
+        (group,) = answer.groups
+        if group.error_code == ErrorCode.NONE:
+            return group.group_state, tuple(_new_member(member) for member in group.members)
+    return None
+
+
+def _new_member(member: Any) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance_id=member.instance_id,
+        partitions=tuple(
+            sorted(
+                TopicPartition(topic.topic_name, number)
+                for topic in member.assignment.topic_partitions
+                for number in topic.partitions
+            )
+        ),
+    )
+
+
+def _committed(links: ClusterLinks, name: str) -> dict[TopicPartition, int | None]:
+    wanted = OffsetFetchRequest.OffsetFetchRequestGroup(group_id=name, topics=None)
+    request = OffsetFetchRequest(group_id=name, topics=None, groups=[wanted])
+
+    def group_of(answer: OffsetFetchResponse) -> Any:
+        return answer.groups[0] if answer.groups else answer  # one of many from version 8 on
+
+    answer = group_of(
+        ask_coordinator(links, name, request, lambda answer: [group_of(answer).error_code])
+    )
+    if answer.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+        raise KafkaError(ErrorCode(answer.error_code), f"offsets of group {name}")
+    return {
+        TopicPartition(topic.name, entry.partition_index): (
+            entry.committed_offset if entry.committed_offset >= 0 else None
+        )
+        for topic in answer.topics
+        for entry in topic.partitions
+    }
