@@ -5,15 +5,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+PAGE_TESTS := tests/docs/test_pages.py tests/docs/test_names.py tests/docs/test_troubleshooting.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check format bench bench-vs-apache tools clean
+.PHONY: help run test test-fast check format docs bench bench-vs-apache tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
 	@echo "make test             run all tests: fast ones, real clients, Spark"
 	@echo "make test-fast        run those that need no client, no Java and hardly a socket"
-	@echo "make check            format, lint, types, import contracts, tidy tests"
+	@echo "make check            format, lint, types, import contracts, tests of source and pages"
+	@echo "make docs             write the reference pages from the code, build a site in build/docs"
 	@echo "make bench            run the benchmarks and print a table"
 	@echo "make bench-vs-apache  the same loads against Apache Kafka, side by side"
 
@@ -26,6 +28,11 @@ $(BIN)/kbroker: pyproject.toml
 $(VENV)/.test-ready: pyproject.toml $(BIN)/kbroker
 	@echo "preparing $(VENV) with everything the tests need ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,test]'
+	@touch $@
+
+$(VENV)/.docs-ready: pyproject.toml $(BIN)/kbroker
+	@echo "preparing $(VENV) with the generator of the pages ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 run: $(BIN)/kbroker
@@ -45,11 +52,16 @@ check: $(VENV)/.test-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py $(PAGE_TESTS)
 
 format: $(VENV)/.test-ready
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.docs-ready
+	$(BIN)/python -m tests.docs.generated
+	$(BIN)/sphinx-build -q -W -E -b html docs build/docs
+	@echo "open build/docs/index.html"
 
 bench: $(VENV)/.test-ready tools
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -6,7 +6,7 @@ up to code 136 of Kafka 4.4.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 
 class ErrorCode(IntEnum):
@@ -195,6 +195,51 @@ _RETRIABLE = frozenset(
 )
 
 
+class Trouble(StrEnum):
+    """The headings of `docs/troubleshooting.md` that errors name, in the order of the page."""
+
+    CANNOT_CONNECT = "cannot-connect"
+    ADVERTISED_ADDRESS = "advertised-address"
+    NO_ANSWER = "no-answer"
+    NO_CONTROLLER = "no-controller"
+    UNKNOWN_TOPIC = "unknown-topic"
+    GROUP_HAS_MEMBERS = "group-has-members"
+    NO_LEADER = "no-leader"
+    PORT_IN_USE = "port-in-use"
+    DIRECTORY_IN_USE = "directory-in-use"
+    DIRECTORY_UNUSABLE = "directory-unusable"
+    ADOPT = "adopt"
+    OTHER_BROKER = "other-broker"
+    OTHER_METADATA = "other-metadata"
+    COPY_BROKE_OFF = "copy-broke-off"
+    BROKER_ID_IN_USE = "broker-id-in-use"
+    NO_ZOOKEEPER = "no-zookeeper"
+    SPARK = "spark"
+    CHECKPOINT = "checkpoint"
+    ARCHIVE = "archive"
+
+    @property
+    def advice(self) -> str:
+        """The line that follows the sentence of an error."""
+        return f"See docs/troubleshooting.md#{self.value}"
+
+
+class ExplainedError(Exception):
+    """One sentence for a person; `trouble` is where more is said of it."""
+
+    trouble: Trouble | None = None
+
+    def __init__(self, message: str, trouble: Trouble | None = None) -> None:
+        super().__init__(message)
+        if trouble is not None:
+            self.trouble = trouble
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """Where more is said of an error; None where its sentence says it all."""
+    return getattr(error, "trouble", None)
+
+
 class KafkaError(Exception):
     """A refusal that Kafka names: answered to the client as `code`,
     with `message` where the API has one.
@@ -210,5 +255,5 @@ class ProtocolError(Exception):
     """Bytes that are no Kafka request. The connection is closed, with one log line."""
 
 
-class ConfigError(Exception):
+class ConfigError(ExplainedError):
     """A setting that cannot be used: the message holds its name, value and bound."""

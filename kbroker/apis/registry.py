@@ -3,8 +3,8 @@
 A handler file is named as its API's key and registers itself with `@api`; nothing enumerates them.
 What is served is known by the names of the files, in which versions by the declarations of the
 messages: a handler is imported when it is first asked for. A broker asks for all of them before it
-serves clients (`ApiTable.load`), commands and tests for few. ApiVersions, the README's table and
-the golden tests are computed from this registry.
+serves clients (`ApiTable.load`), commands and tests for few. ApiVersions, the table of
+docs/compatibility.md and the golden tests are computed from this registry.
 """
 
 from __future__ import annotations

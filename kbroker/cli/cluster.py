@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from kbroker.cli.cluster_copy import export_tree, import_tree
-from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, cluster_links
+from kbroker.cli.connection import CommandError, bootstrap_option, cluster_links
 from kbroker.cli.lazy_commands import CommandGroup
 from kbroker.cli.output import counted, output_option, print_rows, say
+from kbroker.errors import Trouble
 from kbroker.protocol.messages.metadata import MetadataResponse
 
 _COLUMNS = ("broker", "state", "address", "rack", "controller", "leads", "replicas", "leaderless")
@@ -54,7 +55,7 @@ def status(bootstrap: str, output: str) -> None:
     if leaderless:
         more = f" and {len(leaderless) - _NAMED} more" if len(leaderless) > _NAMED else ""
         raise CommandError(
-            f"no leader: {', '.join(sorted(leaderless)[:_NAMED])}{more}", ExitCode.ITEM_FAILED
+            f"no leader: {', '.join(sorted(leaderless)[:_NAMED])}{more}", trouble=Trouble.NO_LEADER
         )
 
 

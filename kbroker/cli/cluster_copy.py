@@ -14,6 +14,7 @@ import click
 from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.output import counted, say
 from kbroker.cli.progress import CountedProgress
+from kbroker.errors import Trouble, trouble_of
 
 if TYPE_CHECKING:
     from kbroker.server.metadata_tree.tree_move import Move, MoveOptions, TreeHome
@@ -133,7 +134,7 @@ async def _connect(connect: str, *, makes_chroot: bool) -> Tree:
             connect, _SESSION_TIMEOUT_MS, _CONNECTION_TIMEOUT_MS, makes_chroot=makes_chroot
         )
     except TreeUnavailableError as error:
-        raise CommandError(str(error), ExitCode.CANNOT_CONNECT) from error
+        raise CommandError(str(error), ExitCode.CANNOT_CONNECT, trouble_of(error)) from error
     except ValueError as error:
         raise CommandError(f"--zookeeper: {error}", ExitCode.USAGE) from error
 
@@ -148,10 +149,10 @@ def _sentences() -> Iterator[None]:
     try:
         yield
     except (StartError, CopyRefusedError, CorruptTreeError) as error:
-        raise CommandError(str(error), ExitCode.ITEM_FAILED) from error
+        raise CommandError(str(error), ExitCode.ITEM_FAILED, trouble_of(error)) from error
     except TreeUnavailableError as error:
         raise CommandError(
-            f"the copy broke off: {error}; repeat it", ExitCode.ITEM_FAILED
+            f"the copy broke off: {error}; repeat it", trouble=Trouble.COPY_BROKE_OFF
         ) from error
 
 

@@ -13,7 +13,7 @@ import click
 from kbroker.client import connection
 from kbroker.client.connection import sentence_of
 from kbroker.client.exit_code import ExitCode
-from kbroker.errors import KafkaError
+from kbroker.errors import KafkaError, Trouble
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -35,11 +35,23 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class CommandError(click.ClickException):
-    """One sentence on standard error; `code` is the exit code of the contract."""
+    """One sentence on standard error; `code` is the exit code of the contract, `trouble` where more
+    is said.
+    """
 
-    def __init__(self, message: str, code: ExitCode = ExitCode.ITEM_FAILED) -> None:
+    def __init__(
+        self,
+        message: str,
+        code: ExitCode = ExitCode.ITEM_FAILED,
+        trouble: Trouble | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.trouble = trouble
+
+    def format_message(self) -> str:
+        """The sentence, and a line with the place that says more where there is one."""
+        return self.message if self.trouble is None else f"{self.message}\n{self.trouble.advice}"
 
 
 def bootstrap_option(command: CommandT) -> CommandT:
@@ -87,7 +99,9 @@ def link_errors(bootstrap: str) -> Iterator[None]:
             raise  # of standard output
         except OSError as error:
             reason = f"a broker of {bootstrap} cannot be reached: {error}"
-            raise connection.ClientError(reason, ExitCode.CANNOT_CONNECT) from error
+            raise connection.ClientError(
+                reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS
+            ) from error
         except KafkaError as error:
             raise connection.ClientError(str(error)) from error
 
@@ -97,4 +111,4 @@ def _command_errors() -> Iterator[None]:
     try:
         yield
     except connection.ClientError as error:
-        raise CommandError(error.sentence, error.code) from error
+        raise CommandError(error.sentence, error.code, error.trouble) from error

@@ -29,6 +29,7 @@ from kbroker.cli.time_argument import milliseconds_ago
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.library_consumer import library_consumer
 from kbroker.client.record_fetcher import RecordFetcher
+from kbroker.errors import Trouble
 from kbroker.record.default_record import Record
 
 _POLL_MS = 200
@@ -113,7 +114,7 @@ def _topic(cluster: ClusterLinks, topic: str, partitions: Sequence[int]) -> Topi
     view = cluster.ready_topic(topic)
     if view is None:
         raise CommandError(
-            f"no such topic: {topic} (see `kbroker topic list`)", ExitCode.ITEM_FAILED
+            f"no such topic: {topic} (see `kbroker topic list`)", trouble=Trouble.UNKNOWN_TOPIC
         )
     unknown = sorted(set(partitions) - set(view.leaders))
     if unknown:

@@ -22,7 +22,7 @@ from kbroker.client.consumer_groups import (
     read_group,
 )
 from kbroker.client.topic_figures import leaders_of, offsets_at
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import TopicPartition
 
 _LISTED = ("group", "state", "protocol_type", "type")
@@ -103,12 +103,14 @@ def describe(bootstrap: str, output: str, names: Sequence[str], members: bool) -
 def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
     """Delete groups with their committed offsets. A group with members is not deleted."""
     failures = []
+    trouble = None
     with cluster_links(bootstrap) as links:
         for name in dict.fromkeys(names):
             code = delete_group(links, name)
             if code == ErrorCode.NONE:
                 say(f"{name}: deleted")
             elif code == ErrorCode.NON_EMPTY_GROUP:
+                trouble = Trouble.GROUP_HAS_MEMBERS
                 failures.append(
                     f"group {name} was not deleted: it has members, stop them first "
                     f"(`kbroker group describe {name} --members` names them)"
@@ -120,7 +122,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
             else:
                 known = [str(entry.group_id) for entry in listed_groups(links)]
                 failures.append(no_such("group", name, known))
-    refuse(failures)
+    refuse(failures, trouble)
 
 
 def _ends(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> dict[TopicPartition, int]:

@@ -28,7 +28,7 @@ from kbroker.client.consumer_groups import (
     read_group,
 )
 from kbroker.client.topic_figures import leaders_of, offsets_at
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import TopicPartition
 
 _COLUMNS = (
@@ -110,7 +110,7 @@ def reset(
             say(f"with --yes this is refused: {_members_first(found)}")
         else:
             say("nothing was changed: add --yes to do it")
-    refuse(failures)
+    refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else None)
 
 
 def parse_target(text: str, now_ms: int) -> Target:
@@ -184,7 +184,8 @@ def _leaders(
     if group.is_unknown and not wanted and target.of_file is None:
         refuse([no_such("group", group.name, [str(g.group_id) for g in listed_groups(links)])])
     described = {str(topic.name): topic for topic in links.describe(None).topics}
-    refuse([no_such("topic", name, described) for name in wanted if name not in described])
+    missing = [name for name in wanted if name not in described]
+    refuse([no_such("topic", name, described) for name in missing], Trouble.UNKNOWN_TOPIC)
     if wanted:
         places = {
             TopicPartition(name, number)

@@ -22,6 +22,7 @@ from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.connection import ClientError
 from kbroker.client.partitioner import partition_of
 from kbroker.client.record_sender import ALL, RecordSender, SendOptions
+from kbroker.errors import Trouble
 from kbroker.record.bulk_records import bodies_of_values, body_of
 from kbroker.record.compression import CODEC_IDS
 
@@ -86,7 +87,7 @@ def _topic(cluster: ClusterLinks, topic: str, partition: int | None) -> TopicVie
     if view is None:
         raise CommandError(
             f"no such topic: {topic} (create it with `kbroker topic create {topic}`)",
-            ExitCode.ITEM_FAILED,
+            trouble=Trouble.UNKNOWN_TOPIC,
         )
     if partition is not None and partition not in view.leaders:
         raise CommandError(

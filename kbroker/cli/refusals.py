@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.output import say
+from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean
 
 
@@ -15,11 +16,13 @@ def no_such(kind: str, name: str, known: Iterable[str]) -> str:
     return f"no such {kind}: {name}{hint}"
 
 
-def refuse(failures: Sequence[str]) -> None:
-    """End with one `Error:` line per failure, and exit code 1; nothing where there is none."""
+def refuse(failures: Sequence[str], trouble: Trouble | None = None) -> None:
+    """End with one `Error:` line per failure, where more is said of them, and exit code 1; nothing
+    where there is none.
+    """
     if not failures:
         return
     *others, last = failures
     for failure in others:
         say(f"Error: {failure}")
-    raise CommandError(last, ExitCode.ITEM_FAILED)
+    raise CommandError(last, ExitCode.ITEM_FAILED, trouble)

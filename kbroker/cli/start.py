@@ -131,12 +131,12 @@ def start(
                 say(f"warning: {warning}")
             run_until_signal(launch, hearer(launch), end_of_input if stop_at_eof else None)
     except AdoptionNeededError as error:
-        say(str(error))
+        say(f"{error}\n{error.trouble.advice}")
         sys.exit(ExitCode.USAGE)
     except UsageError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     except LaunchError as error:
-        raise CommandError(str(error), ExitCode.ITEM_FAILED) from error
+        raise CommandError(str(error), ExitCode.ITEM_FAILED, error.trouble) from error
 
 
 def hearer(launch: Launch) -> Hearer:

@@ -10,7 +10,7 @@ import click
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, cluster_links
 from kbroker.cli.output import say
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 
 _RETRY_S = 0.05
 _NO_CONTROLLER = -1
@@ -51,7 +51,9 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
         reason = "; ".join(problems)
         time.sleep(_RETRY_S)
     raise CommandError(
-        f"{bootstrap} was not ready within {timeout_s:g} s: {reason}", ExitCode.TIMEOUT
+        f"{bootstrap} was not ready within {timeout_s:g} s: {reason}",
+        ExitCode.TIMEOUT,
+        Trouble.NO_ANSWER,
     )
 
 

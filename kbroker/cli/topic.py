@@ -24,7 +24,7 @@ from kbroker.client.cluster_configs import (
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.topic_figures import Described, leaders_of, offsets_at, sizes_of
 from kbroker.config.config_resources import ResourceType
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import TopicPartition
 
 _LISTED = ("topic", "partitions", "replication_factor", "records", "size_bytes", "internal")
@@ -124,7 +124,8 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
     if shown:
         click.echo()
         print_rows(shown, _SETTINGS, output)
-    refuse([no_such("topic", name, [str(each.name) for each in others]) for name in missing])
+    known_names = [str(each.name) for each in others]
+    refuse([no_such("topic", name, known_names) for name in missing], Trouble.UNKNOWN_TOPIC)
 
 
 def _figures(links: ClusterLinks, topics: Sequence[Described]) -> Figures:

@@ -16,7 +16,7 @@ from kbroker.client.cluster_configs import Resource
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.cluster_requests import ask_controller
 from kbroker.config.config_resources import ResourceType
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 
 _TIMEOUT_MS = 20_000  # less than the client waits for an answer
@@ -158,7 +158,7 @@ def alter(
     with cluster_links(bootstrap) as links:
         known = [str(topic.name) for topic in links.describe(None).topics]
         if name not in known:
-            refuse([no_such("topic", name, known)])
+            refuse([no_such("topic", name, known)], Trouble.UNKNOWN_TOPIC)
         if partitions is not None:
             _grow(links, name, partitions)
         if settings or deleted:

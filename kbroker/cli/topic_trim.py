@@ -21,7 +21,7 @@ from kbroker.cli.refusals import no_such, refuse
 from kbroker.cli.time_argument import timestamp_ms
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.topic_figures import leaders_of, offsets_at
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 
@@ -119,7 +119,7 @@ def _partitions(
     """The leader of each partition to trim."""
     topics = {str(topic.name): topic for topic in links.describe(None).topics}
     if name not in topics:
-        refuse([no_such("topic", name, topics)])
+        refuse([no_such("topic", name, topics)], Trouble.UNKNOWN_TOPIC)
     topic = topics[name]
     if topic.is_internal:  # brokers refuse it with a code that says less
         refuse([f"{name} was not trimmed: brokers keep Kafka's own topics small themselves"])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kbroker.client.exit_code import ExitCode
 from kbroker.client.patient_client import PatientClient, is_unsent, repeated
+from kbroker.errors import ExplainedError, Trouble
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -18,11 +19,16 @@ _CONNECT_TIMEOUT_S = 5
 _MAX_PORT = 65_535
 
 
-class ClientError(Exception):
+class ClientError(ExplainedError):
     """One sentence for a person; `code` is the exit code of the contract."""
 
-    def __init__(self, sentence: str, code: ExitCode = ExitCode.ITEM_FAILED) -> None:
-        super().__init__(sentence)
+    def __init__(
+        self,
+        sentence: str,
+        code: ExitCode = ExitCode.ITEM_FAILED,
+        trouble: Trouble | None = None,
+    ) -> None:
+        super().__init__(sentence, trouble)
         self.sentence = sentence
         self.code = code
 
@@ -69,6 +75,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
                 f"{bootstrap} names another broker that cannot be reached ({error}): it has just "
                 "stopped, or the address it gives to clients is of no use here",
                 ExitCode.CANNOT_CONNECT,
+                Trouble.ADVERTISED_ADDRESS,
             ) from error
         raise cannot_connect(bootstrap, "no Kafka broker answers there") from error
     except errors.KafkaTimeoutError as error:
@@ -76,7 +83,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
             reason = "what listens there is no Kafka broker, or wants TLS, SASL or another password"
             raise cannot_connect(bootstrap, reason) from error
         raise ClientError(
-            f"{bootstrap} did not answer in time: {error}", ExitCode.TIMEOUT
+            f"{bootstrap} did not answer in time: {error}", ExitCode.TIMEOUT, Trouble.NO_ANSWER
         ) from error
     except errors.KafkaError as error:
         raise ClientError(sentence_of(error)) from error
@@ -87,7 +94,8 @@ def client_errors(bootstrap: str) -> Iterator[None]:
             raise
         raise ClientError(
             f"the cluster of {bootstrap} has no controller now: see that its brokers reach its "
-            "ZooKeeper, and try again"
+            "ZooKeeper, and try again",
+            trouble=Trouble.NO_CONTROLLER,
         ) from error
 
 
@@ -121,6 +129,7 @@ def cannot_connect(bootstrap: str, reason: str, name: str = OPTION) -> ClientErr
         f"cannot connect to {bootstrap}: {reason} "
         f"(is a broker running? start one with `kbroker`, or give {name} HOST:PORT)",
         ExitCode.CANNOT_CONNECT,
+        Trouble.CANNOT_CONNECT,
     )
 
 

@@ -16,7 +16,7 @@ import sys
 
 from kbroker.config.socket_server_config import KAFKAS_SEND_BUFFER_BYTES
 from kbroker.counters import Counter
-from kbroker.errors import ConfigError
+from kbroker.errors import ConfigError, Trouble
 from kbroker.model import EndPoint
 from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
@@ -86,7 +86,8 @@ class Acceptor:
                 if error.errno == errno.EADDRINUSE
                 else ""
             )
-            raise ConfigError(f"listeners: cannot listen on {where}: {reason}{hint}") from error
+            sentence = f"listeners: cannot listen on {where}: {reason}{hint}"
+            raise ConfigError(sentence, Trouble.PORT_IN_USE) from error
         self._socket.setblocking(False)
         return EndPoint(
             listener_name=wanted.listener_name,

@@ -20,7 +20,7 @@ def cluster_errors() -> Iterator[None]:
     except ClientError as error:
         is_late = error.code is ExitCode.TIMEOUT  # who does not answer cannot be reached
         code = ExitCode.CANNOT_CONNECT if is_late else error.code
-        raise PipelineError(error.sentence, code) from error
+        raise PipelineError(error.sentence, code, error.trouble) from error
 
 
 def while_reachable(ask: Callable[[], _T], otherwise: _T) -> _T:

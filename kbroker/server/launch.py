@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kbroker.errors import ConfigError
+from kbroker.errors import ConfigError, ExplainedError, trouble_of
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import RealFileSystem
 from kbroker.log.temporary_file_system import TemporaryFileSystem
@@ -43,7 +43,7 @@ class UsageError(Exception):
     """Such a start makes no sense; the message is one sentence for who asked for it."""
 
 
-class LaunchError(Exception):
+class LaunchError(ExplainedError):
     """A broker did not start, or could not go on; the message is one sentence for its operator."""
 
 
@@ -131,7 +131,7 @@ def run_until_signal(
     except (
         ConfigError, LogDirectoryError, StartError, TreeUnavailableError, CorruptTreeError,
     ) as error:  # fmt: skip
-        raise LaunchError(str(error)) from error
+        raise LaunchError(str(error), trouble_of(error)) from error
 
 
 async def serve(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kbroker.clock import ClockWithTimer
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import Trouble
 from kbroker.log.directories.log_directory import (
     LogDirectory,
     LogDirectoryError,
@@ -155,7 +156,8 @@ class LocalCluster:
         if self._lock.meta is not None:
             raise LogDirectoryError(
                 f"Data directory {self._directory} is that of a single broker: start it without "
-                "--brokers, or give the cluster another directory"
+                "--brokers, or give the cluster another directory",
+                Trouble.OTHER_METADATA,
             )
 
     def _open_store(self) -> None:

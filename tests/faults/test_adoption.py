@@ -75,9 +75,10 @@ def test_a_start_without_agreement_says_one_sentence_and_changes_nothing(
 
     assert ended.returncode == USAGE
     assert ended.stdout == ""
-    assert ended.stderr.startswith("kbroker would adopt 25 topics with 30 partitions")
-    assert ended.stderr.endswith("; nothing was changed: add --adopt to agree\n")
-    assert ended.stderr.count("\n") == 1
+    sentence, place = ended.stderr.splitlines()
+    assert sentence.startswith("kbroker would adopt 25 topics with 30 partitions")
+    assert sentence.endswith("; nothing was changed: add --adopt to agree")
+    assert place == "See docs/troubleshooting.md#adopt"
     assert listing(data) == before
 
 

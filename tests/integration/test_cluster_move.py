@@ -5,6 +5,7 @@ start where its metadata is not.
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -173,7 +174,11 @@ def test_what_cannot_be_moved_is_refused_with_one_sentence(tmp_path: Path, conne
         move("import", broker.data, connect),
         move("export", broker.data, "127.0.0.1:x/y"),
     ]
-    assert [(code, said.count("\n")) for code, said in outcomes] == [(1, 1)] * 5 + [(2, 1)]
+    lines = [
+        (code, re.sub(r"^See docs/.*\n", "", said, flags=re.M).count("\n"))
+        for code, said in outcomes
+    ]
+    assert lines == [(1, 1)] * 5 + [(2, 1)]
     sentences = [
         "is in use by a running broker", "has no tree that could be exported",
         "is no directory", "is no data directory of a broker", "the source holds no cluster",

@@ -14,6 +14,7 @@ import click
 from kbroker.cli.connection import CommandError
 from kbroker.cli.output import say
 from kbroker.cli.pipeline.parameters import pair
+from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.kafka_connector import untested
 from kbroker.pipeline.spark_job.session import SessionSettings
@@ -76,11 +77,12 @@ def pipeline_errors(verbose: bool = False) -> Iterator[None]:
         package = str(error.name).partition(".")[0]
         if package not in _EXTRA:
             raise
-        raise CommandError(f"{package} is not installed: pip install 'kbroker[spark]'") from error
+        sentence = f"{package} is not installed: pip install 'kbroker[spark]'"
+        raise CommandError(sentence, trouble=Trouble.SPARK) from error
     except PipelineError as error:
         if verbose:
             say("".join(traceback.format_exception(error)).rstrip())
-        raise CommandError(error.sentence, error.code) from error
+        raise CommandError(error.sentence, error.code, error.trouble) from error
 
 
 _OPTIONS = (

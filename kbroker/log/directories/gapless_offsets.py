@@ -9,8 +9,8 @@ back, durably. A log that is not in the file may have gaps anywhere; one that is
 The file is there only while this broker is at work, or was not stopped cleanly: others who use the
 directory know nothing of it. Where one of them cleans after a crash of this broker, and crashes
 too, the cleaner's checkpoint tells up to where. One that has dropped the log from that checkpoint
-meanwhile (its `cleanup.policy` was changed) leaves nothing that tells it: the README says what to
-do.
+meanwhile (its `cleanup.policy` was changed) leaves nothing that tells it: docs/storage.md has what
+to do.
 """
 
 from __future__ import annotations

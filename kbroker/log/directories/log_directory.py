@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from functools import partial
 
+from kbroker.errors import ExplainedError, Trouble
 from kbroker.log.directories import checkpoint, failed_sync
 from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties
 from kbroker.log.directories.checkpointed_offsets import CheckpointedOffsets
@@ -31,8 +32,10 @@ from kbroker.model import TopicPartition
 _log = logging.getLogger(__name__)
 
 
-class LogDirectoryError(Exception):
+class LogDirectoryError(ExplainedError):
     """A data directory this broker cannot use; the message is one sentence for its operator."""
+
+    trouble = Trouble.DIRECTORY_UNUSABLE
 
 
 @dataclass(slots=True)
@@ -123,13 +126,15 @@ class LogDirectory:
             raise LogDirectoryError(
                 f"Data directory {self.path} belongs to cluster {meta.cluster_id}, "
                 f"this broker to {cluster_id}: "
-                f"use another directory, or remove {META_PROPERTIES_FILE} if this is intended"
+                f"use another directory, or remove {META_PROPERTIES_FILE} if this is intended",
+                Trouble.OTHER_BROKER,
             )
         if meta is not None and meta.broker_id not in (None, broker_id):
             raise LogDirectoryError(
                 f"Data directory {self.path} belongs to broker {meta.broker_id}, "
                 f"this is broker {broker_id}: "
-                f"set broker.id, or remove {META_PROPERTIES_FILE} if this is intended"
+                f"set broker.id, or remove {META_PROPERTIES_FILE} if this is intended",
+                Trouble.OTHER_BROKER,
             )
         try:
             checkpoint.remove_clean_shutdown(self.file_system, self.path)
@@ -232,7 +237,8 @@ def open_log_directory(file_system: FileSystem, path: str) -> LogDirectory:
     if lock is None:
         raise LogDirectoryError(
             f"Data directory {path} is in use by another broker: "
-            "stop that one or choose another directory"
+            "stop that one or choose another directory",
+            Trouble.DIRECTORY_IN_USE,
         )
     try:
         failed_sync.make_good(file_system, path)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.evidence.hole_reasons import NOT_READ, HoleWitness, holes_with_reasons
 from kbroker.pipeline.archive.evidence.same_source import (
@@ -191,7 +192,8 @@ class ArchiveJob:
         lost = [hole for hole in holes if hole.reason == RETENTION]
         if lost and not self._options.allows_loss:
             raise PipelineError(
-                loss_sentence(partition, lost[0].first_offset, lost[-1].last_offset)
+                loss_sentence(partition, lost[0].first_offset, lost[-1].last_offset),
+                trouble=Trouble.ARCHIVE,
             )
 
     def _result(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.archive_job import loss_sentence
 from kbroker.pipeline.archive.evidence.same_source import (
@@ -90,7 +91,7 @@ class ContinuedSource:
         self._check_offsets(self._state, ends)
         notes = self._other_records(self._state, ends)
         if notes and not self._allows_loss:
-            raise PipelineError(notes[0])
+            raise PipelineError(notes[0], trouble=Trouble.ARCHIVE)
         gone = [
             partition
             for partition in self._state.partitions()
@@ -111,7 +112,8 @@ class ContinuedSource:
                 raise PipelineError(
                     f"the checkpoint goes on at offset {offset} of {partition}, and the archive "
                     f"{has}: give the archive that belongs to the checkpoint, or begin with a new "
-                    "--checkpoint, which goes on where the archive ends"
+                    "--checkpoint, which goes on where the archive ends",
+                    trouble=Trouble.CHECKPOINT,
                 )
 
     def _check_offsets(self, state: ArchiveState, ends: Offsets) -> None:
@@ -120,12 +122,15 @@ class ContinuedSource:
             if end_offset is None:
                 continue
             if end_offset < offset and not self._allows_loss:
-                raise PipelineError(loss_sentence(partition, end_offset, offset - 1))
+                raise PipelineError(
+                    loss_sentence(partition, end_offset, offset - 1), trouble=Trouble.ARCHIVE
+                )
             if partition in ends and ends[partition] < end_offset:
                 raise PipelineError(
                     f"{partition} ends at offset {ends[partition]}, and the archive "
                     f"{state.path} goes up to {end_offset}: the topic was made anew, its log was "
-                    "cut, or it is another cluster's; give it another archive"
+                    "cut, or it is another cluster's; give it another archive",
+                    trouble=Trouble.ARCHIVE,
                 )
 
     def _other_records(self, state: ArchiveState, ends: Offsets) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 from uuid import uuid4
 
+from kbroker.errors import Trouble
 from kbroker.log.directories.checkpoint import write_atomically
 from kbroker.log.file_system import RealFileSystem, StorageError
 from kbroker.model import TopicPartition
@@ -133,7 +134,8 @@ class Checkpoint:
             except OSError as error:
                 raise PipelineError(
                     f"another process runs on the checkpoint {self.directory}: wait until it has "
-                    "ended, or give this job its own --checkpoint"
+                    "ended, or give this job its own --checkpoint",
+                    trouble=Trouble.CHECKPOINT,
                 ) from error
             yield
 
@@ -215,7 +217,8 @@ class Checkpoint:
             if known != topic_id:
                 raise PipelineError(
                     f"topic {topic} was deleted and made anew: it has the id {topic_id}, the "
-                    f"checkpoint {self.directory} is of {known}; begin with a new --checkpoint"
+                    f"checkpoint {self.directory} is of {known}; begin with a new --checkpoint",
+                    trouble=Trouble.ARCHIVE,
                 )
 
     def _store(self, record: JobRecord) -> None:
@@ -302,5 +305,6 @@ def _check_same(found: JobIdentity, wanted: JobIdentity, directory: Path) -> Non
             label = "job" if what == "kind" else what
             raise PipelineError(
                 f"the checkpoint {directory} belongs to another {label}: it has {theirs}, this "
-                f"is {ours}; give that job its own --checkpoint"
+                f"is {ours}; give that job its own --checkpoint",
+                trouble=Trouble.CHECKPOINT,
             )

@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
 
 OLDEST = 17
@@ -31,13 +32,13 @@ def check_java(
     command = _java_command(environment)
     found = _VERSION.search((version_text or _version_text)(command))
     if found is None:
-        raise PipelineError(f"{command} does not say which Java it is: Spark needs {_GOOD}")
+        raise _refusal(f"{command} does not say which Java it is: Spark needs {_GOOD}")
     version = int(found.group(1))
     if version < OLDEST:
-        raise PipelineError(f"{command} is Java {version}, too old for Spark: it needs {_GOOD}")
+        raise _refusal(f"{command} is Java {version}, too old for Spark: it needs {_GOOD}")
     spark = tuple(int(part) for part in re.findall(r"\d+", pyspark_version)[:2])
     if version > _NEWEST_WITH_SECURITY_MANAGER and spark < _FIRST_WITHOUT_IT:
-        raise PipelineError(
+        raise _refusal(
             f"{command} is Java {version}, too new for pyspark {pyspark_version}: it needs "
             f"{_GOOD}; set JAVA_HOME, or install pyspark 4.2 or newer"
         )
@@ -49,13 +50,13 @@ def _java_command(environment: Mapping[str, str]) -> str:
     if home:
         command = str(Path(home) / "bin" / "java")
         if not os.access(command, os.X_OK):
-            raise PipelineError(
+            raise _refusal(
                 f"JAVA_HOME is {home}, and there is no bin/java in it: Spark needs {_GOOD}"
             )
         return command
     found = shutil.which("java", path=environment.get("PATH"))
     if found is None:
-        raise PipelineError(f"no java on PATH: Spark needs {_GOOD}")
+        raise _refusal(f"no java on PATH: Spark needs {_GOOD}")
     return found
 
 
@@ -65,5 +66,9 @@ def _version_text(command: str) -> str:
             [command, "-version"], capture_output=True, text=True, timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PipelineError(f"{command} cannot be started: {error}") from error
+        raise _refusal(f"{command} cannot be started: {error}") from error
     return done.stderr + done.stdout
+
+
+def _refusal(sentence: str) -> PipelineError:
+    return PipelineError(sentence, trouble=Trouble.SPARK)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
 
 JAVA_ENDED = (
@@ -29,7 +30,7 @@ def java_sentence() -> Iterator[None]:
         yield
     except Exception as error:
         if has_ended(java_process(), _GRACE_S):
-            raise PipelineError(JAVA_ENDED) from error
+            raise PipelineError(JAVA_ENDED, trouble=Trouble.SPARK) from error
         raise
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbroker.errors import Trouble
 from kbroker.pipeline.errors import PipelineError
 from kbroker.pipeline.spark_job.ivy_cache import ivy_cache
 from kbroker.pipeline.spark_job.java import check_java
@@ -62,7 +63,7 @@ def open_session(settings: SessionSettings) -> Any:
         import pyspark
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise PipelineError(NO_PYSPARK) from error
+        raise PipelineError(NO_PYSPARK, trouble=Trouble.SPARK) from error
     running = SparkSession.getActiveSession()
     if running is not None:
         _check_connector(running, settings)
@@ -149,7 +150,8 @@ def _start(conf: Mapping[str, str], settings: SessionSettings, folder: Path) -> 
         if was_interrupted(error):
             raise KeyboardInterrupt from error
         text = "" if settings.verbose else output.read_text(encoding="utf-8", errors="replace")
-        raise PipelineError(_why_not(f"{text}\n{error}", settings)) from error
+        sentence = _why_not(f"{text}\n{error}", settings)
+        raise PipelineError(sentence, trouble=Trouble.SPARK) from error
 
 
 def _why_not(text: str, settings: SessionSettings) -> str:
@@ -171,4 +173,4 @@ def _check_connector(spark: Any, settings: SessionSettings) -> None:
     try:
         loader.loadClass(PROVIDER_CLASS)
     except Exception as error:
-        raise PipelineError(NO_CONNECTOR) from error
+        raise PipelineError(NO_CONNECTOR, trouble=Trouble.SPARK) from error

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kbroker.config.kafka_config import KafkaConfig
+from kbroker.errors import ExplainedError, Trouble
 
 
-class AdoptionNeededError(Exception):
+class AdoptionNeededError(ExplainedError):
     """The data is Apache Kafka's and nobody has agreed to take it over; the message is the
     sentence for the operator.
     """
+
+    trouble = Trouble.ADOPT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

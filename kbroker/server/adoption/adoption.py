@@ -13,7 +13,7 @@ from contextlib import suppress
 from uuid import UUID, uuid4
 
 from kbroker.config.kafka_config import KafkaConfig
-from kbroker.errors import ConfigError
+from kbroker.errors import ConfigError, Trouble
 from kbroker.log.directories.checkpoint import CheckpointError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import FileSystem, StorageError
@@ -157,7 +157,8 @@ class Adoption:
                 raise LogDirectoryError(f"Data directory {path} cannot be used: {error}") from error
             if lock is None:
                 raise LogDirectoryError(
-                    f"Data directory {path} is in use by another broker: stop that one first"
+                    f"Data directory {path} is in use by another broker: stop that one first",
+                    Trouble.DIRECTORY_IN_USE,
                 )
             lock.release()
 

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kbroker.errors import Trouble
 from kbroker.log.directories.checkpoint import write_atomically
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import META_PROPERTIES_FILE
@@ -105,13 +106,15 @@ def check_own_tree(file_system: FileSystem, directories: Sequence[str]) -> None:
                 f"the metadata of {directory} is in ZooKeeper at {location.zookeeper} (cluster "
                 f"{location.cluster_id}): start with --zookeeper {location.zookeeper}, or bring it "
                 f"back with `kbroker cluster import --zookeeper {location.zookeeper} --data "
-                f"{directory}`"
+                f"{directory}`",
+                Trouble.OTHER_METADATA,
             )
         shared = _shared_directory(file_system, directory)
         if shared is not None:
             raise StartError(
                 f"{directory} is one of several brokers whose tree is in {shared}: start them "
-                f"together with --brokers N --data {shared}"
+                f"together with --brokers N --data {shared}",
+                Trouble.OTHER_METADATA,
             )
 
 
@@ -127,7 +130,8 @@ def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> 
         if brokers and (has_tree(file_system, directory) or not file_system.exists(own)):
             raise StartError(
                 f"{directory} is that of several brokers ({', '.join(brokers)}): start them with "
-                f"--brokers {len(brokers)}, or give this one another directory"
+                f"--brokers {len(brokers)}, or give this one another directory",
+                Trouble.OTHER_METADATA,
             )
 
 
@@ -147,7 +151,8 @@ def check_ensemble_tree(file_system: FileSystem, directories: Sequence[str], con
                 raise StartError(
                     f"{home} has a tree of its own, with topics such as {topics[0]}: bring it into "
                     f"the ensemble with `kbroker cluster export --data {home} --zookeeper "
-                    f"{connect}`, or start without --zookeeper"
+                    f"{connect}`, or start without --zookeeper",
+                    Trouble.OTHER_METADATA,
                 )
 
 
@@ -156,7 +161,8 @@ async def check_copied(tree: Tree, name: str) -> None:
     if await is_unfinished(tree):
         raise StartError(
             f"the copy into {name} broke off: repeat the `kbroker cluster export` or `kbroker "
-            "cluster import` that made it"
+            "cluster import` that made it",
+            Trouble.COPY_BROKE_OFF,
         )
 
 

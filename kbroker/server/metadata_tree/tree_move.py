@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from kbroker.errors import Trouble
 from kbroker.log.directories.checkpoint import CheckpointError, MetaProperties, read_meta_properties
 from kbroker.log.file_system import FileSystem, StorageError
 from kbroker.log.format import LOCK_FILE
@@ -154,7 +155,10 @@ def locked_home(file_system: FileSystem, directory: str) -> Iterator[TreeHome]:
             for path in paths:
                 lock = file_system.lock(f"{path}/{LOCK_FILE}")
                 if lock is None:
-                    raise StartError(f"{path} is in use by a running broker: stop that one first")
+                    raise StartError(
+                        f"{path} is in use by a running broker: stop that one first",
+                        Trouble.DIRECTORY_IN_USE,
+                    )
                 locks.callback(lock.release)
             found = {path: read_meta_properties(file_system, path) for path in paths}
             brokers = {path: meta for path, meta in found.items() if meta is not None}

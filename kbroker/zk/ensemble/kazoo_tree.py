@@ -14,6 +14,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kbroker.errors import Trouble
 from kbroker.zk.ensemble import kazoo_requests as requests
 from kbroker.zk.ensemble.kazoo_calls import Call, KazooCalls
 from kbroker.zk.ensemble.kazoo_requests import whole_path
@@ -41,6 +42,8 @@ _CLOSE_TIMEOUT_S = 5.0
 
 class EnsembleUnreachableError(TreeUnavailableError):
     """No server of the ensemble answered in time. The message is for people."""
+
+    trouble = Trouble.NO_ZOOKEEPER
 
     def __init__(self, connect: str, waited_ms: int, complaint: str) -> None:
         super().__init__("/")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from kbroker.errors import Trouble
 from kbroker.log.file_system import FileSystem, RealFileSystem, StorageError
 from kbroker.pipeline.errors import PipelineError
 
@@ -46,7 +47,7 @@ def disk_sentences(path: str) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        raise PipelineError(disk_sentence(path, error)) from error
+        raise PipelineError(disk_sentence(path, error), trouble=Trouble.ARCHIVE) from error
 
 
 def disk_sentence(path: str, error: StorageError) -> str:

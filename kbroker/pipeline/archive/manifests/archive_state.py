@@ -9,6 +9,7 @@ from typing import Self
 
 import msgspec
 
+from kbroker.errors import Trouble
 from kbroker.model import TopicPartition
 from kbroker.pipeline.archive.manifests.covered_ranges import Stretch, bounded_holes, joined
 from kbroker.pipeline.archive.manifests.manifest import (
@@ -150,7 +151,8 @@ class ArchiveState:
                 raise PipelineError(
                     f"topic {topic} has the id {topic_id}, and the archive {self.path} holds the "
                     f"one with the id {known}: it was deleted and made anew, or it is another "
-                    "cluster's; give it another archive"
+                    "cluster's; give it another archive",
+                    trouble=Trouble.ARCHIVE,
                 )
 
     def refuse_other_cluster(

@@ -1,0 +1,209 @@
+"""The parts of the pages that are made from the code: requests, settings, commands.
+`python -m tests.docs.generated` writes them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+
+import click
+
+from kbroker.apis import registry
+from kbroker.cli.__main__ import cli
+from kbroker.cli.pipeline.archive import ArchiveCommand
+from kbroker.cli.pipeline.archive_upkeep import UPKEEP
+from kbroker.config.config_def import ConfigKey
+from kbroker.config.config_values import to_text
+from kbroker.config.kafka_config import GROUPS, config_key
+from kbroker.config.profiles import PROFILES
+from kbroker.config.topic_config import TopicConfig
+from kbroker.protocol.schema import message_spec
+from tests.docs.pages import DOCS
+
+END = "<!-- end -->"
+_TITLES = {
+    "kbroker": "kbroker's own",
+    "socket_server": "Listeners and connections",
+    "server": "The broker",
+    "log": "Logs",
+    "group": "Consumer groups",
+    "zk": "ZooKeeper",
+    "replication": "Replication and the controller",
+    "transaction": "Transactions",
+    "quota": "Quotas",
+    "ssl": "TLS",
+    "sasl": "SASL",
+    "security": "Authorization and tokens",
+    "metrics": "Metrics",
+    "quorum": "KRaft",
+    "share_group": "Share groups and the new group protocol",
+    "remote_storage": "Tiered storage",
+}
+_CHANGES = {"read-only": "", "per-broker": "broker", "cluster-wide": "cluster"}
+_UNITS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000}
+_SUPPORT = {"used": "", "accepted": "accepted", "not yet": "not yet"}
+
+
+def compatibility() -> str:
+    """One line per served key: number, name, versions served, versions declared by Kafka."""
+    rows = [
+        (str(key), api.name, str(api.versions), str(message_spec(api.request_class).versions))
+        for key, api in registry.registered().items()
+    ]
+    return _table("| Key | API | Versions served | Versions in Kafka |", "|---:|---|---|---|", rows)
+
+
+# ---- settings
+
+
+def profiles() -> str:
+    """The settings that a profile sets, beside Kafka's defaults."""
+    names = sorted({name for each in PROFILES.values() for name in each})
+    rows = []
+    for name in names:
+        key = config_key(name)
+        assert key is not None
+        chosen = [f"`{each[name]}`" if name in each else "" for each in PROFILES.values()]
+        rows.append((f"`{name}`", *chosen, _default(key)))
+    head = f"| Setting | {' | '.join(f'`{name}`' for name in PROFILES)} | Default |"
+    return _table(head, "|---|---|---|---|", rows)
+
+
+def settings() -> str:
+    """Every setting of a broker by group, then those of topics."""
+    assert _TITLES.keys() == GROUPS.keys()
+    parts = [_group(title, GROUPS[name].keys, "Change") for name, title in _TITLES.items()]
+    return "\n".join([*parts, _group("Topics", TopicConfig.keys, "Default of the broker")])
+
+
+def _group(title: str, keys: Iterable[ConfigKey], third: str) -> str:
+    rows = [
+        (f"`{key.name}`", key.type.name.lower(), _default(key), _third(key, third), _effect(key))
+        for key in keys
+        if not key.internal
+    ]
+    head = f"| Setting | Type | Default | {third} | Effect |"
+    return f"### {title}\n\n" + _table(head, "|---|---|---|---|---|", rows)
+
+
+def _third(key: ConfigKey, third: str) -> str:
+    if third == "Change":
+        return _CHANGES[key.dynamic]
+    return f"`{key.synonyms[0]}`" if key.synonyms else ""
+
+
+def _default(key: ConfigKey) -> str:
+    shown = _value(to_text(key.default))
+    if not key.name.endswith(".ms") or not isinstance(key.default, int):
+        return shown
+    for unit, size_ms in _UNITS.items():
+        if key.default and key.default % size_ms == 0:
+            return f"{shown} ({key.default // size_ms} {unit})"
+    return shown
+
+
+def _value(text: str | None) -> str:
+    return "none" if text is None else "empty" if text == "" else f"`{text}`"
+
+
+def _effect(key: ConfigKey) -> str:
+    support = _SUPPORT[key.support]
+    return f"{f'**{support}:** ' if support else ''}{key.doc}{_bounds(key)}"
+
+
+def _bounds(key: ConfigKey) -> str:
+    found = []
+    if key.at_least is not None:
+        found.append(f"at least {key.at_least}")
+    if key.at_most is not None:
+        found.append(f"at most {key.at_most}")
+    if key.one_of or key.list_of:
+        allowed = ", ".join(f"`{value}`" for value in key.one_of or key.list_of)
+        found.append(f"{'one' if key.one_of else 'some'} of {allowed}")
+    return f" ({'; '.join(found)})" if found else ""
+
+
+# ---- commands
+
+
+def commands() -> str:
+    """Every command with its usage, its help and its options."""
+    return "\n".join(
+        _command(names, command)
+        for names, command in all_commands()
+        if not isinstance(command, click.Group)
+    )
+
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Names of commands, such as `topic create`, with the commands; the program itself has none."""
+    return _below("", cli)
+
+
+def _below(names: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield names, command
+    context = click.Context(command)
+    below: dict[str, click.Command | None] = {}
+    if isinstance(command, click.Group):
+        below = {
+            name: command.get_command(context, name) for name in command.list_commands(context)
+        }
+    elif isinstance(command, ArchiveCommand):
+        below = dict(UPKEEP)
+    for name, each in below.items():
+        assert each is not None
+        yield from _below(f"{names} {name}".strip(), each)
+
+
+def _command(names: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=f"kbroker {names}")
+    usage = " ".join([f"kbroker {names}", *command.collect_usage_pieces(context)])
+    paragraphs = inspect.cleandoc(command.help or "").replace("\b\n", "").split("\n\n")
+    help_text = "\n\n".join(textwrap.fill(paragraph, 120) for paragraph in paragraphs)
+    rows = [
+        (f"`{name}`", text)
+        for parameter in command.get_params(context)
+        if (record := parameter.get_help_record(context)) is not None
+        for name, text in [record]
+        if text and name not in ("--help", "-h, --help")
+    ]
+    options = _table("| Option | What it does |", "|---|---|", rows) if rows else ""
+    return "\n\n".join(filter(None, [f"### kbroker {names}", f"`{usage}`", help_text, options]))
+
+
+# ---- pages
+
+
+def _table(head: str, line: str, rows: Iterable[tuple[str, ...]]) -> str:
+    cells = (" | ".join(" ".join(cell.split()).replace("|", r"\|") for cell in row) for row in rows)
+    return "\n".join([head, line, *(f"| {row} |".replace("|  |", "| |") for row in cells)]) + "\n"
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "compatibility": ("compatibility", compatibility),
+    "profiles": ("configuration", profiles),
+    "settings": ("configuration", settings),
+    "commands": ("commands", commands),
+}
+
+
+def part_in(text: str, name: str) -> str:
+    """What stands between the two marks of a part."""
+    return text.partition(f"<!-- generated: {name} -->\n")[2].partition(END)[0]
+
+
+def main() -> None:
+    """Write every part into its page."""
+    for name, (page, made) in PARTS.items():
+        path = DOCS / f"{page}.md"
+        text = path.read_text(encoding="utf-8")
+        mark = f"<!-- generated: {name} -->\n"
+        before, _, rest = text.partition(mark)
+        after = rest.partition(END)[2]
+        path.write_text(before + mark + made() + END + after, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

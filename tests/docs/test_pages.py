@@ -1,0 +1,62 @@
+"""The pages as a whole: links lead somewhere, generated parts are up to date, lines are short."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.generated import PARTS, part_in
+from tests.docs.pages import DOCS, PAGES, README, anchors, links, text_of, without_blocks
+
+# Each says something else than its writer meant, or is nobody's English.
+WORN = (
+    "is no HOST:PORT", "what is no whole batch", "that is said", "made anew", "wants TLS",
+    "told as that", "begin anew", "begins anew", "held against",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for link in links(text):
+        name, _, anchor = link.partition("#")
+        target = page if not name else (page.parent / name).resolve()
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_are_at_most_120_columns(page: Path) -> None:
+    plain = without_blocks(page.read_text(encoding="utf-8")).splitlines()
+    prose = [line for line in plain if not line.startswith(("|", "![", "`"))]
+
+    assert [line for line in prose if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_one_title_and_no_worn_phrase(page: Path) -> None:
+    plain = without_blocks(page.read_text(encoding="utf-8"))
+    own_words = " ".join(re.sub(r"\*\*`.*?`\.?\*\*|`[^`]*`", "", plain, flags=re.S).split())
+
+    assert len(re.findall(r"^# ", plain, re.M)) == 1
+    assert [phrase for phrase in WORN if phrase in own_words] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 200
+
+
+@pytest.mark.parametrize("start", ["README", "index"])
+def test_every_page_is_linked(start: str) -> None:
+    linked = {Path(link).name for link in links(text_of(start))}
+
+    assert {path.name for path in DOCS.glob("*.md")} - {"index.md"} <= linked
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_is_made_from_the_code_is_up_to_date(name: str) -> None:
+    page, made = PARTS[name]
+
+    assert part_in(text_of(page), name) == made(), "run `python -m tests.docs.generated`"
