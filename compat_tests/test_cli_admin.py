@@ -132,7 +132,6 @@ def test_settings_of_brokers_and_loggers_are_changed_while_they_run(
     [
         (("--topic", "{topic}", "--set", "retention.mss=1"), "did you mean retention.ms"),
         (("--topic", "{topic}", "--set", "retention.ms=x"), "retention.ms"),
-        (("--topic", "{topic}x", "--set", "retention.ms=1"), "did you mean {topic}"),
         (("--broker", "77", "--set", "num.io.threads=4"), "no such broker: 77 (online: 0)"),
         (("--loggers", "0", "--set", "kbroker.netwrk=INFO"), "did you mean kbroker.network"),
     ],
@@ -246,9 +245,7 @@ def test_the_settings_of_a_start_are_shown_with_their_origins(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("kbroker topic describe {prefix}", "{topic}"),
         ("kbroker config describe --topic {prefix}", "{topic}"),
-        ("kbroker top", "topic"),
         ("kbroker topic descr", "describe"),
     ],
 )

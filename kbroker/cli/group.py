@@ -18,6 +18,7 @@ from kbroker.client.consumer_groups import (
     ConsumerGroup,
     GroupMember,
     delete_group,
+    lag,
     listed_groups,
     read_group,
 )
@@ -128,11 +129,6 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool) -> None:
 def _ends(links: ClusterLinks, groups: Iterable[ConsumerGroup]) -> dict[TopicPartition, int]:
     topics = sorted({place.topic for group in groups for place in group.committed})
     return offsets_at(links, leaders_of(links.describe(topics).topics), LATEST) if topics else {}
-
-
-def lag(committed: int | None, end: int | None) -> int | None:
-    """Records between what is committed and the end, as Kafka's own tools count them: by offset."""
-    return None if committed is None or end is None else max(0, end - committed)
 
 
 def _rows(group: ConsumerGroup, ends: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:

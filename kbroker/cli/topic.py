@@ -95,20 +95,16 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
     """
     with cluster_links(bootstrap) as links:
         described = {str(topic.name): topic for topic in links.describe(names or None).topics}
-        missing = [
-            name
-            for name, topic in described.items()
-            if topic.error_code
-            in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION)
-        ]
-        known = sorted(described.keys() - set(missing))
-        topics = [described[name] for name in known]
+        refused = {
+            name: topic.error_code for name, topic in described.items() if not topic.partitions
+        }
+        topics = [topic for name, topic in sorted(described.items()) if name not in refused]
         figures = _figures(links, topics)
         settings: Mapping[Resource, Sequence[Setting]] = {}
         if output == "table" and topics:
-            resources = [Resource(ResourceType.TOPIC, name) for name in known]
+            resources = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in topics]
             settings = describe_configs(links, resources)
-        others = links.describe(None).topics if missing else []
+        known = [str(topic.name) for topic in links.describe(None).topics] if refused else []
     rows = [
         _partition_row(str(topic.name), partition, figures)
         for topic in topics
@@ -124,8 +120,16 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
     if shown:
         click.echo()
         print_rows(shown, _SETTINGS, output)
-    known_names = [str(each.name) for each in others]
-    refuse([no_such("topic", name, known_names) for name in missing], Trouble.UNKNOWN_TOPIC)
+    refuse(
+        [_refusal(name, ErrorCode(code), known) for name, code in refused.items()],
+        Trouble.UNKNOWN_TOPIC,
+    )
+
+
+def _refusal(name: str, code: ErrorCode, known: Sequence[str]) -> str:
+    if code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION):
+        return no_such("topic", name, known)
+    return f"{name} cannot be described: {code.name}"
 
 
 def _figures(links: ClusterLinks, topics: Sequence[Described]) -> Figures:

@@ -172,7 +172,12 @@ def _delete(
         ]
         topic = DeleteRecordsRequest.DeleteRecordsTopic(name=places[0].topic, partitions=partitions)
         request = DeleteRecordsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS)
-        for result in links.link(leader).ask(request).topics[0].partitions:
+        try:
+            results = links.link(leader).ask(request).topics[0].partitions
+        except OSError as error:
+            failures += [f"{place}: {error}" for place in places]
+            continue
+        for result in results:
             place = TopicPartition(topic.name, result.partition_index)
             if result.error_code == ErrorCode.NONE:
                 starts[place] = result.low_watermark

@@ -141,6 +141,11 @@ def delete_group(links: ClusterLinks, name: str) -> ErrorCode:
     return ErrorCode(code(ask_coordinator(links, name, request, lambda answer: [code(answer)])))
 
 
+def lag(committed: int | None, end: int | None) -> int | None:
+    """Records between what is committed and the end, as Kafka's own tools count them: by offset."""
+    return None if committed is None or end is None else max(0, end - committed)
+
+
 def _members(links: ClusterLinks, name: str) -> tuple[str, tuple[GroupMember, ...]]:
     answer = ask_coordinator(
         links,

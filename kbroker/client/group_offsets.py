@@ -1,6 +1,6 @@
 """What groups have committed, and who reads each partition: one question per coordinator.
 
-The one home of this for `kbroker group describe` and `kbroker pipeline lag`.
+For the pipeline, whose clients are kafka-python's; commands ask by `consumer_groups`.
 """
 
 from __future__ import annotations
@@ -51,11 +51,6 @@ def read_groups(admin: Any, names: Sequence[str]) -> dict[str, GroupOffsets]:
     described = admin.describe_groups(list(names))
     committed = admin.list_group_offsets(list(names))
     return {name: _group(name, described[name], committed.get(name, {})) for name in names}
-
-
-def lag(committed: int | None, end: int | None) -> int | None:
-    """Records between what is committed and the end, as Kafka's own tools count them: by offset."""
-    return None if committed is None or end is None else max(0, end - committed)
 
 
 def _group(

@@ -1,4 +1,5 @@
-"""Offsets of many partitions at one moment: one question per leader, however many partitions.
+"""Offsets of many partitions at one moment: one question per leader, however many partitions. For
+the pipeline, whose clients are kafka-python's; commands ask by `topic_figures`.
 
 Law: a partition that does not answer is left out and spoils no other. The client library raises for
 all of a question where one partition is refused, so a refused question is halved; a broker that

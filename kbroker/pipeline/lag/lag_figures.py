@@ -25,7 +25,8 @@ from itertools import groupby
 
 from kafka.structs import TopicPartition
 
-from kbroker.client.group_offsets import GroupOffsets, lag
+from kbroker.client.consumer_groups import lag
+from kbroker.client.group_offsets import GroupOffsets
 from kbroker.pipeline.lag.cluster_look import ClusterLook, PartitionLook, next_offset
 
 

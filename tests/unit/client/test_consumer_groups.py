@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from kbroker.client.cluster_links import ClusterLinks
-from kbroker.client.consumer_groups import assigned_partitions, read_group
+from kbroker.client.consumer_groups import assigned_partitions, lag, read_group
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.consumer_group_describe import (
@@ -159,3 +159,12 @@ def test_a_refusal_is_passed_on() -> None:
 @pytest.mark.parametrize("assignment", [b"", b"\0", b"of another protocol"])
 def test_a_member_without_assignment_reads_nothing(assignment: bytes) -> None:
     assert assigned_partitions(assignment) == ()
+
+
+@pytest.mark.parametrize(
+    ("committed", "end", "expected"), [(3, 10, 7), (12, 10, 0), (None, 10, None), (3, None, None)]
+)
+def test_lag_is_the_end_less_what_is_committed(
+    committed: int | None, end: int | None, expected: int | None
+) -> None:
+    assert lag(committed, end) == expected

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kbroker.client.group_offsets import Member, lag, read_groups
+from kbroker.client.group_offsets import Member, read_groups
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -60,12 +60,3 @@ def test_a_group_nobody_has_heard_of_is_unknown_and_so_are_its_members() -> None
 
 def test_no_names_ask_nobody() -> None:
     assert read_groups(None, []) == {}
-
-
-@pytest.mark.parametrize(
-    ("committed", "end", "expected"), [(3, 10, 7), (12, 10, 0), (None, 10, None), (3, None, None)]
-)
-def test_lag_is_the_end_less_what_is_committed(
-    committed: int | None, end: int | None, expected: int | None
-) -> None:
-    assert lag(committed, end) == expected

@@ -1,0 +1,57 @@
+"""Commands are found, completed and hinted at without being imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from kbroker.cli.__main__ import cli
+
+LISTS_COMMANDS = """
+import sys
+import click
+from kbroker.cli.__main__ import cli
+context = click.Context(cli)
+print(",".join(item.value for item in cli.shell_complete(context, "co")))
+print(cli.get_help(context).count("kbroker"))
+print(sorted(name for name in sys.modules if name.startswith("kbroker.client.")))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("topc",), "no such command: topc, did you mean topic?"),
+        (("topic", "delet"), "no such command: delet, did you mean delete?"),
+        (("zzz",), "no such command: zzz"),
+    ],
+)
+def test_a_wrong_command_is_refused_with_the_near_ones(words: tuple[str, ...], said: str) -> None:
+    with pytest.raises(click.UsageError) as refused:
+        cli.main(list(words), standalone_mode=False)
+
+    assert refused.value.message == said
+
+
+@pytest.mark.parametrize(
+    "words", [("-h",), ("topic", "-h"), ("topic", "list", "-h"), ("start", "-h")]
+)
+def test_a_short_help_is_everywhere(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(list(words), standalone_mode=False, prog_name="kbroker")
+
+    assert capsys.readouterr().out.startswith("Usage: kbroker")
+
+
+def test_help_and_completion_import_no_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LISTS_COMMANDS], capture_output=True, text=True, check=True
+    )
+
+    completed, _, imported = done.stdout.splitlines()
+    assert completed == "consume,config,completion"
+    assert imported == "['kbroker.client.connection', 'kbroker.client.exit_code', 'kbroker.client.patient_client']"  # fmt: skip
