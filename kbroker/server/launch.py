@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kbroker.config.properties_file import parse_properties
 from kbroker.errors import ConfigError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import RealFileSystem
@@ -28,7 +29,6 @@ from kbroker.server.settings_sources import (
     SettingSources,
     load_settings,
     parse_overrides,
-    parse_properties,
 )
 from kbroker.server.start_error import StartError
 from kbroker.zk.embedded.tree_journal import CorruptTreeError
