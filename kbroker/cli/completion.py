@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import click
 
-from kbroker.cli.connection import CommandError, cluster_links
+from kbroker.cli.connection import cluster_links
 
 _SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_KBROKER_COMPLETE"
@@ -71,7 +71,7 @@ def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: st
     def ask() -> None:
         try:
             found.extend(name for name in names(_bootstrap(ctx)) if name.startswith(incomplete))
-        except CommandError:
+        except click.ClickException:
             return  # no broker, no names
 
     thread = threading.Thread(target=ask, name="names", daemon=True)
@@ -81,11 +81,13 @@ def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: st
 
 
 def _bootstrap(ctx: click.Context) -> str:
-    """The address as the command would have it: a completion parses options, but takes no
-    defaults.
+    """Address and settings as the command would have them: a completion parses options, but takes
+    no defaults.
     """
-    given: str | None = ctx.params.get("bootstrap")
-    if given is not None:
-        return given
-    (option,) = (each for each in ctx.command.params if each.name == "bootstrap")
-    return str(option.value_from_envvar(ctx) or option.get_default(ctx))
+    from kbroker.cli.bootstrap_reading import CLUSTER_OPTIONS, bootstrap_of
+
+    for option in ctx.command.params:
+        if option.name in CLUSTER_OPTIONS and not ctx.params.get(option.name):
+            given = option.value_from_envvar(ctx) or option.get_default(ctx)
+            ctx.params[option.name] = given or ()
+    return bootstrap_of(ctx)

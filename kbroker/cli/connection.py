@@ -1,17 +1,17 @@
-"""How commands reach a broker: the `--bootstrap` option, and client errors as sentences with the
-contract's exit codes.
+"""How commands reach a cluster: `--bootstrap` and the options for TLS and logins, and client errors
+as sentences with the contract's exit codes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from kbroker.client import connection
-from kbroker.client.connection import sentence_of
+from kbroker.client.client_error import ClientError, sentence_of
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import KafkaError, Trouble
 
@@ -28,8 +28,11 @@ __all__ = [
     "client_errors",
     "cluster_links",
     "link_errors",
+    "security_options",
     "sentence_of",
 ]
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -55,20 +58,48 @@ class CommandError(click.ClickException):
 
 
 def bootstrap_option(command: CommandT) -> CommandT:
-    """The `--bootstrap` option of a command that talks to a broker."""
-    return click.option(
+    """The options of a command that talks to a cluster; it gets them as one `Bootstrap`, under the
+    name of `bootstrap`.
+    """
+
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        from kbroker.cli.bootstrap_reading import bootstrap_of  # `--help` does not pay for it
+
+        kwargs["bootstrap"] = bootstrap_of(click.get_current_context())
+        return command(*args, **kwargs)
+
+    option = click.option(
         "--bootstrap",
         envvar="KBROKER_BOOTSTRAP",
-        default="127.0.0.1:9092",
+        default=DEFAULT_BOOTSTRAP,
         show_default=True,
         metavar="HOST:PORT",
         help="Address of a broker (or KBROKER_BOOTSTRAP).",
-    )(command)
+    )
+    return cast("CommandT", option(security_options(call)))
+
+
+def security_options(command: CommandT) -> CommandT:
+    """Options for clusters with TLS and logins. `bootstrap_of` reads them out of the context, the
+    command does not get them.
+    """
+
+    @wraps(command)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        del kwargs["command_config"], kwargs["command_property"]
+        return command(*args, **kwargs)
+
+    for option in reversed(_SECURITY_OPTIONS):
+        call = option(call)
+    return cast("CommandT", call)
 
 
 @contextmanager
 def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
     """An admin client that is closed afterwards; client errors become sentences."""
+    from kbroker.client import connection
+
     with _command_errors(), connection.admin_client(bootstrap) as client:
         yield client
 
@@ -76,6 +107,8 @@ def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
 @contextmanager
 def client_errors(bootstrap: str) -> Iterator[None]:
     """Turn the client library's exceptions into one sentence and an exit code."""
+    from kbroker.client import connection
+
     with _command_errors(), connection.client_errors(bootstrap):
         yield
 
@@ -99,16 +132,47 @@ def link_errors(bootstrap: str) -> Iterator[None]:
             raise  # of standard output
         except OSError as error:
             reason = f"a broker of {bootstrap} cannot be reached: {error}"
-            raise connection.ClientError(
+            raise ClientError(
                 reason, ExitCode.CANNOT_CONNECT, Trouble.ADVERTISED_ADDRESS
             ) from error
         except KafkaError as error:
-            raise connection.ClientError(str(error)) from error
+            raise ClientError(str(error)) from error
 
 
 @contextmanager
 def _command_errors() -> Iterator[None]:
     try:
         yield
-    except connection.ClientError as error:
+    except ClientError as error:
         raise CommandError(error.sentence, error.code, error.trouble) from error
+
+
+def _named(text: str) -> tuple[str, str]:
+    """Name and value of `NAME=VALUE`. The value may be a secret: no error shows it."""
+    name, sign, value = str(text).partition("=")
+    if not sign or not name.strip():
+        raise click.BadParameter(
+            f"'{name.strip().partition(' ')[0]}' has no value: give NAME=VALUE"
+        )
+    return name.strip(), value
+
+
+_SECURITY_OPTIONS = (
+    click.option(
+        "--command-config",
+        envvar="KBROKER_COMMAND_CONFIG",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Properties file of a Kafka client, for clusters with TLS or a login (or "
+        "KBROKER_COMMAND_CONFIG).",
+    ),
+    click.option(
+        "--command-property",
+        "-X",
+        type=_named,
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property of a Kafka client, such as security.protocol=SASL_SSL; wins over the "
+        "file. Others can see a password here (`ps`): put it in the file. May be repeated.",
+    ),
+)

@@ -27,6 +27,7 @@ from kbroker.cli.record_printer import RecordPrinter
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.cli.time_argument import milliseconds_ago
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
+from kbroker.client.connection import client_options
 from kbroker.client.library_consumer import library_consumer
 from kbroker.client.record_fetcher import RecordFetcher
 from kbroker.errors import Trouble
@@ -181,15 +182,15 @@ def _print_group(
     count: int | None,
     output: str,
 ) -> None:
-    consumer = library_consumer(
-        bootstrap_servers=bootstrap,
-        client_id="kbroker-cli",
-        group_id=group,
-        auto_offset_reset="latest" if place == "end" else "earliest",
-        enable_auto_commit=False,
-        allow_auto_create_topics=False,
-        bootstrap_timeout_ms=5_000,
-    )
+    options: dict[str, Any] = {
+        "client_id": "kbroker-cli",
+        "group_id": group,
+        "auto_offset_reset": "latest" if place == "end" else "earliest",
+        "enable_auto_commit": False,
+        "allow_auto_create_topics": False,
+        "bootstrap_timeout_ms": 5_000,
+    }
+    consumer = library_consumer(**options | client_options(bootstrap))
     printer = RecordPrinter(output, sys.stdout.buffer)
     at_end = False
     try:

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from select import select
 
 import click
 
@@ -17,7 +16,7 @@ from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, lin
 from kbroker.cli.line_source import LineSource
 from kbroker.cli.output import counted, say
 from kbroker.cli.terminal_line import TerminalLine
-from kbroker.client.broker_link import BrokerLink
+from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.connection import ClientError
 from kbroker.client.partitioner import partition_of
@@ -182,7 +181,7 @@ class _Copy:
             if reads:
                 watched.append(source)
             wait_s = _LINGER_S if reads and sender.is_gathering else sender.wait_s
-            ready, _, _ = select(watched, [], [], wait_s)
+            ready = readable(watched, wait_s)
             for link in ready:
                 if isinstance(link, LineSource):
                     lines = link.read()

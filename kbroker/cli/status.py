@@ -45,7 +45,7 @@ def wait(bootstrap: str, timeout_s: float, topics: tuple[str, ...]) -> None:
         except CommandError as error:
             if error.code not in (ExitCode.CANNOT_CONNECT, ExitCode.TIMEOUT):
                 raise
-            problems = ["no Kafka broker answers there"]
+            problems = [error.message]
         if not problems:
             return
         reason = "; ".join(problems)

@@ -1,17 +1,26 @@
-"""BrokerLink: one open connection of a command to a broker, over a blocking socket.
+"""BrokerLink: one open connection of a command to a broker, over a blocking socket, with TLS and a
+login where the settings say so.
 
 Law: answers are taken in the order of requests. Whatever ends a link, be it a cut, a wrong answer
 or none in time, is an OSError with a sentence for a person; the link is of no use after it, and its
-`in_flight` tells what was not answered. Versions are settled by ApiVersions (KIP-511): the highest
-that both sides know.
+`in_flight` tells what was not answered. Where the settings do not fit the broker, trying again is
+of no use: that is a ClientError. Versions are settled by ApiVersions (KIP-511): the highest that
+both sides know.
 """
 
 from __future__ import annotations
 
 import socket
+import time
 from collections import deque
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from select import select
+from typing import Any, NamedTuple, TypeVar
 
+from kbroker.client.client_error import ClientError
+from kbroker.client.connection_settings import CLIENT_ID, UNSECURED, ConnectionSettings
+from kbroker.client.link_refusals import check_first_bytes, login_hint, no_tls, refused
+from kbroker.client.sasl_login import log_in
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decode, encode
@@ -20,7 +29,6 @@ from kbroker.protocol.header import RequestHeader, decode_response_header, encod
 from kbroker.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kbroker.protocol.schema import Message, Versions, response_class
 
-CLIENT_ID = "kbroker-cli"
 _ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
 _CODE_AT = 4  # in an answer to ApiVersions of any version: behind the correlation id
@@ -33,6 +41,10 @@ _WANTED: dict[int, Versions] = {
     ApiKey.LIST_OFFSETS: Versions(1, 11),
     ApiKey.METADATA: Versions(1, 13),  # with null for all topics
 }
+_PROBE_S = 2.0
+_LOGIN_SHARE = 0.85  # of a login's life, after which it is renewed, as Kafka's clients do
+
+WatchedT = TypeVar("WatchedT", bound=Any)
 
 
 class Asked(NamedTuple):
@@ -45,28 +57,57 @@ class Asked(NamedTuple):
 
 
 class BrokerLink:
-    """Ready for requests once it is made. Raises OSError where that cannot be."""
+    """Ready for requests once it is made. Raises OSError and ClientError where that cannot be."""
 
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        """`timeout_s` bounds connecting, each send and the wait for each answer."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        timeout_s: float,
+        settings: ConnectionSettings = UNSECURED,
+    ) -> None:
+        """`timeout_s` bounds connecting, each send and the wait for each answer; a time-out of the
+        settings wins.
+        """
         self.name = f"{host}:{port}"
         self.in_flight: deque[Asked] = deque()
+        self._settings = settings
+        self._client_id = settings.client_id or CLIENT_ID
         self._correlation_id = 0
         self._served: dict[int, Versions] = {}
+        self._renew_s: float | None = None  # when the login should be renewed
+        self._pending: Callable[[], int] | None = None  # bytes that TLS has decrypted
+        self._is_proven = False  # whether a request was answered that wants a login
+        timeout_s = settings.request_timeout_s or timeout_s
         try:
-            self._socket = socket.create_connection((host, port), timeout=timeout_s)
+            self._socket = socket.create_connection(
+                (host, port), timeout=settings.connect_timeout_s or timeout_s
+            )
         except OSError as error:
             raise ConnectionRefusedError(f"{self.name}: {_reason(error)}") from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._negotiate()
-        except OSError:
+            self._socket.settimeout(timeout_s)
+            self._open(host, port)
+        except BaseException:
             self.close()
             raise
 
     def fileno(self) -> int:
-        """For `select`: readable when an answer comes."""
+        """For `readable`, which sees more than `select`."""
         return self._socket.fileno()
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether bytes of an answer have come that the system does not know of any more, as TLS
+        has them.
+        """
+        return self._pending is not None and self._pending() > 0
+
+    @property
+    def is_to_renew(self) -> bool:
+        """Whether the broker will soon end the link, as its login gets too old (KIP-368)."""
+        return self._renew_s is not None and time.monotonic() > self._renew_s
 
     def send(self, request: Message, context: Any = None, *, is_answered: bool = True) -> None:
         """Send a request; `take` gives `context` with its answer.
@@ -100,6 +141,35 @@ class BrokerLink:
         """Close the connection."""
         self._socket.close()
 
+    def _open(self, host: str, port: int) -> None:
+        settings = self._settings
+        if settings.tls is not None:
+            self._secure(host, port)
+        self._negotiate()
+        if settings.login is not None:
+            begun_s = time.monotonic()
+            lifetime_s = log_in(self.ask, settings.login, self.name)
+            if lifetime_s is not None:
+                self._renew_s = begun_s + _LOGIN_SHARE * lifetime_s
+        self._is_proven = False
+
+    def _secure(self, host: str, port: int) -> None:
+        from kbroker.client.tls import secured, tls_reason  # most commands need no ssl
+
+        assert self._settings.tls is not None, "TLS is wanted"
+        try:
+            over_tls = secured(self._socket, host, self._settings.tls)
+            self._socket, self._pending = over_tls, over_tls.pending
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.name} does not shake hands for TLS") from error
+        except OSError as error:
+            reason = tls_reason(error, host)
+            if reason is None and _speaks_plaintext(host, port):
+                reason = no_tls(self._settings)
+            if reason is not None:
+                raise refused(self.name, reason) from error
+            raise ConnectionResetError(f"{self.name}: TLS fails: {_reason(error)}") from error
+
     def _negotiate(self) -> None:
         ask = ApiVersionsRequest(client_software_name="kbroker", client_software_version="unknown")
         # Who does not know the version says so in the form of version 0 (KIP-511).
@@ -124,7 +194,9 @@ class BrokerLink:
         key = request.spec.key
         assert key is not None, "only requests are sent"
         self._correlation_id += 1
-        head = encode_request_header(RequestHeader(key, version, self._correlation_id, CLIENT_ID))
+        head = encode_request_header(
+            RequestHeader(key, version, self._correlation_id, self._client_id)
+        )
         frame = encode(request, version, head)
         if is_answered:
             self.in_flight.append(Asked(type(request), version, self._correlation_id, context))
@@ -150,14 +222,29 @@ class BrokerLink:
 
     def _frame(self, request: type[Message]) -> memoryview:
         try:
-            (size,) = SIZE.unpack(self._receive(SIZE.size))
+            head = self._receive(SIZE.size)
+            (size,) = SIZE.unpack(head)
             if not 0 <= size <= _ANSWER_BYTES_MAX:
+                check_first_bytes(self.name, bytes(head), self._settings)
                 raise ConnectionResetError(f"it sent an answer of {size} bytes")
-            return self._receive(size)
+            frame = self._receive(size)
         except TimeoutError as error:
             raise TimeoutError(f"{self.name} gave no answer to {request.spec.name}") from error
         except OSError as error:
-            raise ConnectionResetError(f"{self.name}: {_reason(error)}") from error
+            raise ConnectionResetError(f"{self.name}: {self._hint(error)}") from error
+        self._is_proven = True
+        return frame
+
+    def _hint(self, error: OSError) -> str:
+        if self._settings.tls is not None:
+            from kbroker.client.tls import tls_reason
+
+            reason = tls_reason(error, self.name)
+            if reason is not None:
+                return reason
+        if self._served and not self._is_proven and self._settings.login is None:
+            return f"{_reason(error)} {login_hint(self._settings)}"
+        return _reason(error)
 
     def _wrong(self, what: object) -> ConnectionResetError:
         return ConnectionResetError(f"{self.name} sent {what}: is it a Kafka broker?")
@@ -171,6 +258,21 @@ class BrokerLink:
                 raise ConnectionResetError("it closed the connection")
             filled += count
         return view
+
+
+def readable(watched: Sequence[WatchedT], timeout_s: float | None) -> list[WatchedT]:
+    """As `select` tells which can be read; those that say `has_bytes` can too."""
+    waiting = [each for each in watched if getattr(each, "has_bytes", False)]
+    ready, _, _ = select(watched, [], [], 0 if waiting else timeout_s)
+    return [*waiting, *(each for each in ready if each not in waiting)]
+
+
+def _speaks_plaintext(host: str, port: int) -> bool:
+    try:
+        BrokerLink(host, port, _PROBE_S).close()
+    except (OSError, ClientError):
+        return False
+    return True
 
 
 def _reason(error: OSError) -> str:

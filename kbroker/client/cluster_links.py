@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from kbroker.client.addresses import addresses_of, check_reachable
+from kbroker.client.bootstrap import settings_of
 from kbroker.client.broker_link import BrokerLink
-from kbroker.client.connection import ClientError, addresses_of, cannot_connect, check_reachable
+from kbroker.client.client_error import ClientError
+from kbroker.client.link_refusals import refused
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, ZERO_UUID
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
@@ -50,9 +53,12 @@ class ClusterLinks:
     """
 
     def __init__(self, bootstrap: str, *, sleep: Callable[[float], None] = time.sleep) -> None:
-        """Raises ClientError where no broker answers at `bootstrap`: HOST:PORT[,HOST:PORT ...]."""
+        """Raises ClientError where no broker lets us in at `bootstrap`: HOST:PORT[,HOST:PORT ...],
+        a `Bootstrap` where that takes TLS or a login.
+        """
         check_reachable(bootstrap)
         self.bootstrap = bootstrap
+        self._settings = settings_of(bootstrap)
         self._sleep = sleep
         self._nodes: dict[int, tuple[str, int]] = {}
         self._links: dict[tuple[str, int], BrokerLink] = {}
@@ -60,8 +66,7 @@ class ClusterLinks:
         try:
             self.describe([])
         except OSError as error:
-            reason = "what listens there is no Kafka broker, or wants TLS, SASL or another password"
-            raise cannot_connect(bootstrap, reason) from error
+            raise refused(bootstrap, str(error).removeprefix(f"{bootstrap}: ")) from error
 
     def describe(self, names: Collection[str] | None, *, creates: bool = False) -> MetadataResponse:
         """Brokers, controller, and topics by name, or all for None; `creates`: a broker that makes
@@ -115,8 +120,11 @@ class ClusterLinks:
         """The link to a broker. Raises OSError where it does not answer."""
         address = self._address(node_id)
         found = self._links.get(address)
+        if found is not None and found.is_to_renew and not found.in_flight:
+            found.close()
+            found = None
         if found is None:
-            found = self._links[address] = BrokerLink(*address, _ANSWER_S)
+            found = self._links[address] = BrokerLink(*address, _ANSWER_S, self._settings)
         return found
 
     def lose(self, link: BrokerLink) -> None:
@@ -187,7 +195,7 @@ class ClusterLinks:
                 return self._asking[address].ask(request)
             except OSError:
                 self._asking.pop(address).close()
-        link = BrokerLink(*address, _QUESTION_S)
+        link = BrokerLink(*address, _QUESTION_S, self._settings)
         try:
             answer = link.ask(request)
         except OSError:

@@ -2,60 +2,91 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
+from kbroker.client.addresses import addresses_of, cannot_connect, check_reachable
+from kbroker.client.bootstrap import settings_of
+from kbroker.client.client_error import ClientError, sentence_of
+from kbroker.client.connection_settings import CLIENT_ID, UNSECURED, ConnectionSettings
 from kbroker.client.exit_code import ExitCode
 from kbroker.client.patient_client import PatientClient, is_unsent, repeated
-from kbroker.errors import ExplainedError, Trouble
+from kbroker.errors import Trouble
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-OPTION = "--bootstrap"
-_CONNECT_TIMEOUT_S = 5
-_MAX_PORT = 65_535
+__all__ = [
+    "ClientError",
+    "addresses_of",
+    "admin_client",
+    "cannot_connect",
+    "check_admitted",
+    "check_reachable",
+    "client_errors",
+    "client_options",
+    "sentence_of",
+]
 
-
-class ClientError(ExplainedError):
-    """One sentence for a person; `code` is the exit code of the contract."""
-
-    def __init__(
-        self,
-        sentence: str,
-        code: ExitCode = ExitCode.ITEM_FAILED,
-        trouble: Trouble | None = None,
-    ) -> None:
-        super().__init__(sentence, trouble)
-        self.sentence = sentence
-        self.code = code
+_BOOTSTRAP_S = 5.0
 
 
 @contextmanager
-def admin_client(
-    bootstrap: str, options: Mapping[str, Any] | None = None
-) -> Iterator[KafkaAdminClient]:
-    """An admin client that is closed afterwards; client errors become sentences. `options` are
-    those of kafka-python, such as `security_protocol`.
-    """
+def admin_client(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    """An admin client that is closed afterwards; client errors become sentences."""
     from kafka.admin import KafkaAdminClient  # 130 ms that `--help` does not pay
 
     def connect() -> KafkaAdminClient:
         return KafkaAdminClient(
-            bootstrap_servers=bootstrap,
-            client_id="kbroker-cli",
-            bootstrap_timeout_ms=5_000,
-            **(options or {}),
+            **{"client_id": CLIENT_ID, "bootstrap_timeout_ms": round(_BOOTSTRAP_S * 1_000)}
+            | client_options(bootstrap)
         )
 
+    check_admitted(bootstrap)
     with client_errors(bootstrap):
         client = repeated(connect)
         try:
             yield cast("KafkaAdminClient", PatientClient(client))
         finally:
             client.close()
+
+
+def client_options(bootstrap: str) -> dict[str, Any]:
+    """What a client of kafka-python is told of a cluster. Raises ClientError."""
+    settings = settings_of(bootstrap)
+    found: dict[str, Any] = {"bootstrap_servers": str(bootstrap)}
+    if settings.client_id is not None:
+        found["client_id"] = settings.client_id
+    if settings.request_timeout_s is not None:
+        found["request_timeout_ms"] = round(settings.request_timeout_s * 1_000)
+    if settings.connect_timeout_s is not None:
+        found["socket_connection_setup_timeout_ms"] = round(settings.connect_timeout_s * 1_000)
+    return found | _security_options(settings)
+
+
+def _security_options(settings: ConnectionSettings) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if settings.protocol != UNSECURED.protocol:
+        found["security_protocol"] = settings.protocol
+    if settings.login is not None:
+        found["sasl_mechanism"] = settings.login.mechanism
+        found["sasl_plain_username"] = settings.login.username
+        found["sasl_plain_password"] = settings.login.password
+    if settings.tls is not None:
+        from kbroker.client.tls import tls_context  # most commands need no ssl
+
+        found["ssl_context"] = tls_context(settings.tls)
+    return found
+
+
+def check_admitted(bootstrap: str) -> None:
+    """Fail with the reason where no broker lets us in: the client library would try again for
+    seconds, and not say why. Raises ClientError.
+    """
+    from kbroker.client.cluster_links import ClusterLinks  # protocol and codec take a while
+
+    ClusterLinks(bootstrap).close()
 
 
 @contextmanager
@@ -80,8 +111,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         raise cannot_connect(bootstrap, "no Kafka broker answers there") from error
     except errors.KafkaTimeoutError as error:
         if "bootstrap" in str(error):
-            reason = "what listens there is no Kafka broker, or wants TLS, SASL or another password"
-            raise cannot_connect(bootstrap, reason) from error
+            raise cannot_connect(bootstrap, "no broker answered in time") from error
         raise ClientError(
             f"{bootstrap} did not answer in time: {error}", ExitCode.TIMEOUT, Trouble.NO_ANSWER
         ) from error
@@ -97,44 +127,3 @@ def client_errors(bootstrap: str) -> Iterator[None]:
             "ZooKeeper, and try again",
             trouble=Trouble.NO_CONTROLLER,
         ) from error
-
-
-def check_reachable(bootstrap: str, name: str = OPTION) -> None:
-    """Fail at once where nobody listens: the client library would try again for seconds. `name` is
-    where the address was given.
-    """
-    for host, port in addresses_of(bootstrap, name):
-        try:
-            socket.create_connection((host, port), timeout=_CONNECT_TIMEOUT_S).close()
-            return
-        except OSError as error:
-            reason = error.strerror or str(error)
-        except UnicodeError:
-            reason = f"'{host}' is no name of a host"
-    raise cannot_connect(bootstrap, reason, name)
-
-
-def addresses_of(bootstrap: str, name: str = OPTION) -> Iterator[tuple[str, int]]:
-    """Hosts and ports of `HOST:PORT[,HOST:PORT ...]`; ClientError at the first that is none."""
-    for address in bootstrap.split(","):
-        host, separator, port = address.strip().rpartition(":")
-        if not separator or not (port.isascii() and port.isdecimal() and int(port) <= _MAX_PORT):
-            raise ClientError(f"{name} '{address}' is no HOST:PORT", ExitCode.USAGE)
-        yield host.strip("[]"), int(port)
-
-
-def cannot_connect(bootstrap: str, reason: str, name: str = OPTION) -> ClientError:
-    """What a command says where no broker answers."""
-    return ClientError(
-        f"cannot connect to {bootstrap}: {reason} "
-        f"(is a broker running? start one with `kbroker`, or give {name} HOST:PORT)",
-        ExitCode.CANNOT_CONNECT,
-        Trouble.CANNOT_CONNECT,
-    )
-
-
-def sentence_of(error: Exception) -> str:
-    """Name and text of a client error, in one line."""
-    text = " ".join(str(error).split())
-    name = type(error).__name__
-    return text if text.startswith(name) or name in text else f"{name}: {text}"

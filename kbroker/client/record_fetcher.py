@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from select import select
 
-from kbroker.client.broker_link import BrokerLink
+from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.connection import ClientError
 from kbroker.client.exit_code import ExitCode
@@ -70,7 +69,7 @@ class RecordFetcher:
             if not busy:
                 time.sleep(_PAUSE_S)
                 continue
-            ready, _, _ = select(busy, [], [], _PAUSE_S if self._stuck else _SILENCE_S)
+            ready = readable(busy, _PAUSE_S if self._stuck else _SILENCE_S)
             if not ready and not self._stuck:
                 self._lose(busy[0], f"{busy[0].name} does not answer")
             for link in ready:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kbroker.config.properties_file import parse_properties
 from kbroker.errors import ConfigError, ExplainedError, trouble_of
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import RealFileSystem
@@ -28,7 +29,6 @@ from kbroker.server.settings_sources import (
     SettingSources,
     load_settings,
     parse_overrides,
-    parse_properties,
 )
 from kbroker.server.start_error import StartError
 from kbroker.zk.embedded.tree_journal import CorruptTreeError
@@ -241,7 +241,7 @@ def _chosen(options: StartOptions) -> dict[str, str]:
 def _listeners(addresses: Sequence[str]) -> dict[str, str]:
     for address in addresses:
         if not address.rpartition(":")[2].isdecimal() or ":" not in address:
-            raise UsageError(f"--listen '{address}' is no HOST:PORT")
+            raise UsageError(f"--listen '{address}' is not HOST:PORT")
     if not addresses:
         return {}
     names = ["PLAINTEXT", *[f"PLAINTEXT{number}" for number in range(2, len(addresses) + 1)]]

@@ -8,7 +8,7 @@ file and the variables come in as arguments; the command line alone reads them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kbroker.config.foreign_settings import KAFKA_4_SETTINGS, PLUGIN_PREFIXES, PLUGIN_SETTINGS
@@ -30,9 +30,6 @@ _PREFIXES = ("KAFKA_CFG_", "KAFKA_")
 _IGNORED_VARIABLES = re.compile(
     r"KAFKA_(HEAP_OPTS|OPTS|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS|DEBUG|HOME|VERSION|LOG4J_.*|TOOLS_LOG4J_.*)"
 )
-_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
-_KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,41 +154,4 @@ def _is_known(name: str) -> bool:
         or name in PLUGIN_SETTINGS
         or name in KAFKA_4_SETTINGS
         or name.startswith(PLUGIN_PREFIXES)
-    )
-
-
-def parse_properties(text: str) -> dict[str, str]:
-    r"""Settings from the text of a Java properties file: comments, `\` at line ends, `\t` and
-    `\u0041` escapes.
-    """
-    values = {}
-    for line in _logical_lines(text):
-        match = _KEY_AND_VALUE.fullmatch(line)
-        assert match is not None, "the pattern matches every line"
-        values[_unescape(match[1])] = _unescape(match[2]).rstrip()
-    return values
-
-
-def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank lines, continued lines joined."""
-    pending = ""
-    for line in re.split(r"\r\n|\r|\n", text):
-        stripped = line.lstrip(" \t\f")
-        if not pending and (not stripped or stripped[0] in "#!"):
-            continue
-        backslashes = len(stripped) - len(stripped.rstrip("\\"))
-        if backslashes % 2:
-            pending += stripped[:-1]
-            continue
-        yield pending + stripped
-        pending = ""
-    if pending:
-        yield pending
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    return _ESCAPE.sub(
-        lambda match: chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2]), text
     )

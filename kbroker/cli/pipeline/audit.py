@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kbroker.cli.connection import ExitCode
+from kbroker.cli.bootstrap_reading import wished_bootstrap
+from kbroker.cli.connection import ExitCode, security_options
 from kbroker.cli.log_paths import named
 from kbroker.cli.output import counted, filled, output_option, print_rows, say
 from kbroker.cli.pipeline.config_file import config_option
@@ -67,6 +68,7 @@ IN_PROCESS_BYTES = 1024 * 1024 * 1024
 @click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")
 @click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
 @click.option("--dry-run", is_flag=True, help="Print what would be looked at, and stop.")
+@security_options
 @output_option
 @config_option
 @session_options
@@ -97,9 +99,7 @@ def audit(
     from kbroker.pipeline.audit.audit_report import AuditRequest
     from kbroker.pipeline.audit.window_counts import WINDOWS
 
-    from_environment = ctx.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
-    if from_environment and (data or archive):
-        bootstrap = None  # an address for all commands of a shell is no wish of this one
+    bootstrap = wished_bootstrap(ctx, has_other_source=bool(data or archive))
     if not (data or archive or bootstrap):
         raise click.UsageError("give --data DIR, --archive DIR or --bootstrap HOST:PORT")
     request = AuditRequest(
@@ -158,10 +158,13 @@ def _means(request: AuditRequest, session: SessionOptions | None) -> Iterator[Me
 
 
 def _source(request: AuditRequest) -> Any:
+    from kbroker.client.bootstrap import settings_of
+    from kbroker.pipeline.sources.connector_security import connector_security
     from kbroker.pipeline.sources.kafka_source import READ_UNCOMMITTED, KafkaSource
 
     return KafkaSource(
         bootstrap=str(request.bootstrap),
+        options=connector_security(settings_of(request.bootstrap or "")),
         topics=request.topics,
         isolation_level=READ_UNCOMMITTED,
         fails_on_data_loss=False,

@@ -20,7 +20,8 @@ _ORIGINS = {
 }
 # Keys of options of Kafka and Spark, and of stores that Spark is given the keys of.
 _SECRET = re.compile(
-    r"password|passphrase|secret|token|jaas|credential|(access|account|api|private)[._-]?key",
+    r"password|passphrase|secret|token|jaas|credential|(access|account|api|private)[._-]?key|"
+    r"ssl\.key(store\.key|\.pem)",
     re.IGNORECASE,
 )
 _PARTITION_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "records")

@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
+from kbroker.cli.bootstrap_reading import wished_bootstrap
+from kbroker.cli.connection import security_options
 from kbroker.cli.pipeline.parameters import names, pair
+from kbroker.client.client_error import ClientError
+from kbroker.client.connection import client_options
 from kbroker.pipeline.errors import PipelineError
+from kbroker.pipeline.sources.connector_security import connector_security
 from kbroker.pipeline.sources.kafka_source import READ_COMMITTED, READ_UNCOMMITTED, KafkaSource
 from kbroker.pipeline.sources.source import Source
 
@@ -34,6 +38,7 @@ SOURCE_OPTION_NAMES = ("bootstrap", "data", "topics", "pattern", "isolation", "k
 
 def source_options(command: CommandT) -> CommandT:
     """Adds the options; see `source_of` for what they make."""
+    command = security_options(command)
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -47,26 +52,24 @@ def source_of(ctx: click.Context) -> Source:
         raise click.UsageError("give --topics A,B or --pattern REGEX, and not both")
     if pattern is not None:
         _check_pattern(pattern)
-    bootstrap = values["bootstrap"]
-    given = ctx.get_parameter_source("bootstrap")
-    if values["data"] and given is ParameterSource.ENVIRONMENT:
-        bootstrap = None  # an address for all commands of a shell is no wish of this one
+    bootstrap = wished_bootstrap(ctx, has_other_source=bool(values["data"]))
     if bool(values["data"]) == bool(bootstrap):
         raise click.UsageError(
             "give one source: --bootstrap HOST:PORT, or --data DIR (more than once for several)"
         )
     if bootstrap:
         _check_kafka_options(name for name, _ in values["kafka_option"])
-        source = KafkaSource(
-            bootstrap=bootstrap,
-            topics=topics,
-            pattern=pattern,
-            isolation_level=values["isolation"],
-            options=dict(values["kafka_option"]),
-        )
         try:
-            source.client_options()  # what the job's own client cannot do is refused at once
-        except PipelineError as error:
+            security = connector_security(bootstrap.settings)
+            source = KafkaSource(
+                bootstrap=str(bootstrap),
+                topics=topics,
+                pattern=pattern,
+                isolation_level=values["isolation"],
+                options=security | dict(values["kafka_option"]),
+            )
+            client_options(source.cluster)  # what the job's own client cannot do is refused at once
+        except (ClientError, PipelineError) as error:
             raise click.UsageError(error.sentence) from error
         return source
     if values["kafka_option"]:

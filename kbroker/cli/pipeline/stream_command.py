@@ -20,6 +20,7 @@ from kbroker.cli.pipeline.job_display import JobDisplay, duration_text
 from kbroker.cli.pipeline.job_plan import print_plan
 from kbroker.cli.pipeline.metrics_file import MetricsFile
 from kbroker.cli.pipeline.stream_options import StreamOptions
+from kbroker.client.connection import client_options
 from kbroker.pipeline.lag.commit_progress import commit_progress
 from kbroker.pipeline.spark_job.batch import Ending, JobReport, Work
 from kbroker.pipeline.spark_job.checkpoint import Checkpoint
@@ -105,10 +106,9 @@ def _committing(spark: Any, options: StreamOptions) -> Iterator[None]:
     if options.commit_to is None:
         yield
         return
-    cluster = options.commit_to
-    listener = commit_progress(
-        spark, cluster.bootstrap, queries=[options.name], **cluster.client_options()
-    )
+    client = client_options(options.commit_to.cluster)
+    address = client.pop("bootstrap_servers")
+    listener = commit_progress(spark, address, queries=[options.name], **client)
     try:
         yield
     finally:

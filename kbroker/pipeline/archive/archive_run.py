@@ -59,9 +59,5 @@ def archive_run(
 
 def _knowledge(source: KafkaSource | LogDirectorySource) -> tuple[HoleWitness, SourceIdentity]:
     if isinstance(source, KafkaSource):
-        options = source.client_options()
-        return (
-            ClusterWitness(source.bootstrap, options),
-            ClusterIdentity(source.bootstrap, options),
-        )
+        return ClusterWitness(source.cluster), ClusterIdentity(source.cluster)
     return LogWitness(source.directories), LogIdentity(source.directories)

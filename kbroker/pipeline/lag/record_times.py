@@ -16,6 +16,8 @@ from typing import Any
 
 from kafka.structs import TopicPartition
 
+from kbroker.client.connection import client_options
+
 # Two batches of a producer with default settings. A larger one is answered only as the first of
 # its fetch, so it takes a round trip of its own.
 _PARTITION_BYTES = 32_768
@@ -31,7 +33,6 @@ Times = dict[tuple[TopicPartition, int], int | None]
 def consumer_options(bootstrap: str) -> dict[str, Any]:
     """Settings of a `KafkaConsumer` that reads one record here and there, and is in no group."""
     return {
-        "bootstrap_servers": bootstrap,
         "client_id": "kbroker-lag",
         "group_id": None,
         "enable_auto_commit": False,
@@ -39,7 +40,7 @@ def consumer_options(bootstrap: str) -> dict[str, Any]:
         "max_partition_fetch_bytes": _PARTITION_BYTES,
         "fetch_max_bytes": _FETCH_BYTES,
         "fetch_max_wait_ms": _FETCH_WAIT_MS,
-    }
+    } | client_options(bootstrap)
 
 
 def record_times(

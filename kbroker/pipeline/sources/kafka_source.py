@@ -13,13 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.connection import admin_client
 from kbroker.errors import ErrorCode
 from kbroker.model import INTERNAL_TOPICS, ZERO_UUID, TopicPartition
 from kbroker.pipeline.cluster_errors import cluster_errors
 from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import PipelineError
-from kbroker.pipeline.sources.client_security import client_options
+from kbroker.pipeline.sources.connector_security import settings_of_connector
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets, Ranges, format_offsets
 
 READ_COMMITTED, READ_UNCOMMITTED = "read_committed", "read_uncommitted"
@@ -78,7 +79,7 @@ class KafkaSource:
 
     def topic_ids(self) -> Mapping[str, str]:
         """None from brokers before Kafka 2.8."""
-        with cluster_errors(), admin_client(self.bootstrap, self.client_options()) as client:
+        with cluster_errors(), admin_client(self.cluster) as client:
             entries = self._chosen(client.describe_topics(self._asked_for()))
         ids = {str(entry["name"]): str(entry.get("topic_id") or _NO_ID) for entry in entries}
         return {name: topic_id for name, topic_id in ids.items() if topic_id != _NO_ID}
@@ -121,9 +122,10 @@ class KafkaSource:
             .select(*RECORD_COLUMNS)
         )
 
-    def client_options(self) -> dict[str, Any]:
-        """The same way into the cluster for kafka-python; raises PipelineError."""
-        return client_options(self.options)
+    @property
+    def cluster(self) -> Bootstrap:
+        """The same way into the cluster for the job's own look-ups; raises PipelineError."""
+        return Bootstrap(self.bootstrap, settings_of_connector(self.options))
 
     def connector_options(self) -> dict[str, str]:
         """What the connector is given beside topics and offsets."""
@@ -153,7 +155,7 @@ class KafkaSource:
         from kafka.protocol.consumer.offsets import IsolationLevel
 
         level = IsolationLevel[self.isolation_level.upper()]
-        with cluster_errors(), admin_client(self.bootstrap, self.client_options()) as client:
+        with cluster_errors(), admin_client(self.cluster) as client:
             partitions = self._partitions(client.describe_topics(self._asked_for()))
             wanted = {ClientPartition(*partition): spec for partition in partitions}
             found = client.list_partition_offsets(wanted, isolation_level=level) if wanted else {}

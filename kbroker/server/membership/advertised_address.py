@@ -62,5 +62,5 @@ def _reachable(end_points: Sequence[EndPoint], reach: Reach) -> tuple[EndPoint, 
 def _forced(address: str, listener: EndPoint) -> EndPoint:
     host, separator, port = address.rpartition(":")
     if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise ConfigError(f"kbroker.advertise={address} is no HOST:PORT")
+        raise ConfigError(f"kbroker.advertise={address} is not HOST:PORT")
     return replace(listener, host=host.strip("[]"), port=int(port))

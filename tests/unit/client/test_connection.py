@@ -9,7 +9,7 @@ from kbroker.client.exit_code import ExitCode
 @pytest.mark.parametrize("address", ["nowhere", "h:", "h:a", "h:65536", "h:99999", "h:\u0663", ""])
 def test_what_is_no_address_is_said_in_the_words_of_who_gave_it(address: str) -> None:
     for name in ("--bootstrap", "the argument bootstrap"):
-        with pytest.raises(ClientError, match="is no HOST:PORT") as refused:
+        with pytest.raises(ClientError, match="is not HOST:PORT") as refused:
             check_reachable(address, name)
 
         assert refused.value.code is ExitCode.USAGE

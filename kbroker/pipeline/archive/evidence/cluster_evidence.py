@@ -40,13 +40,12 @@ Fetch = Callable[[int, int], RawFetch]  # from an offset on, about so many bytes
 class ClusterIdentity:
     """One connection per question."""
 
-    def __init__(self, bootstrap: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._options = options  # of kafka-python
 
     def cluster_id(self) -> str | None:
         """As the brokers tell it."""
-        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
+        with cluster_errors(), admin_client(self._bootstrap) as client:
             found = client.describe_cluster().get("cluster_id")
         return str(found) if found else None
 
@@ -55,7 +54,7 @@ class ClusterIdentity:
         from kafka.admin import OffsetSpec
 
         wanted = set(partitions)
-        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
+        with cluster_errors(), admin_client(self._bootstrap) as client:
             found = offsets_at(client, _leaders(client, wanted), OffsetSpec.LATEST)
         return {
             TopicPartition(*partition): at.leader_epoch
@@ -66,7 +65,7 @@ class ClusterIdentity:
     def end_offsets(self, epochs: Epochs) -> Mapping[TopicPartition, int]:
         """One request per leader."""
         found: dict[TopicPartition, int] = {}
-        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
+        with cluster_errors(), admin_client(self._bootstrap) as client:
             by_leader: defaultdict[int, dict[TopicPartition, int]] = defaultdict(dict)
             for partition, leader in _leaders(client, set(epochs)).items():
                 by_leader[leader][partition] = epochs[partition]
@@ -77,7 +76,7 @@ class ClusterIdentity:
     def record_times(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """One request per partition: leaders answer as little as one batch."""
         found: dict[TopicPartition, int] = {}
-        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
+        with cluster_errors(), admin_client(self._bootstrap) as client:
             for partition, leader in _leaders(client, set(offsets)).items():
                 place = TopicPartition(*partition)
                 try:
@@ -135,13 +134,12 @@ def _end_offsets(client: Any, leader: int, asked: Epochs) -> dict[TopicPartition
 class ClusterWitness:
     """Looks at partitions of a running cluster, one request for each hole or group of holes."""
 
-    def __init__(self, bootstrap: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._options = options  # of kafka-python
 
     def surroundings(self, partition: TopicPartition, holes: Sequence[Stretch]) -> Surroundings:
         """The batches that hold offsets of these holes."""
-        with cluster_errors(), admin_client(self._bootstrap, self._options) as client:
+        with cluster_errors(), admin_client(self._bootstrap) as client:
             leader = leader_of(client, partition)
             return look(
                 partial(fetch_raw, client, leader, partition),

@@ -182,7 +182,7 @@ def test_a_dry_run_tells_what_it_would_look_at(
         (("--archive", "/no/such/directory"), 2, "does not exist"),
         (("--archive", HERE), 2, "is no archive"),
         (("--bootstrap", "127.0.0.1:1"), 3, "cannot connect to 127.0.0.1:1"),
-        (("--bootstrap", "nowhere"), 2, "is no HOST:PORT"),
+        (("--bootstrap", "nowhere"), 2, "is not HOST:PORT"),
     ],
 )
 def test_what_cannot_be_looked_at_is_one_sentence(

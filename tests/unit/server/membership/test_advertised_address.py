@@ -55,5 +55,5 @@ def test_an_advertised_port_of_0_is_the_one_bound() -> None:
 
 
 def test_an_address_that_is_none_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"kbroker\.advertise=example\.org is no HOST:PORT"):
+    with pytest.raises(ConfigError, match=r"kbroker\.advertise=example\.org is not HOST:PORT"):
         registered("PLAINTEXT://:9092", Reach.CLIENTS, kbroker_advertise="example.org")

@@ -1,0 +1,72 @@
+"""Reads where a cluster is, and how it wants to be spoken to, out of the options of a command.
+
+The address of the command line wins, then `-X bootstrap.servers`, then the environment, then the
+file; of all other properties `-X` wins over the file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from kbroker.cli.output import say
+from kbroker.client.bootstrap import Bootstrap
+from kbroker.client.client_error import ClientError
+from kbroker.client.connection_settings import (
+    BOOTSTRAP,
+    check_names,
+    connection_settings,
+    with_one_spelling,
+    without_effect,
+)
+from kbroker.config.properties_file import parse_properties
+
+CLUSTER_OPTIONS = ("bootstrap", "command_config", "command_property")
+"""The options that say where a cluster is, as parameters of a command."""
+
+
+def bootstrap_of(ctx: click.Context) -> Bootstrap:
+    """Address and settings that this call gives; the address is empty where there is none."""
+    given = dict(ctx.params["command_property"])
+    file = ctx.params["command_config"]
+    saved = _read(file) if file else {}
+    try:
+        check_names(given, "-X")
+        check_names(saved, str(file))
+        given, saved = with_one_spelling(given), with_one_spelling(saved)
+        settings = connection_settings(saved | given)
+    except ClientError as error:
+        raise click.UsageError(error.sentence) from error
+    for name in () if ctx.resilient_parsing else without_effect(saved | given):
+        say(f"{name} has no effect here")
+    address = ctx.params["bootstrap"]
+    source = ctx.get_parameter_source("bootstrap")
+    if source is not ParameterSource.COMMANDLINE:
+        is_default = source in (ParameterSource.DEFAULT, None)
+        address = given.get(BOOTSTRAP) or (is_default and saved.get(BOOTSTRAP)) or address
+    return Bootstrap(address or "", settings)
+
+
+def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:
+    """The cluster that this call names, if any. Beside another source, an address or a file for
+    all commands of a shell is no wish of this one.
+    """
+    places = {ctx.get_parameter_source(name) for name in CLUSTER_OPTIONS}
+    is_named = bool(places & {ParameterSource.COMMANDLINE, ParameterSource.DEFAULT_MAP})
+    if has_other_source and not is_named:
+        return None
+    found = bootstrap_of(ctx)
+    if not found and is_named:
+        raise click.UsageError("--command-config and -X are for a cluster: give --bootstrap too")
+    return found or None
+
+
+def _read(file: str) -> dict[str, str]:
+    try:
+        return parse_properties(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise click.UsageError(f"cannot read --command-config {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"--command-config {file} is not a text in UTF-8") from error

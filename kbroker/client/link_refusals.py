@@ -1,0 +1,47 @@
+"""What keeps a command out of a broker, as sentences that say which property helps."""
+
+from __future__ import annotations
+
+from kbroker.client.client_error import ClientError
+from kbroker.client.connection_settings import ConnectionSettings
+from kbroker.client.exit_code import ExitCode
+from kbroker.errors import Trouble
+
+_TLS_ALERT = b"\x15\x03"  # how a TLS port answers what is no TLS
+_HTTP = b"HTTP"
+
+
+def refused(address: str, reason: str) -> ClientError:
+    """What a person has to put right before a broker is of use."""
+    return ClientError(
+        f"cannot connect to {address}: {reason}",
+        ExitCode.CANNOT_CONNECT,
+        Trouble.CANNOT_CONNECT,
+    )
+
+
+def check_first_bytes(address: str, head: bytes, settings: ConnectionSettings) -> None:
+    """Raise ClientError where the start of an answer that is none tells what listens there."""
+    if head.startswith(_TLS_ALERT) and settings.tls is None:
+        protocol = "SSL, or SASL_SSL with a login" if settings.login is None else "SASL_SSL"
+        raise refused(
+            address,
+            f"this port speaks TLS: give security.protocol={protocol}, and ssl.ca.location=FILE "
+            "where its certificate comes from an authority of your own",
+        )
+    if head == _HTTP:
+        raise refused(address, "a web server listens there, no Kafka broker")
+
+
+def no_tls(settings: ConnectionSettings) -> str:
+    """Why TLS came to nothing where the broker answers without."""
+    plain = settings.protocol.replace("SSL", "PLAINTEXT")
+    return f"this port does not speak TLS: give the port that does, or security.protocol={plain}"
+
+
+def login_hint(settings: ConnectionSettings) -> str:
+    """What may help where a broker cuts a link at its first request."""
+    return (
+        "at the first request: where a port wants a login, give security.protocol="
+        f"SASL_{settings.protocol}, sasl.mechanism, sasl.username and sasl.password"
+    )

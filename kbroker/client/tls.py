@@ -1,0 +1,100 @@
+"""TLS of a link: the context out of `Tls`, and what OpenSSL says as sentences for a person."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from kbroker.client.client_error import ClientError
+from kbroker.client.connection_settings import Tls
+from kbroker.client.exit_code import ExitCode
+
+# X509_V_ERR_ of OpenSSL.
+_NOT_YET, _EXPIRED, _OTHER_HOST, _OTHER_ADDRESS = 9, 10, 62, 64
+_UNKNOWN_AUTHORITY = (2, 18, 19, 20, 21)
+
+
+@lru_cache(maxsize=8)
+def tls_context(tls: Tls) -> ssl.SSLContext:
+    """Reads the files. Raises ClientError."""
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file, cadata=tls.ca_text)
+    except (OSError, ValueError) as error:  # ssl's own errors are OSErrors
+        raise _unusable("the trusted certificates", tls.ca_file, error) from error
+    context.check_hostname = tls.checks_host_name
+    if not tls.checks_certificate:
+        context.verify_mode = ssl.CERT_NONE
+    try:
+        with _own_files(tls) as (certificate, key):
+            if certificate is not None:
+                # Without a password OpenSSL would ask for one at the terminal.
+                context.load_cert_chain(certificate, key, password=tls.key_password or "")
+    except (OSError, ValueError) as error:
+        named = " and ".join(filter(None, (tls.certificate_file, tls.key_file)))
+        raise _unusable("the client certificate and its key", named, error) from error
+    return context
+
+
+def secured(plain: socket.socket, host: str, tls: Tls) -> ssl.SSLSocket:
+    """The socket, once both sides have shaken hands. Raises OSError; `tls_reason` words it."""
+    return tls_context(tls).wrap_socket(plain, server_hostname=host)
+
+
+def tls_reason(error: OSError, host: str) -> str | None:
+    """What to do where one side does not trust the other's certificate; None: it is not that."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _certificate_reason(error, host)
+    alert = getattr(error, "reason", None) or ""
+    if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert):
+        return (
+            "the broker wants a client certificate that it trusts "
+            f"({alert}): give ssl.certificate.location and ssl.key.location"
+        )
+    return None
+
+
+def _certificate_reason(error: ssl.SSLCertVerificationError, host: str) -> str:
+    code, said = error.verify_code, error.verify_message.rstrip(".")
+    if code in (_OTHER_HOST, _OTHER_ADDRESS):
+        return (
+            f"the broker's certificate is not made for the name {host}: connect by a name that it "
+            "holds, or switch the check off with ssl.endpoint.identification.algorithm=none"
+        )
+    if code in (_EXPIRED, _NOT_YET):
+        return f"the broker's certificate is out of date ({said}): renew it, or set the clock"
+    if code in _UNKNOWN_AUTHORITY:
+        return (
+            f"the broker's certificate is signed by nobody trusted here ({said}): give the "
+            "certificate of its authority as a PEM file, ssl.ca.location=FILE"
+        )
+    return f"the broker's certificate is refused ({said})"
+
+
+@contextmanager
+def _own_files(tls: Tls) -> Iterator[tuple[str | None, str | None]]:
+    """OpenSSL reads certificate and key from files: texts get one for that moment, which only this
+    user can read.
+    """
+    if tls.certificate_text is None or tls.key_text is None:
+        yield tls.certificate_file, tls.key_file
+        return
+    descriptor, path = tempfile.mkstemp(prefix="kbroker-", suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(f"{tls.key_text}\n{tls.certificate_text}\n")
+        yield path, None
+    finally:
+        os.unlink(path)
+
+
+def _unusable(what: str, file: str | None, error: Exception) -> ClientError:
+    where = f" of {file}" if file else ""
+    reason = getattr(error, "strerror", None) or str(error)
+    if isinstance(error, ssl.SSLError):
+        reason = f"they are not PEM, do not fit, or ssl.key.password is wrong ({reason})"
+    return ClientError(f"{what}{where} cannot be used: {reason}", ExitCode.USAGE)

@@ -1,0 +1,47 @@
+"""The text of a Java properties file, in which brokers and clients are configured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_KEY_AND_VALUE = re.compile(r"((?:\\.|[^\\=:\s])*)[ \t\f]*(?:[=:][ \t\f]*)?(.*)", re.DOTALL)
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    r"""Settings from the text of a Java properties file: comments, `\` at line ends, `\t` and
+    `\u0041` escapes.
+    """
+    values = {}
+    for line in _logical_lines(text):
+        match = _KEY_AND_VALUE.fullmatch(line)
+        assert match is not None, "the pattern matches every line"
+        values[_unescape(match[1])] = _unescape(match[2]).rstrip()
+    return values
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments and blank lines, continued lines joined."""
+    pending = ""
+    for line in re.split(r"\r\n|\r|\n", text):
+        stripped = line.lstrip(" \t\f")
+        if not pending and (not stripped or stripped[0] in "#!"):
+            continue
+        backslashes = len(stripped) - len(stripped.rstrip("\\"))
+        if backslashes % 2:
+            pending += stripped[:-1]
+            continue
+        yield pending + stripped
+        pending = ""
+    if pending:
+        yield pending
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    return _ESCAPE.sub(
+        lambda match: chr(int(match[1], 16)) if match[1] else _ESCAPES.get(match[2], match[2]), text
+    )
