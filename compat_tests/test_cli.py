@@ -171,12 +171,12 @@ def test_what_was_produced_is_consumed(kbroker: Run, made: str, codec: str) -> N
 def test_keys_headers_and_tombstones_are_written(kbroker: Run, made: str) -> None:
     written = kbroker(
         "produce", made, "--key-separator", ":", "--null-value",
-        "--header", "a=1", "--header", "b=x=y", stdin="k1:v1\nk2:\nno key\n",
+        "--header", "a=1", "--header", "b=x=y", stdin="k1:v1\nk2:\n:no key\n",
     )  # fmt: skip
     assert written.code == FINE, written.err
     assert kbroker("produce", made, "--key", "all", stdin="v2\n").code == FINE
     read = kbroker("consume", made, "--output", "jsonl")
-    assert records(read) == [("k1", "v1"), ("k2", None), (None, "no key"), ("all", "v2")]
+    assert records(read) == [("k1", "v1"), ("k2", None), ("", "no key"), ("all", "v2")]
     first = json.loads(read.lines()[0])
     assert first["headers"] == [["a", "1"], ["b", "x=y"]]
     assert (first["topic"], first["partition"], first["offset"]) == (made, 0, 0)
@@ -335,7 +335,18 @@ def test_a_port_that_does_not_speak_kafka_is_no_broker() -> None:
         ("consume", "t", "--from", "yesterday"),
         ("consume", "t", "--count", "0"),
         ("consume", "t", "--output", "xml"),
+        ("consume",),
+        ("consume", "t", "--to", "tomorrow"),
+        ("consume", "t", "--follow", "--to", "end"),
+        ("consume", "t", "--format", "%x"),
+        ("consume", "t", "--format", "%v", "--output", "json"),
+        ("consume", "t", "--value-decoder", "rot13"),
+        ("consume", "--pattern", "["),
         ("consume", "t", "--group", "g", "--partition", "0"),
+        ("consume", "t", "--group", "g", "--from", "-1h"),
+        ("consume", "t", "--group", "g", "--to", "end"),
+        ("produce", "t", "--timestamp", "yesterday"),
+        ("produce", "t", "--input", "jsonl", "--key", "k"),
         ("produce", "t", "--key", "k", "--key-separator", ":"),
         ("produce", "t", "--compression", "rar"),
         ("topic", "list", "--bootstrap", "no-port"),

@@ -136,9 +136,24 @@ def test_consuming_makes_no_topic(kbroker: Run, topic: str) -> None:
     assert topic not in kbroker("topic", "list").out
 
 
-def test_producing_makes_a_topic_where_the_broker_does(kbroker: Run, topic: str) -> None:
-    assert kbroker("produce", topic, stdin="v\n").code == FINE
-    assert kbroker("consume", topic).out == "v\n"
+def test_producing_makes_a_topic_where_the_broker_does_and_says_so(
+    kbroker: Run, topic: str
+) -> None:
+    first = kbroker("produce", topic, stdin="v\n")
+    second = kbroker("produce", topic, stdin="w\n")
+
+    assert first.code == second.code == FINE
+    assert f"{topic}: created by the broker, with 1 partition" in first.err
+    assert "created" not in second.err
+    assert kbroker("consume", topic).out == "v\nw\n"
+
+
+def test_a_topic_whose_name_is_near_is_named(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic)
+
+    refused = kbroker("consume", f"{topic}x").refused(ITEM_FAILED)
+
+    assert refused.endswith(f"no such topic: {topic}x (did you mean {topic}?)")
 
 
 def test_a_partition_that_there_is_not_is_told(kbroker: Run, topic: str) -> None:
@@ -157,6 +172,125 @@ def test_a_count_is_kept_over_batches_and_partitions(kbroker: Run, topic: str) -
     read = kbroker("consume", topic, "--count", "4")
 
     assert (read.code, len(read.lines())) == (FINE, 4)
+
+
+# Several topics, places and forms.
+
+
+def test_topics_are_read_by_names_and_by_pattern(kbroker: Run, topic: str) -> None:
+    names = [f"{topic}-{letter}" for letter in "abc"]
+    kbroker("topic", "create", *names)
+    for name in names:
+        kbroker("produce", name, "--timestamp", "5", stdin=f"of {name}\n")
+
+    named = kbroker("consume", names[0], names[2], "--format", r"%t %v %T\n")
+    matched = kbroker("consume", names[0], "--pattern", f"{topic}-[bc]")
+    unmatched = kbroker("consume", "--pattern", f"{topic}-")
+
+    assert sorted(named.lines()) == [f"{name} of {name} 5" for name in (names[0], names[2])]
+    assert sorted(matched.lines()) == [f"of {name}" for name in names]
+    assert f"no topic matches '{topic}-'" in unmatched.refused(ITEM_FAILED)
+
+
+def test_a_group_reads_several_topics(kbroker: Run, topic: str, group: str) -> None:
+    names = [f"{topic}-a", f"{topic}-b"]
+    for name in names:
+        kbroker("produce", name, stdin=f"of {name}\n")
+
+    read = kbroker("consume", *names, "--group", group)
+    again = kbroker("consume", *names, "--group", group)
+
+    assert sorted(read.lines()) == [f"of {name}" for name in names]
+    assert (again.code, again.out) == (FINE, "")
+
+
+def test_reading_begins_and_ends_where_it_is_told(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic, "--partitions", "2")
+    for partition in ("0", "1"):
+        for year in (2024, 2025):
+            lines = f"{year}-1\n{year}-2\n"
+            kbroker(
+                "produce", topic, "--partition", partition, "--timestamp", f"{year}-06-01",
+                stdin=lines,
+            )  # fmt: skip
+
+    def read(*arguments: str) -> list[str]:
+        return sorted(kbroker("consume", topic, "--partition", "0", *arguments).lines())
+
+    assert sorted(kbroker("consume", topic, "--from", "-1").lines()) == ["2025-2", "2025-2"]
+    assert read("--from", "-3", "--to", "-1") == ["2024-2", "2025-1"]
+    assert read("--from", "2025-01-01") == ["2025-1", "2025-2"]
+    assert read("--to", "2025-01-01T00:00:00") == ["2024-1", "2024-2"]
+    assert read("--from", "1", "--to", "3") == ["2024-2", "2025-1"]
+    assert read("--to", "start") == []
+
+
+def test_decoders_say_what_values_are(kbroker: Run, topic: str) -> None:
+    kbroker("produce", topic, stdin=b"\x00\x00\x00\x2a\nno int\n")
+
+    read = kbroker("consume", topic, "--value-decoder", "int", "--output", "jsonl")
+
+    assert read.code == ITEM_FAILED
+    assert [json.loads(line)["value"] for line in read.lines()] == [42, "no int"]
+    assert "1 field could not be decoded" in read.err
+    assert f"the value at offset 1 of {topic}-0" in read.err
+
+
+def test_a_topic_is_copied_by_a_pipe(kbroker: Run, topic: str) -> None:
+    source, target = f"{topic}-a", f"{topic}-b"
+    for name in (source, target):
+        kbroker("topic", "create", name, "--partitions", "3")
+    rows = [
+        {"partition": 2, "timestamp_ms": 5, "key": "k", "value": None, "headers": []},
+        {"partition": 2, "timestamp_ms": 9, "key": "", "value": "", "headers": [["h", None]]},
+        {"partition": 0, "timestamp_ms": 7, "key": None, "value": {"base64": "/wA="},
+         "headers": [["a", "1"], ["a", "2"], ["a", {"base64": "/w=="}]]},
+        {"partition": 0, "timestamp_ms": 1, "key": {"base64": "gA=="}, "value": "値\r\n\u2028",
+         "headers": [["", ""]]},
+    ]  # fmt: skip
+    made = kbroker("produce", source, "--input", "jsonl", stdin="\n".join(map(json.dumps, rows)))
+
+    printed = kbroker("consume", source, "--output", "jsonl").out
+    copied = kbroker("produce", target, "--input", "jsonl", stdin=printed)
+    again = kbroker("consume", target, "--output", "jsonl").out
+
+    assert (made.code, copied.code) == (FINE, FINE), made.err + copied.err
+    assert again.replace(target, source) == printed
+    found = [json.loads(line) for line in printed.split("\n")[:-1]]
+    kept = [{name: row[name] for name in rows[0]} for row in found]
+    assert sorted(kept, key=str) == sorted(rows, key=str)
+
+
+def test_a_line_that_is_no_record_ends_it_or_is_passed_over(kbroker: Run, topic: str) -> None:
+    lines = "a:1\nb:2\nc\nd:4\ne\n"
+
+    stopped = kbroker("produce", topic, "--key-separator", ":", stdin=lines)
+    before = kbroker("consume", topic).lines()
+    going = kbroker("produce", topic, "--key-separator", ":", "--keep-going", stdin=lines)
+
+    sentence = stopped.refused(ITEM_FAILED)
+    assert "line 3: it has no key separator ':'; the 2 records before it are written" in sentence
+    assert before == ["1", "2"]
+    assert going.code == ITEM_FAILED
+    assert [line[:7] for line in going.err.splitlines()] == [
+        "line 3:",
+        "line 5:",
+        "3 recor",
+        "Error: ",
+    ]
+    assert kbroker("consume", topic, "--from", "2").lines() == ["1", "2", "4"]
+
+
+def test_a_row_that_is_no_record_is_told_by_its_number(kbroker: Run, topic: str) -> None:
+    written = kbroker(
+        "produce", topic, "--input", "jsonl", stdin='{"value": "v"}\n{"vaule": "w"}\n'
+    )
+
+    assert 'line 2: there is no field "vaule", did you mean value?' in written.refused(ITEM_FAILED)
+    assert kbroker("consume", topic).lines() == ["v"]
+
+
+# What happens on the way.
 
 
 def test_ctrl_c_tells_what_was_acknowledged(kbroker: Run, bootstrap: str, topic: str) -> None:

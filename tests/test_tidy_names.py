@@ -37,7 +37,6 @@ WILL_BE_USED = {
     ("protocol/messages/__init__.py", "all_messages"): "lists of all that is declared",
     ("zk/ensemble/kazoo_requests.py", "serialize"): "kazoo, which asks it of every request",
     ("zk/ensemble/kazoo_requests.py", "deserialize"): "the same",
-    ("record/record_batch.py", "CREATE_TIME"): "the name of the bit that LOG_APPEND_TIME sets",
 }
 PLAIN_BASES = {
     "ABC",

@@ -18,7 +18,7 @@ from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 _COMMANDS = {
     "start": LazyCommand("kbroker.cli.start", "start", "Start a broker."),
     "topic": LazyCommand(
-        "kbroker.cli.topic", "topic", "List, create, describe, alter, trim and delete."
+        "kbroker.cli.topic", "topic", "List, create, describe, alter, copy, trim and delete."
     ),
     "produce": LazyCommand(
         "kbroker.cli.produce", "produce", "Write lines from standard input to a topic."

@@ -13,6 +13,8 @@ from click.shell_completion import CompletionItem
 
 from kbroker.near_names import did_you_mean
 
+_LINE = 80  # characters of a help text that stand in a list
+
 
 class LazyCommand(NamedTuple):
     """Where a subcommand lives, and its line in the help of its group."""
@@ -38,7 +40,9 @@ class CommandGroup(click.Group):
 
 
 class LazyGroup(CommandGroup):
-    """Knows its subcommands by a table, `commands_by_name`, in the order of the help."""
+    """Knows subcommands by a table, `commands_by_name`, in the order of the help; before them those
+    that were added.
+    """
 
     def __init__(
         self, *args: Any, commands_by_name: Mapping[str, LazyCommand] | None = None, **kwargs: Any
@@ -47,27 +51,32 @@ class LazyGroup(CommandGroup):
         self._table = dict(commands_by_name or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the table."""
-        return list(self._table)
+        """Names that were added, then those of the table in its order."""
+        return [*super().list_commands(ctx), *self._table]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand, imported now."""
+        """The subcommand, imported now where the table has it."""
         if cmd_name not in self._table:
-            return None
+            return super().get_command(ctx, cmd_name)
         place = self._table[cmd_name]
         command: click.Command = getattr(importlib.import_module(place.module), place.attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of subcommands, from the table."""
+        """The list of subcommands; nothing is imported for it."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, place.help) for name, place in self._table.items()])
+            formatter.write_dl(self._lines(ctx))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Subcommands from the table, then options."""
+        """Subcommands with their lines of the help, then options."""
         commands = [
-            CompletionItem(name, help=place.help)
-            for name, place in self._table.items()
+            CompletionItem(name, help=line)
+            for name, line in self._lines(ctx)
             if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
+
+    def _lines(self, ctx: click.Context) -> list[tuple[str, str]]:
+        added = super().list_commands(ctx)
+        lines = [(name, self.commands[name].get_short_help_str(_LINE)) for name in added]
+        return lines + [(name, place.help) for name, place in self._table.items()]

@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import click
 
+from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import CommandError, ExitCode, bootstrap_option, link_errors
+from kbroker.cli.line_form import JsonLines, KeyedLines, LineForm, Part, Spread, ValueLines
 from kbroker.cli.line_source import LineSource
 from kbroker.cli.output import counted, say
-from kbroker.cli.terminal_line import TerminalLine
+from kbroker.cli.send_report import SendReport
+from kbroker.cli.time_argument import timestamp_ms
+from kbroker.cli.topic_choice import check_partitions, names_of_topics
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.connection import ClientError
-from kbroker.client.partitioner import partition_of
 from kbroker.client.record_sender import ALL, RecordSender, SendOptions
 from kbroker.errors import Trouble
-from kbroker.record.bulk_records import bodies_of_values, body_of
+from kbroker.near_names import did_you_mean
 from kbroker.record.compression import CODEC_IDS
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _LINGER_S = 0.005
-_FIRST_SHOWN_S = 0.5
+_MAX_TIME_MS = 253_402_300_799_999  # the end of the year 9999
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
+@click.option(
+    "--input",
+    "form",
+    type=click.Choice(["lines", "jsonl"]),
+    default="lines",
+    show_default=True,
+    help="jsonl: each line is a record as `kbroker consume --output jsonl` prints it; only its "
+    '"value" is needed.',
+)
 @click.option("--key", help="Key of every record.")
 @click.option("--key-separator", metavar="TEXT", help="Each line is KEY, this text, VALUE.")
 @click.option(
@@ -42,172 +53,216 @@ _FIRST_SHOWN_S = 0.5
     help="A header of every record; may be repeated.",
 )
 @click.option("--partition", type=int, help="Partition to write to (default: by key, else spread).")
+@click.option(
+    "--timestamp",
+    metavar="MS|-1h|DATE",
+    help="Time of every record, also in ms since 1970 (default: now).",
+)
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option("--compression", type=click.Choice(CODECS), default="none", show_default=True)
 @click.option("--null-value", is_flag=True, help="An empty value is a tombstone (null).")
+@click.option(
+    "--keep-going", is_flag=True, help="Name lines that are no records, and write the others."
+)
 @bootstrap_option
 def produce(  # one parameter per option
     bootstrap: str,
     topic: str,
+    form: str,
     key: str | None,
     key_separator: str | None,
     headers: Sequence[str],
     partition: int | None,
+    timestamp: str | None,
     acks: str,
     compression: str,
     null_value: bool,
+    keep_going: bool,
 ) -> None:
     """Write each line of standard input to TOPIC as one record."""
-    if key is not None and key_separator is not None:
-        raise click.UsageError("--key and --key-separator exclude each other")
-    if key_separator == "":
-        raise click.UsageError("--key-separator '' separates nothing")
+    is_json = form == "jsonl"
+    _check_options(
+        is_json,
+        {
+            "--key": key,
+            "--key-separator": key_separator,
+            "--header": headers,
+            "--partition": partition,
+            "--timestamp": timestamp,
+            "--null-value": null_value,
+        },
+    )
     options = SendOptions(
         acks=ALL if acks == "all" else int(acks),
         compression=CODEC_IDS[compression],
-        headers=tuple(_header(text) for text in headers),
+        headers=None if is_json else tuple(_header(text) for text in headers),
     )
-    form = _LineForm(
-        key=None if key is None else key.encode(),
-        separator=None if key_separator is None else key_separator.encode(),
+    lines = _Lines(
+        is_json=is_json,
+        key=None if key is None else os.fsencode(key),
+        separator=None if key_separator is None else os.fsencode(key_separator),
         has_nulls=null_value,
         partition=partition,
     )
+    stamp = _stamp(timestamp)
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
-        view = _topic(cluster, topic, partition)
+        view = _topic(cluster, topic)
+        check_partitions(view, () if partition is None else (partition,))
         sender = RecordSender(cluster, view, options)
-        place = form.placer(len(view.leaders), sender)
-        _Copy(LineSource(sys.stdin.buffer), sender, cluster, place).run(topic)
+        reader = _Reader(
+            LineSource(sys.stdin.buffer),
+            lines.form(len(view.leaders), sender),
+            keep_going=keep_going,
+        )
+        # A line that is written over would hide what is typed.
+        report = SendReport(sender, topic, is_silent=sys.stdin.isatty())
+        with report.watched():
+            _copy(reader, sender, cluster, stamp, report)
+    _tell_end(reader, report.read, topic)
 
 
-def _topic(cluster: ClusterLinks, topic: str, partition: int | None) -> TopicView:
-    """Have the topic made where the broker does so."""
+def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
+    """UsageError where options contradict each other."""
+    given = [name for name, value in values.items() if value not in (None, False, ())]
+    if is_json and given:
+        raise click.UsageError(f"{given[0]} and --input jsonl exclude each other: a row says it")
+    if "--key" in given and "--key-separator" in given:
+        raise click.UsageError("--key and --key-separator exclude each other")
+    if values["--key-separator"] == "":
+        raise click.UsageError("--key-separator '' separates nothing")
+
+
+def _stamp(text: str | None) -> Callable[[], int]:
+    """What tells the time of records, in Unix ms. UsageError for a time that is none."""
+    if text is None:
+        return _now_ms
+    fixed_ms = int(text) if text.isascii() and text.isdecimal() else timestamp_ms(text, _now_ms())
+    if fixed_ms is None or not 0 <= fixed_ms <= _MAX_TIME_MS:
+        raise click.UsageError(
+            f"--timestamp '{text}' is none of: milliseconds since 1970, a time ago such as -30s, "
+            "-15m, -1h, -2d, a date such as 2026-11-21T10:00:00"
+        )
+    return lambda: fixed_ms
+
+
+def _topic(cluster: ClusterLinks, topic: str) -> TopicView:
+    """Have the topic made where the broker does so, and say so."""
+    view = cluster.ready_topic(topic)
+    if view is not None:
+        return view
     view = cluster.ready_topic(topic, creates=True)
     if view is None:
+        hint = did_you_mean(topic, names_of_topics(cluster))
         raise CommandError(
-            f"no such topic: {topic} (create it with `kbroker topic create {topic}`)",
-            trouble=Trouble.UNKNOWN_TOPIC,
-        )
-    if partition is not None and partition not in view.leaders:
-        raise CommandError(
-            f"{topic} has no partition {partition} (it has {len(view.leaders)})",
+            f"no such topic: {topic}{hint} (create it with `kbroker topic create {topic}`)",
             ExitCode.ITEM_FAILED,
+            Trouble.UNKNOWN_TOPIC,
         )
+    say(f"{topic}: created by the broker, with {counted(len(view.leaders), 'partition')}")
     return view
 
 
-Placed = dict[int, list[bytes]]
-"""Bodies of records by partition."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LineForm:
-    """What the options make of a line."""
+class _Lines:
+    """What the options say of lines."""
 
+    is_json: bool
     key: bytes | None
     separator: bytes | None
     has_nulls: bool
     partition: int | None
 
-    def placer(self, count: int, sender: RecordSender) -> Callable[[list[bytes]], Placed]:
+    def form(self, count: int, sender: RecordSender) -> LineForm:
         """Turns lines into records of so many partitions."""
-        only = 0 if count == 1 else self.partition
         first = random.randrange(count)
-
-        def in_turn() -> int:
-            """Without a key each batch goes to another partition."""
-            return (first + sender.batches) % count
-
-        def with_one_key(lines: list[bytes]) -> Placed:
-            values = [line or None for line in lines] if self.has_nulls else lines
-            number = only
-            if number is None:
-                number = in_turn() if self.key is None else partition_of(self.key, count)
-            return {number: bodies_of_values(values, self.key)}
-
-        def with_own_keys(lines: list[bytes]) -> Placed:
-            separator = self.separator or b""
-            unkeyed = in_turn()
-            placed: defaultdict[int, list[bytes]] = defaultdict(list)
-            for line in lines:
-                head, found, tail = line.partition(separator)
-                key, value = (head, tail) if found else (None, line)
-                number = only
-                if number is None:
-                    number = unkeyed if key is None else partition_of(key, count)
-                placed[number].append(body_of(key, None if self.has_nulls and not value else value))
-            return placed
-
-        return with_one_key if self.separator is None else with_own_keys
-
-
-class _Copy:
-    """Standard input to a topic."""
-
-    def __init__(
-        self,
-        source: LineSource,
-        sender: RecordSender,
-        cluster: ClusterLinks,
-        place: Callable[[list[bytes]], Placed],
-    ) -> None:
-        self._source, self._sender, self._cluster, self._place = source, sender, cluster, place
-        self._read = 0  # lines
-        stream = sys.stderr
-        self._line = TerminalLine(stream, time.monotonic() + _FIRST_SHOWN_S, plain_interval_s=None)
-        self._is_typed = sys.stdin.isatty()  # a line that is written over would hide what is typed
-
-    def run(self, topic: str) -> None:
-        """Copy all, and say how much. CommandError where records were not written."""
-        try:
-            self._copy()
-        except KeyboardInterrupt:
-            self._line.end()
-            say(f"interrupted: {self._acknowledged()} written to {topic}")
-            raise
-        except (ClientError, OSError) as error:
-            self._fail(str(error))
-        finally:
-            self._line.end()
-        if self._sender.refusal is not None:
-            self._fail(self._sender.refusal)
-        say(f"{counted(self._read, 'record')} written to {topic}")
-
-    def _copy(self) -> None:
-        source, sender = self._source, self._sender
-        while not (source.is_ended and sender.is_idle):
-            reads = not source.is_ended and sender.has_room
-            watched: list[BrokerLink | LineSource] = [*self._cluster.busy()]
-            if reads:
-                watched.append(source)
-            wait_s = _LINGER_S if reads and sender.is_gathering else sender.wait_s
-            ready = readable(watched, wait_s)
-            for link in ready:
-                if isinstance(link, LineSource):
-                    lines = link.read()
-                    self._read += len(lines)
-                    for partition, bodies in self._place(lines).items():
-                        sender.put(partition, bodies, _now_ms())
-                else:
-                    sender.take(link)
-            if source.is_ended or sender.is_full or (reads and source not in ready):
-                sender.complete(_now_ms())
-            sender.pump()
-            self._show()
-
-    def _show(self) -> None:
-        now_s = time.monotonic()
-        if not self._is_typed and self._line.is_due(now_s):
-            self._line.show(self._acknowledged(), now_s)
-
-    def _acknowledged(self) -> str:
-        return f"{self._sender.acknowledged} of {counted(self._read, 'record')}"
-
-    def _fail(self, reason: str) -> None:
-        missing = self._read - self._sender.acknowledged
-        raise CommandError(
-            f"{missing} of {self._read} records were not written: {reason}", ExitCode.ITEM_FAILED
+        spread = Spread(
+            count=count,
+            only=0 if count == 1 else self.partition,
+            in_turn=lambda: (first + sender.batches) % count,  # each batch to another one
         )
+        if self.is_json:
+            return JsonLines(spread)
+        if self.separator is not None:
+            return KeyedLines(spread, self.separator, has_nulls=self.has_nulls)
+        return ValueLines(spread, self.key, has_nulls=self.has_nulls)
+
+
+class _Reader:
+    """Lines as records; what is no record ends it, or is said and counted."""
+
+    def __init__(self, source: LineSource, form: LineForm, *, keep_going: bool) -> None:
+        self.bad = 0  # lines
+        self.is_ended = False
+        self.refusal: str | None = None  # of the line that ended it
+        self._source, self._form, self._keep_going = source, form, keep_going
+        self._lines = 0
+
+    def fileno(self) -> int:
+        """For `select`: readable when `read` does not wait."""
+        return self._source.fileno()
+
+    def read(self, now_ms: int) -> list[Part]:
+        """The records of the lines that have come since."""
+        lines = self._source.read()
+        self.is_ended = self._source.is_ended
+        parts, bad = self._form.place(lines, now_ms)
+        if bad and not self._keep_going:
+            first = bad[0]
+            self.is_ended = True
+            self.refusal = f"line {self._lines + first.at + 1}: {first.reason}"
+            parts, _ = self._form.place(lines[: first.at], now_ms)
+        elif bad:
+            for at, reason in bad:
+                say(f"line {self._lines + at + 1}: {reason}")
+            self.bad += len(bad)
+        self._lines += len(lines)
+        return parts
+
+
+def _copy(
+    reader: _Reader,
+    sender: RecordSender,
+    cluster: ClusterLinks,
+    stamp: Callable[[], int],
+    report: SendReport,
+) -> None:
+    """Send what is read, until it ends. `stamp` tells the time of records from now on, in Unix ms.
+
+    ClientError where a record takes too long.
+    """
+    while not (reader.is_ended and sender.is_idle):
+        reads = not reader.is_ended and sender.has_room
+        watched: list[BrokerLink | _Reader] = [*cluster.busy()]
+        if reads:
+            watched.append(reader)
+        wait_s = _LINGER_S if reads and sender.is_gathering else sender.wait_s
+        ready = readable(watched, wait_s)
+        for link in ready:
+            if isinstance(link, _Reader):
+                now_ms = stamp()
+                for partition, bodies, times in link.read(now_ms):
+                    report.read += len(bodies)
+                    sender.put(partition, bodies, now_ms, times)
+            else:
+                sender.take(link)
+        if reader.is_ended or sender.is_full or (reads and reader not in ready):
+            sender.complete(stamp())
+        sender.pump()
+        report.show()
+
+
+def _tell_end(reader: _Reader, records: int, topic: str) -> None:
+    """Say how much was written. CommandError where lines were not."""
+    if reader.refusal is not None:
+        raise CommandError(
+            f"{reader.refusal}; the {counted(records, 'record')} before it are written "
+            "(--keep-going passes over such lines)",
+            ExitCode.ITEM_FAILED,
+        )
+    say(f"{counted(records, 'record')} written to {topic}")
+    if reader.bad:
+        reason = f"{counted(reader.bad, 'line')} could not be written"
+        raise CommandError(reason, ExitCode.ITEM_FAILED)
 
 
 def _now_ms() -> int:
@@ -217,5 +272,5 @@ def _now_ms() -> int:
 def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise click.UsageError(f"'{text}' is no KEY=VALUE")
-    return name, value.encode()
+        raise click.UsageError(f"--header '{text}' is not of the form KEY=VALUE")
+    return name, os.fsencode(value)

@@ -1,4 +1,4 @@
-"""`kbroker topic`: list, create, describe, alter, trim and delete topics of a running broker."""
+"""`kbroker topic`: list, create, describe, alter, copy, trim and delete topics of a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import bootstrap_option, cluster_links
-from kbroker.cli.lazy_commands import CommandGroup
+from kbroker.cli.lazy_commands import LazyCommand, LazyGroup
 from kbroker.cli.output import output_option, print_rows, say
 from kbroker.cli.refusals import no_such, refuse
 from kbroker.cli.topic_changes import alter, create, delete
@@ -33,6 +33,7 @@ _DESCRIBED = (
     "start_offset", "end_offset", "records", "size_bytes",
 )  # fmt: skip
 _SETTINGS = ("topic", "setting", "value", "origin")
+_COPY = LazyCommand("kbroker.cli.topic_copy", "copy", "Copy the records of a topic to another one.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,9 @@ class Figures:
         return self.ends[place] - self.starts[place]
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=LazyGroup, commands_by_name={"copy": _COPY})
 def topic() -> None:
-    """List, create, describe, alter, trim and delete topics."""
+    """List, create, describe, alter, copy, trim and delete topics."""
 
 
 for command in (create, alter, delete, trim):

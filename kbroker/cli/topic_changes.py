@@ -59,9 +59,34 @@ def create(
     if_not_exists: bool,
 ) -> None:
     """Create topics."""
+    settings = key_values(configs)
+    with cluster_links(bootstrap) as links:
+        failures = made_topics(
+            links,
+            names,
+            settings,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            may_exist=if_not_exists,
+        )
+    refuse(failures)
+
+
+def made_topics(
+    links: ClusterLinks,
+    names: Sequence[str],
+    settings: Mapping[str, str],
+    *,
+    partitions: int,
+    replication_factor: int = _DEFAULT,
+    may_exist: bool = False,
+) -> list[str]:
+    """Make topics and say so; returns a sentence for each that was refused.
+
+    Raises ClientError and OSError where no controller answers.
+    """
     from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 
-    settings = key_values(configs)
     topics = [
         CreateTopicsRequest.CreatableTopic(
             name=name,
@@ -74,20 +99,18 @@ def create(
         )
         for name in dict.fromkeys(names)
     ]
-    with cluster_links(bootstrap) as links:
-        request = CreateTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
-        results = ask_controller(links, request).topics
+    request = CreateTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS)
     failures = []
-    for result in results:
+    for result in ask_controller(links, request).topics:
         if result.error_code == ErrorCode.NONE:
             say(f"{result.name}: created")
         elif result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
             failures.append(_refusal(result, settings))
-        elif if_not_exists:
+        elif may_exist:
             say(f"{result.name}: nothing to do, it exists already")
         else:
             failures.append(f"topic {result.name} exists already (TOPIC_ALREADY_EXISTS)")
-    refuse(failures)
+    return failures
 
 
 @click.command()

@@ -38,6 +38,7 @@ class TopicView:
     name: str
     code: ErrorCode
     topic_id: UUID = ZERO_UUID
+    is_internal: bool = False
     leaders: Mapping[int, int]
 
     @property
@@ -87,14 +88,12 @@ class ClusterLinks:
 
         Raises OSError where no broker answers.
         """
-        (found,) = self.describe([name], creates=creates).topics
-        leaders = {part.partition_index: part.leader_id for part in found.partitions}
-        return TopicView(
-            name=name,
-            code=ErrorCode(found.error_code),
-            topic_id=found.topic_id,
-            leaders=dict(sorted(leaders.items())),
-        )
+        (view,) = self.topics([name], creates=creates)
+        return view
+
+    def topics(self, names: Collection[str] | None, *, creates: bool = False) -> list[TopicView]:
+        """As `topic`, for several; None: all there are."""
+        return [_view(found) for found in self.describe(names, creates=creates).topics]
 
     def ready_topic(self, name: str, *, creates: bool = False) -> TopicView | None:
         """A topic whose partitions have leaders, waited for a while where it is just being made;
@@ -136,8 +135,16 @@ class ClusterLinks:
         """The links that owe an answer."""
         return [link for link in self._links.values() if link.in_flight]
 
-    def offsets(self, view: TopicView, partitions: Collection[int], moment: int) -> dict[int, int]:
-        """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 where no record is as late.
+    def offsets(
+        self,
+        view: TopicView,
+        partitions: Collection[int],
+        moment: int,
+        *,
+        only_committed: bool = False,
+    ) -> dict[int, int]:
+        """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 where no record is as late;
+        `only_committed`: up to the first open transaction.
 
         Raises OSError, KafkaError.
         """
@@ -150,7 +157,9 @@ class ClusterLinks:
                 return {
                     partition: offset
                     for leader, numbers in by_leader.items()
-                    for partition, offset in self._offsets_of(leader, view.name, numbers, moment)
+                    for partition, offset in self._offsets_of(
+                        leader, view.name, numbers, (moment, only_committed)
+                    )
                 }
             except (OSError, KafkaError) as error:
                 is_final = isinstance(error, KafkaError) and not error.code.retriable
@@ -205,17 +214,32 @@ class ClusterLinks:
         return answer
 
     def _offsets_of(
-        self, leader: int, topic: str, partitions: list[int], moment: int
+        self, leader: int, topic: str, partitions: list[int], asked: tuple[int, bool]
     ) -> Iterator[tuple[int, int]]:
+        if leader == NO_LEADER:
+            raise ConnectionRefusedError(f"{topic}-{partitions[0]} has no leader")
+        moment, only_committed = asked
         wanted = [
             ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=moment)
             for number in partitions
         ]
         ask = ListOffsetsRequest(
             replica_id=-1,
+            isolation_level=int(only_committed),
             topics=[ListOffsetsRequest.ListOffsetsTopic(name=topic, partitions=wanted)],
         )
         for entry in self._ask(self._address(leader), ask).topics[0].partitions:
             if entry.error_code:
                 raise KafkaError(ErrorCode(entry.error_code), f"{topic}-{entry.partition_index}")
             yield entry.partition_index, entry.offset
+
+
+def _view(found: MetadataResponse.MetadataResponseTopic) -> TopicView:
+    leaders = {part.partition_index: part.leader_id for part in found.partitions}
+    return TopicView(
+        name=found.name or "",
+        code=ErrorCode(found.error_code),
+        topic_id=found.topic_id,
+        is_internal=found.is_internal,
+        leaders=dict(sorted(leaders.items())),
+    )

@@ -1,7 +1,7 @@
 """Record batches as a fetch brought them: found in the bytes of an answer, then decoded.
 
-Law: offsets below the one asked for are left out, as a batch may begin before it; so is a last
-batch that is cut short. No socket, no clock.
+Law: offsets below the one asked for and from the end on are left out, as a batch may begin before
+and end behind them; so is a last batch that is cut short. No socket, no clock.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
 from kbroker.record.bulk_records import read_records
 from kbroker.record.default_record import Record
 from kbroker.record.legacy_record import any_records, is_intact, read_any_header
@@ -19,16 +20,23 @@ _MANY = 5_000  # records
 
 
 class FetchedBatch(NamedTuple):
-    """A batch as it came; `start`: the first offset wanted of it."""
+    """A batch as it came; wanted of it are offsets from `start` to `end` (exclusive; None: all)."""
 
-    partition: int
+    place: TopicPartition
     header: BatchHeader
     data: memoryview
     start: int
+    end: int | None
+
+    @property
+    def is_wanted_whole(self) -> bool:
+        """Whether none of its records is left out."""
+        is_before_end = self.end is None or self.header.last_offset < self.end
+        return self.header.base_offset >= self.start and is_before_end
 
 
 def fetched_batches(
-    partition: int, view: memoryview, position: int, end: int | None
+    place: TopicPartition, view: memoryview, position: int, end: int | None
 ) -> Iterator[FetchedBatch]:
     """The batches of a partition from `position` to `end` (exclusive; None: all).
 
@@ -47,34 +55,35 @@ def fetched_batches(
         if behind > len(view):
             return
         if header.last_offset >= position:
-            yield FetchedBatch(partition, header, view[at:behind], position)
+            yield FetchedBatch(place, header, view[at:behind], position, end)
             position = header.next_offset
         at = behind
 
 
-def records_of(batches: Iterable[FetchedBatch]) -> Iterator[tuple[int, list[Record]]]:
+def records_of(batches: Iterable[FetchedBatch]) -> Iterator[tuple[TopicPartition, list[Record]]]:
     """Partition and wanted records, those of several batches at once where they are small.
 
     KafkaError where they are damaged, behind the records before.
     """
     gathered: list[Record] = []
-    last = -1
+    last: TopicPartition | None = None
     for batch in batches:
-        if gathered and (batch.partition != last or len(gathered) >= _MANY):
+        if last is not None and gathered and (batch.place != last or len(gathered) >= _MANY):
             yield last, gathered
             gathered = []
-        last = batch.partition
+        last = batch.place
         try:
-            gathered += _records(batch)
+            gathered += records_in(batch)
         except KafkaError:
             if gathered:
                 yield last, gathered
             raise
-    if gathered:
+    if last is not None and gathered:
         yield last, gathered
 
 
-def _records(batch: FetchedBatch) -> list[Record]:
+def records_in(batch: FetchedBatch) -> list[Record]:
+    """The wanted records of a batch. KafkaError where it is damaged."""
     header, data = batch.header, batch.data
     if not is_intact(header, data):
         reason = f"the batch at offset {header.base_offset} is damaged"
@@ -85,6 +94,7 @@ def _records(batch: FetchedBatch) -> list[Record]:
         return []
     else:
         records = read_records(header, data)
-        if header.base_offset >= batch.start:
+        if batch.is_wanted_whole:
             return records
-    return [record for record in records if record.offset >= batch.start]
+    end = header.next_offset if batch.end is None else batch.end
+    return [record for record in records if batch.start <= record.offset < end]

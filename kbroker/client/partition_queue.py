@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kbroker.record.bulk_records import MOST_AROUND_BODY
+from kbroker.record.bulk_records import MOST_AROUND_BODY, MOST_OF_TIME
+from kbroker.record.packed_batch import PackedBatch
 
 IN_FLIGHT_MAX = 5  # as many batches of a producer as a broker remembers
 _MAX_SEQUENCE = 0x7FFF_FFFF
@@ -29,9 +30,21 @@ class SentBatch:
 
     partition: int
     bodies: list[bytes]
-    timestamp_ms: int
+    timestamps: int | list[int]  # Unix ms: of all, or of each
     give_up_s: float
     sequence: int | None = None  # None: the next one, when it is sent
+    packed: PackedBatch | None = None  # goes as it is, and `bodies` is empty
+
+    @property
+    def count(self) -> int:
+        """How many records."""
+        return self.packed.record_count if self.packed is not None else len(self.bodies)
+
+    def unpack(self) -> None:
+        """From now on it goes by its bodies."""
+        if self.packed is not None:
+            self.bodies, self.timestamps = self.packed.unpacked()
+            self.packed = None
 
 
 class PartitionQueue:
@@ -42,6 +55,7 @@ class PartitionQueue:
         self._partition = partition
         self._has_sequences = has_sequences
         self._gathered: list[bytes] = []
+        self._times: list[int] = []  # of each that is gathered, or none
         self._waiting: deque[SentBatch] = deque()
         self._in_flight: deque[SentBatch] = deque()
         self._failed: deque[SentBatch] = deque()
@@ -75,22 +89,32 @@ class PartitionQueue:
         oldest = [queue[0].give_up_s for queue in queues if queue]
         return min(oldest, default=None)
 
-    def gather(self, bodies: Sequence[bytes]) -> None:
-        """Records behind those before."""
+    def gather(self, bodies: Sequence[bytes], times: Sequence[int] = ()) -> None:
+        """Records behind those before; `times` (Unix ms): of each, where they have their own."""
+        assert len(times) == len(bodies) or not (times or self._times), "each has one, or none has"
         self._gathered += bodies
-        self.gathered_bytes += sum(map(len, bodies)) + MOST_AROUND_BODY * len(bodies)
+        self._times += times
+        around = MOST_AROUND_BODY + (MOST_OF_TIME if times else 0)
+        self.gathered_bytes += sum(map(len, bodies)) + around * len(bodies)
 
     def cut(self, most_bytes: int, timestamp_ms: int, give_up_s: float) -> None:
         """Make a batch of as many of the gathered records as it may hold, of one at least."""
-        bodies = self._gathered
+        bodies, times = self._gathered, self._times
         if self.gathered_bytes > most_bytes:
-            ends = list(accumulate(len(body) + MOST_AROUND_BODY for body in bodies))
+            around = MOST_AROUND_BODY + (MOST_OF_TIME if times else 0)
+            ends = list(accumulate(map(around.__add__, map(len, bodies))))
             count = max(bisect_right(ends, most_bytes), 1)
             self._gathered, bodies = bodies[count:], bodies[:count]
+            self._times, times = times[count:], times[:count]
             self.gathered_bytes -= ends[count - 1]
         else:
-            self._gathered, self.gathered_bytes = [], 0
-        self._waiting.append(SentBatch(self._partition, bodies, timestamp_ms, give_up_s))
+            self._gathered, self._times, self.gathered_bytes = [], [], 0
+        self._waiting.append(SentBatch(self._partition, bodies, times or timestamp_ms, give_up_s))
+
+    def add(self, packed: PackedBatch, give_up_s: float) -> None:
+        """A batch as it is, behind those before; nothing is gathered."""
+        assert not self._gathered, "they go before it"
+        self._waiting.append(SentBatch(self._partition, [], 0, give_up_s, packed=packed))
 
     def next_batch(self) -> SentBatch | None:
         """The batch to send now, which is in flight from now on; None where it has to wait."""
@@ -105,7 +129,7 @@ class PartitionQueue:
         batch = self._waiting.popleft()
         if self._has_sequences and batch.sequence is None:
             batch.sequence = self._next_sequence
-            self._next_sequence = (batch.sequence + len(batch.bodies)) & _MAX_SEQUENCE
+            self._next_sequence = (batch.sequence + batch.count) & _MAX_SEQUENCE
         self._in_flight.append(batch)
         return batch
 
@@ -129,9 +153,13 @@ class PartitionQueue:
         """It is too large, so it is not written: it is sent again as two."""
         self._in_flight.remove(batch)
         half, sequence = len(batch.bodies) // 2, batch.sequence
-        for bodies in (batch.bodies[:half], batch.bodies[half:]):
-            part = SentBatch(batch.partition, bodies, batch.timestamp_ms, batch.give_up_s, sequence)
-            self._failed.append(part)
+        for part in (slice(half), slice(half, None)):
+            times = (
+                batch.timestamps if isinstance(batch.timestamps, int) else batch.timestamps[part]
+            )
+            self._failed.append(
+                SentBatch(batch.partition, batch.bodies[part], times, batch.give_up_s, sequence)
+            )
             if sequence is not None:
                 sequence = (sequence + half) & _MAX_SEQUENCE
 

@@ -1,24 +1,27 @@
-"""RecordFetcher: reads partitions of one topic from where it is told, batch by batch.
+"""RecordFetcher: reads partitions of topics from where it is told, batch by batch.
 
 Law: the records of a partition come in the order of its log, each once. A partition whose leader is
 gone goes on where it ended, and keeps no other one waiting; a topic that was deleted and made again
 is read from its start. The next answer is asked for before the last one is decoded.
 
-Blocks in `batches`; owned by one thread.
+Blocks in `answers` and `batches`; owned by one thread.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from kbroker.client.aborted_transactions import AbortedTransactions
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks, TopicView
 from kbroker.client.connection import ClientError
 from kbroker.client.exit_code import ExitCode
+from kbroker.client.fetch_troubles import Troubles
 from kbroker.client.fetched_batches import FetchedBatch, fetched_batches, records_of
 from kbroker.errors import ErrorCode, KafkaError
-from kbroker.model import NO_LEADER
+from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
 from kbroker.record.default_record import Record
 
@@ -27,98 +30,125 @@ _PARTITION_BYTES = 4 * 1024 * 1024
 _WAIT_MS = 500
 _SILENCE_S = 20.0
 _PAUSE_S = 0.2
-_PATIENCE_S = 10.0  # where nobody follows
-_SAID_AFTER_S = 1.0  # an election takes no longer
+_FIND_S = 2.0
+_PATIENCE_S = 30.0  # where nobody follows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """What is read: from where (offsets by partition), and to where (exclusive; None: for ever).
+
+    `only_committed`: records of transactions that are open or aborted are left out; the ends are
+    then those of `ClusterLinks.offsets` with the same word.
+
+    `find` tells which topics there are to be read whole, for what is made later; None: only the
+    partitions with a start are read.
+    """
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int] | None = None
+    only_committed: bool = False
+    find: Callable[[], Iterable[TopicView]] | None = None
 
 
 class RecordFetcher:
-    """Reads up to `ends`, or for ever where there are none."""
+    """Reads along a course; owned by one thread."""
 
     def __init__(
         self,
         cluster: ClusterLinks,
-        topic: TopicView,
-        positions: Mapping[int, int],
-        ends: Mapping[int, int] | None,
+        topics: Iterable[TopicView],
+        course: Course,
         tell: Callable[[str], None],
     ) -> None:
-        """`positions`: the offset to begin at, by partition; `ends`: exclusive. `tell` gets a
-        sentence when the topic or its brokers go away and when they are back.
-        """
+        """`tell` gets a sentence when a topic or its brokers go away and when they are back."""
         self._cluster = cluster
-        self._topic = topic
-        self._positions = dict(positions)
-        self._ends = ends
+        self._topics = {view.name: view for view in topics}
+        self._positions = dict(course.starts)
+        self._ends = course.ends
+        self._only_committed = course.only_committed
+        self._find = course.find
         self._tell = tell
-        self._stuck: set[int] = set()  # partitions that cannot be read now
-        self._reason = ""
-        self._stuck_s = 0.0  # since when
+        self._troubles = Troubles(tell)
         self._looked_s = 0.0  # when the leaders were looked up last
-        self._is_told = False
+        self._found_s = time.monotonic()  # when topics were looked for last
 
-    def batches(self) -> Iterator[tuple[int, list[Record]]]:
-        """Partition and records of it, as they come; no list is empty.
+    def batches(self) -> Iterator[tuple[TopicPartition, list[Record]]]:
+        """Partition and records of it, as they come; no list is empty. Raises as `answers`."""
+        for found in self.answers():
+            yield from records_of(found)
+
+    def answers(self) -> Iterator[list[FetchedBatch]]:
+        """The batches of each answer, as they come.
 
         Raises ClientError where it cannot go on, KafkaError for records that cannot be read.
         """
-        while wanted := self._wanted():
-            if self._stuck:
+        while self._wanted():
+            if self._troubles:
                 self._look()
-            self._ask(wanted)
+            if self._find is not None:
+                self._find_more(self._find)
+            self._ask(self._wanted())
             busy = self._cluster.busy()
             if not busy:
                 time.sleep(_PAUSE_S)
                 continue
-            ready = readable(busy, _PAUSE_S if self._stuck else _SILENCE_S)
-            if not ready and not self._stuck:
+            ready = readable(busy, _PAUSE_S if self._troubles else _SILENCE_S)
+            if not ready and not self._troubles:
                 self._lose(busy[0], f"{busy[0].name} does not answer")
             for link in ready:
                 found = self._take(link)
+                self._troubles.say_what_is_back()
                 self._ask(self._wanted())
-                yield from records_of(found)
+                yield found
 
-    def _wanted(self) -> list[int]:
+    def _wanted(self) -> list[TopicPartition]:
         ends = self._ends
         return [
-            partition
-            for partition, position in self._positions.items()
-            if ends is None or position < ends[partition]
+            place
+            for place, position in self._positions.items()
+            if ends is None or position < ends[place]
         ]
 
-    def _ask(self, wanted: Iterable[int]) -> None:
+    def _ask(self, wanted: Iterable[TopicPartition]) -> None:
         """Have each leader that owes no answer read on."""
-        by_leader: dict[int, list[int]] = {}
-        for partition in wanted:
-            by_leader.setdefault(self._topic.leaders.get(partition, NO_LEADER), []).append(
-                partition
-            )
-        for leader, partitions in by_leader.items():
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for place in wanted:
+            leader = self._topics[place.topic].leaders.get(place.partition, NO_LEADER)
+            by_leader.setdefault(leader, []).append(place)
+        for leader, places in by_leader.items():
             if leader == NO_LEADER:
-                self._stop(partitions, f"{self._topic.name}-{partitions[0]} has no leader")
+                self._stop(places, f"{places[0]} has no leader")
                 continue
             try:
                 link = self._cluster.link(leader)
                 if not link.in_flight:
-                    link.send(self._request(partitions), partitions)
+                    link.send(self._request(places), places)
             except OSError as error:
-                self._stop(partitions, str(error))
+                self._stop(places, str(error))
 
-    def _request(self, partitions: list[int]) -> FetchRequest:
-        wanted = [
-            FetchRequest.FetchPartition(
-                partition=partition,
-                fetch_offset=self._positions[partition],
-                partition_max_bytes=_PARTITION_BYTES,
+    def _request(self, places: list[TopicPartition]) -> FetchRequest:
+        topics: dict[str, FetchRequest.FetchTopic] = {}
+        for place in places:
+            topic = topics.get(place.topic)
+            if topic is None:
+                topic = FetchRequest.FetchTopic(topic=place.topic, partitions=[])
+                topics[place.topic] = topic
+            topic.partitions.append(
+                FetchRequest.FetchPartition(
+                    partition=place.partition,
+                    fetch_offset=self._positions[place],
+                    partition_max_bytes=_PARTITION_BYTES,
+                )
             )
-            for partition in partitions
-        ]
-        first = partitions[0]  # next time the others have the room of an answer before it
+        first = places[0]  # next time the others have the room of an answer before it
         self._positions[first] = self._positions.pop(first)
         return FetchRequest(
             max_wait_ms=_WAIT_MS,
             min_bytes=1,
             max_bytes=_ANSWER_BYTES,
-            topics=[FetchRequest.FetchTopic(topic=self._topic.name, partitions=wanted)],
+            isolation_level=int(self._only_committed),
+            topics=list(topics.values()),
         )
 
     def _take(self, link: BrokerLink) -> list[FetchedBatch]:
@@ -131,89 +161,119 @@ class RecordFetcher:
         found: list[FetchedBatch] = []
         for topic in answer.responses:
             for data in topic.partitions:
+                place = TopicPartition(topic.topic, data.partition_index)
                 code = ErrorCode(data.error_code)
+                if place not in self._positions:
+                    continue  # it went while the answer was on its way
                 if code == ErrorCode.NONE:
-                    self._go_on(data.partition_index)
-                    found += self._walk(data)
+                    self._troubles.end(place)
+                    found += self._walk(place, data)
                 elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._reset(data.partition_index)
+                    self._reset(place)
                 elif code.retriable and code != ErrorCode.CORRUPT_MESSAGE:
-                    reason = f"{self._topic.name}-{data.partition_index}: {code.name}"
-                    self._stop([data.partition_index], reason)
+                    self._stop([place], f"{place}: {code.name}")
                 else:
-                    raise KafkaError(code, f"{self._topic.name}-{data.partition_index}")
+                    raise KafkaError(code, str(place))
         return found
 
-    def _walk(self, data: FetchResponse.PartitionData) -> Iterator[FetchedBatch]:
-        partition, view = data.partition_index, data.records
+    def _walk(
+        self, place: TopicPartition, data: FetchResponse.PartitionData
+    ) -> Iterator[FetchedBatch]:
+        view = data.records
         if not isinstance(view, memoryview):
             return
-        end = None if self._ends is None else self._ends[partition]
-        for batch in fetched_batches(partition, view, self._positions[partition], end):
-            self._positions[partition] = batch.header.next_offset
-            yield batch
+        end = None if self._ends is None else self._ends[place]
+        aborted = AbortedTransactions(
+            (entry.producer_id, entry.first_offset) for entry in data.aborted_transactions or ()
+        )
+        for batch in fetched_batches(place, view, self._positions[place], end):
+            self._positions[place] = batch.header.next_offset
+            if not aborted.hides(batch.header):
+                yield batch
 
-    def _reset(self, partition: int) -> None:
+    def _reset(self, place: TopicPartition) -> None:
         """Go to the nearest offset that there is: retention, or an election, has moved the ends."""
+        number = [place.partition]
         try:
-            if self._look_up():
+            if self._look_up(place.topic):
                 return
-            start = self._cluster.offsets(self._topic, [partition], EARLIEST)[partition]
-            end = self._cluster.offsets(self._topic, [partition], LATEST)[partition]
+            view = self._topics[place.topic]
+            start = self._cluster.offsets(view, number, EARLIEST)[place.partition]
+            end = self._cluster.offsets(view, number, LATEST)[place.partition]
         except (OSError, KafkaError) as error:
-            self._stop([partition], str(error))
+            self._stop([place], str(error))
             return
-        self._positions[partition] = min(max(self._positions[partition], start), end)
+        self._positions[place] = min(max(self._positions[place], start), end)
 
     # What stands in the way.
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
-        partitions = link.in_flight[0].context
+        places = link.in_flight[0].context
         self._cluster.lose(link)
-        self._stop(partitions, reason)
+        self._stop(places, reason)
 
-    def _stop(self, partitions: Iterable[int], reason: str) -> None:
-        if not self._stuck:
-            self._stuck_s, self._is_told = time.monotonic(), False
-        self._stuck.update(partitions)
-        self._reason = reason
-
-    def _go_on(self, partition: int) -> None:
-        if partition in self._stuck:
-            self._stuck.discard(partition)
-            if self._is_told and not self._stuck:
-                self._tell(f"{self._topic.name} can be read again")
+    def _stop(self, places: Iterable[TopicPartition], reason: str) -> None:
+        read = [place for place in places if place in self._positions]
+        self._troubles.add(read, reason, time.monotonic())
 
     def _look(self) -> None:
-        """Look the leaders up, and say what is missing. ClientError where nobody would wait."""
+        """Look the leaders up. ClientError where nobody would wait any longer."""
         now_s = time.monotonic()
         if now_s - self._looked_s < _PAUSE_S:
             return
         self._looked_s = now_s
-        try:
-            self._look_up()
-        except OSError as error:
-            self._reason = f"no broker of {self._cluster.bootstrap} answers ({error})"
-        stuck_s = time.monotonic() - self._stuck_s
-        if self._ends is not None and stuck_s > _PATIENCE_S:
-            raise ClientError(self._reason, ExitCode.CANNOT_CONNECT)
-        if self._ends is None and not self._is_told and stuck_s > _SAID_AFTER_S:
-            self._tell(f"{self._reason}; waiting")
-            self._is_told = True
+        for topic in self._troubles.topics():
+            try:
+                self._look_up(topic)
+            except OSError as error:
+                reason = f"no broker of {self._cluster.bootstrap} answers ({error})"
+                self._troubles.explain(topic, reason)
+                break  # the others neither
+        self._troubles.say(now_s)
+        if self._ends is not None:
+            reason, stuck_s = self._troubles.longest(now_s)
+            if stuck_s > _PATIENCE_S:
+                raise ClientError(reason, ExitCode.CANNOT_CONNECT)
 
-    def _look_up(self) -> bool:
+    def _look_up(self, topic: str) -> bool:
         """Learn the leaders; whether the topic is another one now. Raises OSError."""
-        view = self._cluster.topic(self._topic.name)
+        view = self._cluster.topic(topic)
         if view.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self._reason = f"the topic {view.name} was deleted"
+            reason = f"the topic {topic} was deleted"
+            self._troubles.explain(topic, reason)
             if self._ends is not None:
-                raise ClientError(self._reason)
+                raise ClientError(reason)
         if view.code != ErrorCode.NONE:
             return False
-        is_another = view.topic_id != self._topic.topic_id
-        self._topic = view
-        if is_another:
-            self._tell(f"the topic {view.name} was deleted and made again: reading from its start")
-            self._positions = dict.fromkeys(self._positions, 0)
-            self._is_told = False
-        return is_another
+        return self._adopt(view)
+
+    def _adopt(self, view: TopicView) -> bool:
+        """Take a topic as it is now; whether it is another one under the same name."""
+        known = self._topics.get(view.name)
+        self._topics[view.name] = view
+        if known is None or known.topic_id == view.topic_id:
+            return False
+        self._tell(f"the topic {view.name} was deleted and made again: reading from its start")
+        self._troubles.say_again(view.name)
+        for place in [place for place in self._positions if place.topic == view.name]:
+            self._positions[place] = 0
+            if self._find is not None and place.partition not in view.leaders:
+                del self._positions[place]
+                self._troubles.end(place)
+        return True
+
+    def _find_more(self, find: Callable[[], Iterable[TopicView]]) -> None:
+        """Read partitions and topics that were made since, from their start."""
+        now_s = time.monotonic()
+        if now_s - self._found_s < _FIND_S:
+            return
+        self._found_s = now_s
+        try:
+            views = list(find())
+        except OSError:
+            return  # the next request to a leader says so
+        for view in views:
+            if view.code == ErrorCode.NONE:
+                self._adopt(view)
+                for number in view.leaders:
+                    self._positions.setdefault(TopicPartition(view.name, number), 0)

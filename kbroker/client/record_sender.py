@@ -22,6 +22,7 @@ from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.record.bulk_records import build_from_bodies
 from kbroker.record.compression import NONE
 from kbroker.record.default_record import Headers
+from kbroker.record.packed_batch import PackedBatch
 from kbroker.record.record_batch import BatchOptions
 
 ALL, LEADER, NOBODY = -1, 1, 0  # who acknowledges
@@ -43,7 +44,7 @@ class SendOptions:
 
     acks: int = ALL
     compression: int = NONE
-    headers: Headers = ()  # of every record
+    headers: Headers | None = ()  # of every record; None: each body ends with its own
 
 
 class RecordSender:
@@ -101,16 +102,24 @@ class RecordSender:
             return _PAUSE_S
         return None if self.is_idle else _LOOK_S
 
-    def put(self, partition: int, bodies: Sequence[bytes], timestamp_ms: int) -> None:
-        """Records behind those before; full batches wait to be sent from now on."""
-        queue = self._queues.get(partition)
-        if queue is None:
-            has_sequences = self._options.acks == ALL
-            queue = PartitionQueue(partition, has_sequences=has_sequences)
-            self._queues[partition] = queue
-        queue.gather(bodies)
+    def put(
+        self, partition: int, bodies: Sequence[bytes], timestamp_ms: int, times: Sequence[int] = ()
+    ) -> None:
+        """Records behind those before; full batches wait to be sent from now on. `times` (Unix ms)
+        are those of the records, where not all of a batch have the time at which it is made.
+        """
+        queue = self._queue(partition)
+        queue.gather(bodies, times)
         while queue.gathered_bytes > self._batch_bytes:
             self._cut(queue, timestamp_ms)
+
+    def put_packed(self, partition: int, packed: PackedBatch, timestamp_ms: int) -> None:
+        """A batch behind the records before, to be sent as it is."""
+        queue = self._queue(partition)
+        while queue.is_gathering:
+            self._cut(queue, timestamp_ms)
+        self.batches += 1
+        queue.add(packed, self._now_s() + _DELIVERY_S)
 
     def complete(self, timestamp_ms: int) -> None:
         """Batches that are not full wait to be sent too."""
@@ -145,6 +154,14 @@ class RecordSender:
             self._lose(link, str(error))
             return
         self._settle(batch, answer.responses[0].partition_responses[0])
+
+    def _queue(self, partition: int) -> PartitionQueue:
+        queue = self._queues.get(partition)
+        if queue is None:
+            has_sequences = self._options.acks == ALL
+            queue = PartitionQueue(partition, has_sequences=has_sequences)
+            self._queues[partition] = queue
+        return queue
 
     def _cut(self, queue: PartitionQueue, timestamp_ms: int) -> None:
         self.batches += 1
@@ -201,7 +218,11 @@ class RecordSender:
             base_sequence=NO_SEQUENCE if batch.sequence is None else batch.sequence,
         )
         headers = self._options.headers
-        records = build_from_bodies(batch.bodies, headers, batch.timestamp_ms, options)
+        records = (
+            build_from_bodies(batch.bodies, headers, batch.timestamps, options)
+            if batch.packed is None
+            else batch.packed.for_producer(options)
+        )
         data = ProduceRequest.PartitionProduceData(
             index=batch.partition, records=memoryview(records)
         )
@@ -219,7 +240,8 @@ class RecordSender:
         elif code.retriable:
             queue.fail(batch)
             self._pause(code.name)
-        elif code in _TOO_LARGE and len(batch.bodies) > 1:
+        elif code in _TOO_LARGE and batch.count > 1:
+            batch.unpack()
             # The batches to come are to fit too.
             half_bytes = max(sum(map(len, batch.bodies)) // 2, 1)
             self._batch_bytes = min(self._batch_bytes, half_bytes)
@@ -231,7 +253,7 @@ class RecordSender:
 
     def _accept(self, queue: PartitionQueue, batch: SentBatch) -> None:
         queue.accept(batch)
-        self.acknowledged += len(batch.bodies)
+        self.acknowledged += batch.count
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
         for asked in link.in_flight:

@@ -1,8 +1,9 @@
 """Many records of format 2 at once: built from keys and values, or read, at a fraction of what it
 costs record by record.
 
-A body is what is a record's own: its key and value, each behind its length. All else of a record,
-its length, times and offset, is put around the bodies of a batch in one go.
+A body is what is a record's own: its key and value, each behind its length, and its headers where
+not all records have the same. All else of a record, its length, time and offset, is put around the
+bodies of a batch in one go.
 
 Law: what is built is what `record_batch.build` builds of the same records, and what is read is what
 `record_batch.records` reads; any bytes give records or KafkaError(INVALID_RECORD).
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import add
 from typing import Final
 
 from kbroker.record.default_record import (
@@ -34,6 +36,7 @@ from kbroker.record.record_batch import (
 
 # A record is larger than its body and headers by no more: length, attributes, time, offset.
 MOST_AROUND_BODY: Final = 12
+MOST_OF_TIME: Final = 9  # by this, too, where each record has a time of its own
 
 _NULL: Final = b"\x01"  # the length -1
 _WIDTHS: Final = ((0, 64), (64, 8192), (8192, 1 << 20), (1 << 20, 1 << 27))  # of offset deltas
@@ -64,15 +67,55 @@ def body_of(key: bytes | None, value: bytes | None) -> bytes:
     return _field(key) + _field(value)
 
 
-def build_from_bodies(
-    bodies: Sequence[bytes], headers: Headers, timestamp: int, options: BatchOptions
-) -> bytes:
-    """A batch as a producer sends it: every record has the same headers and time (Unix ms)."""
+def bodies_of_pairs(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[bytes]:
+    """The bodies of records with these keys and values."""
+    if None in keys or None in values:
+        return list(map(body_of, keys, values))
+    before = _Lengths()
+    return [
+        before[len(key)] + key + before[len(value)] + value
+        for key, value in zip(keys, values, strict=True)
+        if key is not None and value is not None
+    ]
+
+
+def whole_body_of(record: Record) -> bytes:
+    """The body of a record with its headers."""
+    body = _field(record.key) + _field(record.value)
+    if not record.headers:
+        return body + b"\0"
     tail = bytearray()
-    write_headers(tail, headers)
+    write_headers(tail, record.headers)
+    return body + tail
+
+
+def build_from_bodies(
+    bodies: Sequence[bytes],
+    headers: Headers | None,
+    timestamps: int | Sequence[int],
+    options: BatchOptions,
+) -> bytes:
+    """A batch as a producer sends it: every record has the same headers, or its own in its body
+    (None), and the same time or each its own (Unix ms).
+    """
+    tail = bytearray()
+    if headers is not None:
+        write_headers(tail, headers)
     count = len(bodies)
+    if isinstance(timestamps, int):
+        first_ms = last_ms = timestamps
+        times = None
+    else:
+        first_ms, last_ms = timestamps[0], max(timestamps)
+        as_varints = _Lengths()
+        times = [as_varints[timestamp - first_ms] for timestamp in timestamps]
     pieces = [
-        _some_records(bodies[first:end], range(first, min(end, count)), bytes(tail))
+        _some_records(
+            bodies[first:end],
+            range(first, min(end, count)),
+            None if times is None else times[first:end],
+            bytes(tail),
+        )
         for first, end in _WIDTHS
         if first < count
     ]
@@ -84,8 +127,8 @@ def build_from_bodies(
         crc=0,
         attributes=options.flags | options.compression,
         last_offset_delta=count - 1,
-        base_timestamp=timestamp,
-        max_timestamp=timestamp,
+        base_timestamp=first_ms,
+        max_timestamp=last_ms,
         producer_id=options.producer_id,
         producer_epoch=options.producer_epoch,
         base_sequence=options.base_sequence,
@@ -109,20 +152,22 @@ def read_records(header: BatchHeader, batch: bytes | memoryview) -> list[Record]
     return found
 
 
-def _some_records(bodies: Sequence[bytes], deltas: range, tail: bytes) -> bytes:
+def _some_records(
+    bodies: Sequence[bytes], deltas: range, times: Sequence[bytes] | None, tail: bytes
+) -> bytes:
     """Records whose offset deltas are equally long."""
     width = len(_delta(deltas.start))
-    # Behind the length: no attributes, and the time of the batch.
-    lengths = _Lengths(behind=b"\0\0", more=2 + width + len(tail))
     _delta(deltas.stop - 1)
-    fields = zip(
-        map(lengths.__getitem__, map(len, bodies)),
-        _deltas[deltas.start : deltas.stop],
-        bodies,
-        (tail,) * len(bodies),
-        strict=True,
-    )
-    return b"".join(chain.from_iterable(fields))
+    offsets = _deltas[deltas.start : deltas.stop]
+    tails = (tail,) * len(bodies)
+    if times is None:
+        # Behind the length: no attributes, and the time of the batch.
+        lengths = _Lengths(behind=b"\0\0", more=2 + width + len(tail))
+        starts = map(lengths.__getitem__, map(len, bodies))
+        return b"".join(chain.from_iterable(zip(starts, offsets, bodies, tails, strict=True)))
+    lengths = _Lengths(behind=b"\0", more=1 + width + len(tail))
+    starts = map(lengths.__getitem__, map(add, map(len, bodies), map(len, times)))
+    return b"".join(chain.from_iterable(zip(starts, times, offsets, bodies, tails, strict=True)))
 
 
 def _read(header: BatchHeader, plain: bytes, found: list[Record]) -> int:  # noqa: C901, PLR0912, PLR0915  a call per field would double the time

@@ -356,6 +356,24 @@ def join_batch(header: BatchHeader, body: Bytes, level: int | None = None) -> by
     return bytes(batch)
 
 
+def readdressed(header: BatchHeader, buffer: Bytes, options: BatchOptions) -> bytearray:
+    """The batch at the start of `buffer` as the producer in `options` sends it to another log:
+    records, times and compression stay.
+    """
+    batch = bytearray(buffer[: header.size_bytes])
+    addressed = header._replace(
+        base_offset=0,
+        partition_leader_epoch=options.partition_leader_epoch,
+        attributes=options.flags | header.compression,
+        producer_id=options.producer_id,
+        producer_epoch=options.producer_epoch,
+        base_sequence=options.base_sequence,
+    )
+    HEADER.pack_into(batch, 0, *addressed)
+    _write_crc(batch, 0, len(batch))
+    return batch
+
+
 def _write_crc(buffer: bytearray | memoryview, position: int, size: int) -> None:
     covered = memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size]
     _CRC.pack_into(buffer, position + CRC_POSITION, crc32c(covered))

@@ -6,8 +6,11 @@ import pytest
 
 from kbroker.client.fetched_batches import fetched_batches, records_of
 from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
 from kbroker.record.legacy_builder import build_legacy
 from kbroker.record.record_batch import BatchOptions, ControlRecord, Record, build, build_marker
+
+PLACE = TopicPartition("t", 0)
 
 
 def batch(first: int, count: int) -> bytes:
@@ -16,7 +19,7 @@ def batch(first: int, count: int) -> bytes:
 
 
 def offsets(data: bytes, position: int = 0, end: int | None = None) -> list[int]:
-    found = fetched_batches(0, memoryview(data), position, end)
+    found = fetched_batches(PLACE, memoryview(data), position, end)
     return [record.offset for _, records in records_of(found) for record in records]
 
 
@@ -31,6 +34,9 @@ DATA = batch(0, 3) + batch(3, 2) + batch(9, 2)
         (4, None, [4, 9, 10]),
         (5, None, [9, 10]),
         (0, 5, [0, 1, 2, 3, 4]),
+        (1, 4, [1, 2, 3]),
+        (1, 2, [1]),
+        (4, 10, [4, 9]),
         (0, 0, []),
         (11, None, []),
     ],
@@ -47,7 +53,7 @@ def test_a_last_batch_that_is_cut_short_is_left_out(cut: int) -> None:
 
 
 def test_batches_tell_where_to_go_on() -> None:
-    found = list(fetched_batches(0, memoryview(DATA), 1, None))
+    found = list(fetched_batches(PLACE, memoryview(DATA), 1, None))
 
     assert [batch.header.next_offset for batch in found] == [3, 5, 11]
 
@@ -68,7 +74,7 @@ def test_old_formats_are_read() -> None:
 def test_records_before_a_damaged_batch_are_read() -> None:
     damaged = bytearray(DATA)
     damaged[-1] ^= 1
-    found = records_of(fetched_batches(0, memoryview(bytes(damaged)), 0, None))
+    found = records_of(fetched_batches(PLACE, memoryview(bytes(damaged)), 0, None))
 
     _, records = next(found)
     with pytest.raises(KafkaError) as refused:
@@ -81,6 +87,6 @@ def test_records_before_a_damaged_batch_are_read() -> None:
 def test_small_batches_are_read_together() -> None:
     data = b"".join(batch(n, 1) for n in range(100))
 
-    ((_, records),) = records_of(fetched_batches(0, memoryview(data), 0, None))
+    ((_, records),) = records_of(fetched_batches(PLACE, memoryview(data), 0, None))
 
     assert len(records) == 100

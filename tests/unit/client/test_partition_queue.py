@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbroker.client.partition_queue import IN_FLIGHT_MAX, PartitionQueue, SentBatch
+from kbroker.record.packed_batch import PackedBatch
+from kbroker.record.record_batch import Record, build, read_header
 
 ONE_BATCH = 1_000
 
@@ -182,3 +184,48 @@ def test_the_oldest_batch_tells_when_it_has_taken_too_long() -> None:
 
     queue.accept(sent(queue)[0])
     assert queue.give_up_s is None
+
+
+# Records with times of their own, and batches that go as they are.
+
+
+def test_times_stay_with_their_records() -> None:
+    queue = PartitionQueue(0, has_sequences=True)
+    queue.gather([b"x" * 600, b"y" * 600], times=[5, 6])
+    queue.gather([b"z"], times=[7])
+    while queue.is_gathering:
+        queue.cut(ONE_BATCH, timestamp_ms=99, give_up_s=30)
+
+    (first,) = sent(queue)
+    queue.accept(first)
+    (second,) = sent(queue)
+
+    assert (first.timestamps, second.timestamps) == ([5], [6, 7])
+
+
+def test_halves_keep_their_times() -> None:
+    queue = PartitionQueue(0, has_sequences=True)
+    queue.gather([b"a", b"b", b"c"], times=[5, 6, 7])
+    queue.cut(ONE_BATCH, timestamp_ms=99, give_up_s=30)
+
+    queue.halve(sent(queue)[0])
+    (first,) = sent(queue)
+    queue.accept(first)
+    (second,) = sent(queue)
+
+    assert [(part.bodies, part.timestamps) for part in (first, second)] == [
+        ([b"a"], [5]),
+        ([b"b", b"c"], [6, 7]),
+    ]
+
+
+def test_a_packed_batch_takes_its_sequence_numbers() -> None:
+    data = build([Record(n, 7, None, b"v") for n in range(3)])
+    queue = known_queue_of()
+    queue.add(PackedBatch(read_header(data), memoryview(data)), give_up_s=30)
+    queue.gather([b"a"])
+    queue.cut(ONE_BATCH, timestamp_ms=0, give_up_s=30)
+
+    batches = sent(queue)
+
+    assert [(batch.sequence, batch.count) for batch in batches] == [(1, 3), (4, 1)]

@@ -14,9 +14,13 @@ from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
 from kbroker.errors import ErrorCode
 from kbroker.protocol.messages.init_producer_id import InitProducerIdResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
-from kbroker.record.bulk_records import bodies_of_values
-from kbroker.record.record_batch import read_header, records
+from kbroker.record.bulk_records import bodies_of_values, whole_body_of
+from kbroker.record.compression import CODEC_IDS
+from kbroker.record.default_record import Headers
+from kbroker.record.packed_batch import PackedBatch
+from kbroker.record.record_batch import BatchOptions, Record, build, read_header, records
 
+LZ4 = BatchOptions(compression=CODEC_IDS["lz4"])
 TOPIC = TopicView(name="t", code=ErrorCode.NONE, leaders={0: 1})
 
 
@@ -81,11 +85,11 @@ class FakeCluster:
 class Setting:
     """A sender, its broker, and the time."""
 
-    def __init__(self, acks: int = ALL) -> None:
+    def __init__(self, acks: int = ALL, headers: Headers | None = ()) -> None:
         self.cluster = FakeCluster()
         self.broker = self.cluster.broker
         self.now_s = 0.0
-        options = SendOptions(acks=acks)
+        options = SendOptions(acks=acks, headers=headers)
         cluster = cast(ClusterLinks, self.cluster)
         self.sender = RecordSender(cluster, TOPIC, options, lambda: self.now_s)
 
@@ -206,3 +210,16 @@ def test_full_batches_do_not_wait_for_more() -> None:
 
     assert setting.sender.batches == 2
     assert setting.sender.is_gathering
+
+
+def test_a_packed_batch_goes_behind_what_was_gathered_and_in_two_where_it_is_too_large() -> None:
+    setting = Setting(headers=None)
+    data = build([Record(n, 7, None, b"v%d" % n) for n in range(4)], options=LZ4)
+    setting.broker.codes = [ErrorCode.NONE, ErrorCode.MESSAGE_TOO_LARGE]
+
+    setting.sender.put(0, [whole_body_of(Record(0, 0, None, b"before"))], 0)
+    setting.sender.put_packed(0, PackedBatch(read_header(data), memoryview(data)), 0)
+    setting.run()
+
+    assert setting.broker.written == [(0, [b"before"]), (1, [b"v0", b"v1"]), (3, [b"v2", b"v3"])]
+    assert setting.sender.acknowledged == 5

@@ -12,10 +12,13 @@ from kbroker.errors import KafkaError
 from kbroker.record import record_batch
 from kbroker.record.bulk_records import (
     MOST_AROUND_BODY,
+    MOST_OF_TIME,
+    bodies_of_pairs,
     bodies_of_values,
     body_of,
     build_from_bodies,
     read_records,
+    whole_body_of,
 )
 from kbroker.record.compression import CODEC_IDS
 from kbroker.record.record_batch import TIMESTAMP_TYPE_BIT, BatchOptions, Record, read_header
@@ -37,6 +40,26 @@ def test_a_batch_is_what_it_is_record_by_record(
 
     assert built == record_batch.build(entries)
     assert read_records(read_header(built), built) == entries
+
+
+@given(st.lists(st.tuples(st.integers(-1, 2**50), fields, fields, headers), min_size=1, max_size=9))
+def test_records_with_their_own_times_and_headers_are_built(rows: list[tuple]) -> None:
+    entries = [Record(n, *row[:3], tuple(row[3])) for n, row in enumerate(rows)]
+    bodies = list(map(whole_body_of, entries))
+    times = [record.timestamp for record in entries]
+
+    built = build_from_bodies(bodies, None, times, BatchOptions())
+
+    assert built == record_batch.build(entries)
+    around = (MOST_AROUND_BODY + MOST_OF_TIME) * len(entries)
+    assert len(built) <= record_batch.HEADER_SIZE + sum(map(len, bodies)) + around
+
+
+@given(st.lists(st.tuples(fields, fields), max_size=9))
+def test_pairs_are_bodies(pairs: list[tuple[bytes | None, bytes | None]]) -> None:
+    keys, values = [key for key, _ in pairs], [value for _, value in pairs]
+
+    assert bodies_of_pairs(keys, values) == [body_of(*pair) for pair in pairs]
 
 
 @pytest.mark.parametrize("count", [1, 64, 65, 8_192, 8_193])

@@ -1,0 +1,89 @@
+"""`kbroker topic copy` as its users meet it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from compat_tests.test_cli import FINE, ITEM_FAILED, USAGE, Done, Run, run
+
+ODD = [
+    {"partition": 1, "timestamp_ms": 5, "key": "k", "value": None, "headers": []},
+    {"partition": 1, "timestamp_ms": 3, "key": "", "value": "", "headers": [["h", None]]},
+    {"partition": 1, "timestamp_ms": 7, "key": None, "value": {"base64": "/wA="},
+     "headers": [["a", "1"], ["a", "2"]]},
+]  # fmt: skip
+
+
+@pytest.fixture
+def kbroker(bootstrap: str) -> Run:
+    def command(*arguments: str, stdin: str | bytes = b"") -> Done:
+        return run(*arguments, stdin=stdin, bootstrap=bootstrap)
+
+    return command
+
+
+def rows(done: Done) -> list[dict[str, object]]:
+    assert done.code == FINE, done.err
+    found = [json.loads(line) for line in done.lines()]
+    return sorted(found, key=lambda row: (row["partition"], row["offset"]))
+
+
+@pytest.fixture
+def filled(kbroker: Run, topic: str) -> str:
+    """Two partitions: large compressed batches in the first one, odd records in the second."""
+    kbroker("topic", "create", topic, "--partitions", "2", "--config", "retention.ms=-1")
+    lines = "".join(f"k{number}:{number}-{'x' * 90}\n" for number in range(25_000))
+    kbroker(
+        "produce", topic, "--partition", "0", "--key-separator", ":", "--header", "h=v",
+        "--timestamp", "-1h", stdin=lines,
+    )  # fmt: skip
+    kbroker("produce", topic, "--input", "jsonl", stdin="\n".join(map(json.dumps, ODD)))
+    return topic
+
+
+def test_a_copy_has_the_same_records_in_the_same_places(
+    kbroker: Run, bootstrap: str, filled: str
+) -> None:
+    target = f"{filled}-copy"
+
+    copied = kbroker("topic", "copy", filled, target, "--to-bootstrap", bootstrap)
+    again = kbroker("topic", "copy", filled, target, "--from", "24990")
+
+    assert f"{target}: created with 2 partitions" in copied.err
+    assert f"25003 records copied from {filled} to {target}" in copied.err
+    assert "retention.ms=-1" in kbroker("topic", "describe", target).err
+    assert "10 records copied" in again.err
+    source = rows(kbroker("consume", filled, "--output", "jsonl"))
+    found = rows(kbroker("consume", target, "--output", "jsonl"))
+    last = [row | {"offset": int(str(row["offset"])) + 10} for row in source[24_990:25_000]]
+    expected = source[:25_000] + last + source[25_000:]
+    assert found == [row | {"topic": target} for row in expected]
+
+
+def test_records_are_placed_by_their_keys_where_that_is_wanted(kbroker: Run, filled: str) -> None:
+    target = f"{filled}-three"
+    kbroker("topic", "create", target, "--partitions", "3")
+
+    copied = kbroker("topic", "copy", filled, target, "--by-key", "--from", "-2000")
+    keyed = kbroker("produce", target, "--key", "k24999", stdin="there\n")
+
+    assert (copied.code, keyed.code) == (FINE, FINE), copied.err
+    found = rows(kbroker("consume", target, "--output", "jsonl"))
+    assert len({row["partition"] for row in found}) == 3
+    assert len({row["partition"] for row in found if row["key"] == "k24999"}) == 1
+    assert len(found) == 2_004
+
+
+def test_a_copy_that_cannot_be_is_told(kbroker: Run, topic: str) -> None:
+    kbroker("topic", "create", topic, "--partitions", "2")
+    kbroker("topic", "create", f"{topic}-one")
+
+    def refused(*arguments: str, code: int = ITEM_FAILED) -> str:
+        return kbroker("topic", "copy", *arguments).refused(code)
+
+    assert "no such topic" in refused("nowhere", topic)
+    assert "cannot be copied to itself" in refused(topic, topic, code=USAGE)
+    assert f"{topic}-one has 1 partition, {topic} has 2" in refused(topic, f"{topic}-one")
+    assert "retention.ms" in refused(topic, f"{topic}-b", "--config", "retention.ms=abc")

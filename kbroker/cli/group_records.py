@@ -1,0 +1,73 @@
+"""GroupRecords: reads topics as a member of a consumer group, with the client library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as LibraryPartition
+
+from kbroker.client.connection import client_options
+from kbroker.client.library_consumer import library_consumer
+from kbroker.model import TopicPartition
+from kbroker.record.default_record import Record
+
+_POLL_MS = 200
+
+Batches = Iterator[tuple[TopicPartition, list[Record]]]
+
+
+class GroupRecords:
+    """One member of a group; owned by one thread."""
+
+    def __init__(
+        self, bootstrap: str, group: str, topics: Sequence[str], *, begins_at_end: bool
+    ) -> None:
+        """`begins_at_end`: where the group has no offset, else it begins at the start."""
+        self._topics = topics
+        options: dict[str, Any] = {
+            "client_id": "kbroker-cli",
+            "group_id": group,
+            "auto_offset_reset": "latest" if begins_at_end else "earliest",
+            "enable_auto_commit": False,
+            "allow_auto_create_topics": False,
+            "bootstrap_timeout_ms": 5_000,
+        }
+        self._consumer = library_consumer(**options | client_options(bootstrap))
+        # It keeps this to itself, and would make a topic that was deleted meanwhile.
+        self._consumer._cluster.config["allow_auto_create_topics"] = False
+
+    def batches(self, *, follow: bool) -> Batches:
+        """Records as they come; without `follow`, until every partition has reached the end it had
+        at first.
+        """
+        consumer = self._consumer
+        consumer.subscribe(self._topics)
+        ends: dict[Any, int] | None = None
+        while True:
+            for place, batch in consumer.poll(timeout_ms=_POLL_MS).items():
+                records = [
+                    Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in batch
+                ]
+                yield TopicPartition(place.topic, place.partition), records
+            if follow:
+                continue
+            assigned = consumer.assignment()
+            if not assigned:
+                continue  # the group is still forming
+            if ends is None:
+                ends = consumer.end_offsets(list(assigned))
+            if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
+                return
+
+    def leave(self, next_offsets: Mapping[TopicPartition, int] | None) -> None:
+        """Commit these offsets, None: those of all that `batches` gave, and leave the group."""
+        offsets = None
+        if next_offsets is not None:
+            offsets = {
+                LibraryPartition(place.topic, place.partition): OffsetAndMetadata(offset, "", -1)
+                for place, offset in next_offsets.items()
+            }
+        self._consumer.commit(offsets)
+        self._consumer.close()

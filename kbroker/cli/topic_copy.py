@@ -1,0 +1,243 @@
+"""`kbroker topic copy`: the records of a topic into another one, of the same cluster or another.
+
+Law: order, times, keys, values and headers stay, partitions unless they are to be chosen anew; what
+a transaction aborted is not copied. Large batches are passed on without being unpacked.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+
+import click
+
+from kbroker.cli.completion import topic_names
+from kbroker.cli.connection import (
+    CommandError,
+    ExitCode,
+    bootstrap_option,
+    link_errors,
+)
+from kbroker.cli.output import counted, say
+from kbroker.cli.produce import CODECS
+from kbroker.cli.record_place import (
+    PLACES,
+    Place,
+    check_start,
+    offsets_at,
+    parse_place,
+)
+from kbroker.cli.refusals import refuse
+from kbroker.cli.send_report import SendReport
+from kbroker.cli.setting_changes import key_values
+from kbroker.cli.topic_changes import made_topics
+from kbroker.cli.topic_choice import existing_topic
+from kbroker.client.broker_link import readable
+from kbroker.client.cluster_configs import Resource, describe_configs
+from kbroker.client.cluster_links import LATEST, ClusterLinks, TopicView
+from kbroker.client.fetched_batches import FetchedBatch, records_in
+from kbroker.client.partitioner import partitions_of
+from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.client.record_sender import RecordSender, SendOptions
+from kbroker.config.config_resources import ResourceType
+from kbroker.model import TopicPartition
+from kbroker.record.bulk_records import whole_body_of
+from kbroker.record.compression import CODEC_IDS
+from kbroker.record.default_record import Record
+from kbroker.record.legacy_record import is_intact
+from kbroker.record.packed_batch import PackedBatch, can_be_passed_on
+
+_SMALL_BYTES = 32 * 1024  # several smaller batches go together
+_OWN_ORIGINS = ("topic", "set")  # the second is what old brokers say
+
+
+@click.command()
+@click.argument("source", shell_complete=topic_names)
+@click.argument("target", shell_complete=topic_names)
+@click.option(
+    "--to-bootstrap",
+    metavar="HOST:PORT",
+    help="Address of a broker of TARGET's cluster (default: that of SOURCE).",
+)
+@click.option(
+    "--from", "start", default="start", show_default=True, metavar=PLACES, help="Where to begin."
+)
+@click.option(
+    "--to", "end", default="end", show_default=True, metavar=PLACES, help="Where to stop before."
+)
+@click.option(
+    "--by-key",
+    is_flag=True,
+    help="Choose the partition of each record by its key (default: it keeps its number).",
+)
+@click.option(
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of TARGET where it is made, before those of SOURCE; may be repeated.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(CODECS),
+    default="none",
+    show_default=True,
+    help="For batches that are packed anew: small ones, with --by-key all; others keep theirs.",
+)
+@bootstrap_option
+def copy(  # one parameter per option
+    bootstrap: str,
+    source: str,
+    target: str,
+    to_bootstrap: str | None,
+    start: str,
+    end: str,
+    by_key: bool,
+    configs: Sequence[str],
+    compression: str,
+) -> None:
+    """Copy the records that SOURCE has now to TARGET.
+
+    TARGET is made with the partitions and settings of SOURCE where it is not there. It keeps the
+    records it has.
+    """
+    wanted = key_values(configs)
+    places = parse_place("--from", start), parse_place("--to", end)
+    goal = to_bootstrap or bootstrap
+    with ExitStack() as stack:
+        stack.enter_context(link_errors(bootstrap))
+        readers = stack.enter_context(closing(ClusterLinks(bootstrap)))
+        view = existing_topic(readers, source)
+        writers = stack.enter_context(closing(ClusterLinks(goal)))
+        target_view = writers.ready_topic(target)
+        if target_view is None:
+            _make(readers, writers, view, target, wanted)
+            target_view = existing_topic(writers, target)
+        is_same_name = source == target and goal == bootstrap
+        if is_same_name or (view.topic_id.int and view.topic_id == target_view.topic_id):
+            reason = f"{source} cannot be copied to itself"
+            raise CommandError(reason, ExitCode.USAGE)
+        if not by_key:
+            _check_partitions(view, target_view)
+        options = SendOptions(compression=CODEC_IDS[compression], headers=None)
+        sender = RecordSender(writers, target_view, options)
+        report = SendReport(sender, target)
+        course = _course(readers, view, places)
+        fetcher = RecordFetcher(readers, [view], course, say)
+        count = len(target_view.leaders) if by_key else None
+        with report.watched():
+            _Copy(fetcher, sender, writers, report, count).run()
+    say(f"{counted(report.read, 'record')} copied from {source} to {target}")
+
+
+def _make(
+    readers: ClusterLinks,
+    writers: ClusterLinks,
+    view: TopicView,
+    target: str,
+    configs: Mapping[str, str],
+) -> None:
+    """Make the target as the source is. CommandError where that is refused."""
+    resource = Resource(ResourceType.TOPIC, view.name)
+    settings = {
+        setting.name: setting.value
+        for setting in describe_configs(readers, [resource])[resource]
+        if setting.origin in _OWN_ORIGINS and setting.value is not None
+    }
+    count = len(view.leaders)
+    refuse(made_topics(writers, [target], {**settings, **configs}, partitions=count))
+
+
+def _check_partitions(view: TopicView, target: TopicView) -> None:
+    """CommandError where the target has not all partitions of the source."""
+    if not set(view.leaders) <= set(target.leaders):
+        raise CommandError(
+            f"{target.name} has {counted(len(target.leaders), 'partition')}, {view.name} has "
+            f"{len(view.leaders)} (--by-key chooses the partition of each record anew)",
+            ExitCode.ITEM_FAILED,
+        )
+
+
+def _course(cluster: ClusterLinks, view: TopicView, places: tuple[Place, Place]) -> Course:
+    numbers = list(view.leaders)
+    starts, ends = (offsets_at(cluster, view, numbers, place) for place in places)
+    check_start(places[0], starts)
+    stable = cluster.offsets(view, numbers, LATEST, only_committed=True)
+    ends = {place: min(end, stable[place.partition]) for place, end in ends.items()}
+    return Course(starts=starts, ends=ends, only_committed=True)
+
+
+class _Copy:
+    """Batches of one topic to another one."""
+
+    def __init__(
+        self,
+        fetcher: RecordFetcher,
+        sender: RecordSender,
+        target: ClusterLinks,
+        report: SendReport,
+        count: int | None,
+    ) -> None:
+        """`count`: of partitions to choose from by key; None: partitions stay."""
+        self._fetcher, self._sender, self._target = fetcher, sender, target
+        self._report, self._count = report, count
+
+    def run(self) -> None:
+        """Copy all. Raises ClientError, KafkaError, OSError."""
+        for batches in self._fetcher.answers():
+            for batch in batches:
+                self._put(batch)
+            self._sender.complete(_now_ms())
+            self._send_until(lambda: self._sender.has_room)
+        self._send_until(lambda: self._sender.is_idle)
+
+    def _put(self, batch: FetchedBatch) -> None:
+        header, data = batch.header, batch.data
+        is_passed_on = (
+            self._count is None
+            and len(data) >= _SMALL_BYTES
+            and batch.is_wanted_whole
+            and can_be_passed_on(header)
+            and is_intact(header, data)
+        )
+        if is_passed_on:
+            packed = PackedBatch(header, data)
+            self._report.read += packed.record_count
+            self._sender.put_packed(batch.place.partition, packed, _now_ms())
+            return
+        for partition, records in self._placed(batch.place, records_in(batch)).items():
+            self._report.read += len(records)
+            bodies = list(map(whole_body_of, records))
+            times = [record.timestamp for record in records]
+            self._sender.put(partition, bodies, _now_ms(), times)
+
+    def _placed(
+        self, place: TopicPartition, records: list[Record]
+    ) -> Mapping[int, Sequence[Record]]:
+        if self._count is None:
+            return {place.partition: records} if records else {}
+        placed: defaultdict[int, list[Record]] = defaultdict(list)
+        keys = [record.key for record in records if record.key is not None]
+        by_key = iter(partitions_of(keys, self._count))
+        unkeyed = self._sender.batches % self._count
+        for record in records:
+            placed[unkeyed if record.key is None else next(by_key)].append(record)
+        return placed
+
+    def _send_until(self, is_done: Callable[[], bool]) -> None:
+        """Send, and take what answers there are."""
+        while True:
+            wait_s = 0 if is_done() else self._sender.wait_s
+            ready = readable(self._target.busy(), wait_s)
+            for link in ready:
+                self._sender.take(link)
+            self._sender.pump()
+            self._report.show()
+            if is_done() and not ready:
+                return
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
