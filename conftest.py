@@ -1,4 +1,4 @@
-"""What holds for every test: where Spark tests run.
+"""What holds for every test: where Spark tests run, and what Python's garbage collector looks at.
 
 A Spark session takes ten seconds and half a gigabyte, so that there is one per run: all tests of a
 folder `spark` share it, in one process. With xdist they are one unit of work, handed out first,
@@ -8,6 +8,8 @@ that no process is without work while another one is amid a long file.
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,19 @@ pytest_plugins = ["compat_tests.spark.session"]
 SPARK_FOLDER = "spark"
 SHORT_FOLDERS = ("tests/unit/", "tests/properties/", "tests/scenarios/")
 SPARK_TIMEOUT_S = 300  # the first test that waits for the session pays for its start
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is collected lives to the end: to look for garbage among it takes a third of the time of
+    the collection, and some of that of every test.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` looks at marks

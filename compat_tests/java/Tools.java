@@ -1,4 +1,3 @@
-import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
@@ -6,6 +5,7 @@ import java.io.EOFException;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.net.URL;
@@ -53,12 +53,62 @@ public final class Tools {
         }
     }
 
+    /** A standard stream that stays: libraries keep the one that they find first. What it leads to changes. */
+    private static final class Output extends OutputStream {
+        final PrintStream printed = new PrintStream(this, true);
+        private ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+
+        @Override
+        public synchronized void write(int one) {
+            bytes.write(one);
+        }
+
+        @Override
+        public synchronized void write(byte[] some, int offset, int length) {
+            bytes.write(some, offset, length);
+        }
+
+        synchronized byte[] taken() {
+            printed.flush();
+            byte[] all = bytes.toByteArray();
+            bytes = new ByteArrayOutputStream();
+            return all;
+        }
+    }
+
+    /** The same for the other direction. */
+    private static final class Input extends InputStream {
+        private byte[] bytes = new byte[0];
+        private int place;
+
+        void give(byte[] all) {
+            bytes = all;
+            place = 0;
+        }
+
+        @Override
+        public int read() {
+            return place < bytes.length ? bytes[place++] & 0xff : -1;
+        }
+
+        @Override
+        public int available() {
+            return bytes.length - place;
+        }
+    }
+
+    private static final Output out = new Output();
+    private static final Output err = new Output();
+    private static final Input in = new Input();
     private static final List<Runnable> hooks = new ArrayList<>();
     private static Integer status;
 
     public static void main(String[] args) throws Exception {
         DataInputStream asked = new DataInputStream(System.in);
         DataOutputStream told = new DataOutputStream(System.out);
+        System.setIn(in);
+        System.setOut(out.printed);
+        System.setErr(err.printed);
         Exit.setExitProcedure((code, message) -> leave(code));
         Exit.setHaltProcedure((code, message) -> leave(code));
         Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
@@ -77,17 +127,15 @@ public final class Tools {
             }
             byte[] input = new byte[asked.readInt()];
             asked.readFully(input);
-            run(jars, mainClass, words, new ByteArrayInputStream(input), told);
+            in.give(input);
+            told.writeInt(run(jars, mainClass, words));
+            write(told, out.taken());
+            write(told, err.taken());
+            told.flush();
         }
     }
 
-    private static void run(URL[] jars, String mainClass, String[] words, InputStream input, DataOutputStream told)
-            throws IOException {
-        ByteArrayOutputStream out = new ByteArrayOutputStream();
-        ByteArrayOutputStream err = new ByteArrayOutputStream();
-        System.setIn(input);
-        System.setOut(new PrintStream(out, true));
-        System.setErr(new PrintStream(err, true));
+    private static int run(URL[] jars, String mainClass, String[] words) throws IOException {
         status = null;
         hooks.clear();
         try (OwnClasses classes = new OwnClasses(jars)) {
@@ -111,12 +159,7 @@ public final class Tools {
                 }
             }
         }
-        System.out.flush();
-        System.err.flush();
-        told.writeInt(status == null ? 0 : status);
-        write(told, out.toByteArray());
-        write(told, err.toByteArray());
-        told.flush();
+        return status == null ? 0 : status;
     }
 
     private static void leave(int code) {

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from socket import create_connection
@@ -115,9 +116,10 @@ def write(port: int, topic: str = TOPIC) -> None:
     assert producer.flush(20) == 0
 
 
-@pytest.fixture
-def alone(tmp_path: Path) -> Iterator[int]:
-    broker = RunningBroker(tmp_path / "data").start()
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a broker that goes on as it was, whatever it is told."""
+    broker = RunningBroker(tmp_path_factory.mktemp("alone") / "data").start()
     try:
         make_topic(broker.port)
         yield broker.port
@@ -146,8 +148,9 @@ def test_a_broker_without_peers_takes_no_orders(
 
     assert answer.error_code == REFUSED
     assert leader_of(alone) == 0
-    make_topic(alone, "later")  # its own controller is still heard
-    write(alone, "later")
+    later = f"later-{uuid.uuid4().hex}"
+    make_topic(alone, later)  # its own controller is still heard
+    write(alone, later)
     write(alone)
 
 
