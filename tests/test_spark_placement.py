@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-pno:hypothesispytest", "-pno:asyncio")
 TEST = """
 import os
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_all_spark_tests_are_one_unit_of_work_and_the_first(tmp_path: Path) -> N
     plain = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
 
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", str(tmp_path)],
+        [*PYTEST, "-n", "2", "--dist", "loadfile", str(tmp_path)],
         cwd=tmp_path, env={**plain, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
@@ -60,7 +61,7 @@ def test_the_session_is_shared_from_its_own_folders_alone(tmp_path: Path) -> Non
     plain = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
 
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", str(tmp_path)],
+        [*PYTEST, "-p", "no:xdist", str(tmp_path)],
         cwd=tmp_path, env={**plain, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip

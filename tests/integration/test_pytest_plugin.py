@@ -17,6 +17,10 @@ from compat_tests.waiting import until
 from kbroker.testing import Broker
 
 WORKERS = pytest.mark.parametrize("workers", ["-n0", "-n2"])
+# Plugins that cost a second in each process and change nothing here, and files for other runs.
+WITHOUT = [
+    f"-pno:{plugin}" for plugin in ("hypothesispytest", "asyncio", "timeout", "cacheprovider")
+]
 ORDERS = """
 from kafka import KafkaProducer
 
@@ -47,7 +51,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(workers: str) -> list[str]:
-    return [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", workers, "--dist=load"]
+    return [sys.executable, "-m", "pytest", *WITHOUT, "-rA", workers, "--dist=load"]
 
 
 def run(directory: Path, workers: str, timeout_s: float = 60) -> str:
@@ -204,7 +208,7 @@ def test_workers_of_a_run_without_a_broker_have_none_to_stop(tmp_path: Path) -> 
 
 def test_fixtures_are_explained(tmp_path: Path) -> None:
     shown = subprocess.run(
-        [sys.executable, "-m", "pytest", "--fixtures", "-p", "no:cacheprovider"],
+        [sys.executable, "-m", "pytest", *WITHOUT, "--fixtures"],
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "200"},
         capture_output=True,
