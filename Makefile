@@ -19,9 +19,17 @@ help:
 	@echo "make bench            run the benchmarks and print a table"
 	@echo "make bench-vs-apache  the same loads against Apache Kafka, side by side"
 
+define NEW_ENOUGH
+import sys
+if sys.version_info < (3, 11):
+    version = sys.version.split()[0]
+    sys.exit(f"Error: kbroker needs Python 3.11 or newer, and $(PYTHON) is {version}. Name another one: make run PYTHON=python3.12")
+endef
+export NEW_ENOUGH
+
 $(BIN)/kbroker: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "preparing $(VENV) ..."
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(PYTHON) -c "$$NEW_ENOUGH" && $(PYTHON) -m venv --clear $(VENV); }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 

@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from kbroker.pipeline.errors import ExitCode, PipelineError
 from kbroker.pipeline.spark_job.kafka_connector import (
@@ -111,18 +110,14 @@ def test_a_pyspark_that_is_not_tested_is_named(version: str, expected: str | Non
     assert untested(version) == expected
 
 
-def test_the_extra_installs_what_is_tested() -> None:
+def test_the_extra_installs_what_all_tests_run_with() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    (wanted,) = (
-        Requirement(text)
-        for text in project["optional-dependencies"]["spark"]
-        if text.startswith("pyspark")
-    )
+    pins = [
+        [text for text in project["optional-dependencies"][extra] if text.startswith("pyspark")]
+        for extra in ("spark", "test")
+    ]
 
-    line = TESTED_LINES[0]
-    assert wanted.specifier.contains(f"{line}.0")
-    assert not wanted.specifier.contains(f"{line}.99")
-    assert not wanted.specifier.contains("4.3.0")
+    assert pins == [[f"pyspark=={TESTED_LINES[0]}.0"]] * 2
 
 
 def test_a_cache_with_half_an_entry_is_told_with_its_folders() -> None:
