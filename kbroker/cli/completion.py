@@ -23,13 +23,12 @@ _PATIENCE_S = 0.5
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the script that lets a shell complete commands, options, topics and groups.
 
-    \b
-    bash: echo 'eval "$(kbroker completion bash)"' >> ~/.bashrc
-    zsh:  echo 'eval "$(kbroker completion zsh)"' >> ~/.zshrc
-    fish: kbroker completion fish > ~/.config/fish/completions/kbroker.fish
-    """  # noqa: D301  click's own mark of lines that stay as they are
+    For bash, put `eval "$(kbroker completion bash)"` into ~/.bashrc; for zsh, put
+    `eval "$(kbroker completion zsh)"` into ~/.zshrc; for fish, run
+    `kbroker completion fish > ~/.config/fish/completions/kbroker.fish`.
+    """
     from click.shell_completion import get_completion_class
 
     script = get_completion_class(shell)

@@ -24,7 +24,7 @@ from kbroker.client.cluster_configs import (
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.topic_figures import Described, leaders_of, offsets_at, sizes_of
 from kbroker.config.config_resources import ResourceType
-from kbroker.errors import ErrorCode, Trouble
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import TopicPartition
 
 _LISTED = ("topic", "partitions", "replication_factor", "records", "size_bytes", "internal")
@@ -32,6 +32,7 @@ _DESCRIBED = (
     "topic", "partition", "leader", "leader_epoch", "replicas", "isr",
     "start_offset", "end_offset", "records", "size_bytes",
 )  # fmt: skip
+_NO_TOPICS = "no topics (create one with `kbroker topic create NAME`)"
 _SETTINGS = ("topic", "setting", "value", "origin")
 _COPY = LazyCommand("kbroker.cli.topic_copy", "copy", "Copy the records of a topic to another one.")
 
@@ -79,7 +80,7 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
     rows = [_topic_row(topic, figures) for topic in sorted(topics, key=lambda each: str(each.name))]
     print_rows(rows, _LISTED, output)
     if not rows:
-        say("no topics (create one with `kbroker topic create NAME`)")
+        say(_NO_TOPICS)
 
 
 @topic.command("describe")
@@ -101,10 +102,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
         }
         topics = [topic for name, topic in sorted(described.items()) if name not in refused]
         figures = _figures(links, topics)
-        settings: Mapping[Resource, Sequence[Setting]] = {}
-        if output == "table" and topics:
-            resources = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in topics]
-            settings = describe_configs(links, resources)
+        settings = _settings(links, topics) if output == "table" and topics else {}
         known = [str(topic.name) for topic in links.describe(None).topics] if refused else []
     rows = [
         _partition_row(str(topic.name), partition, figures)
@@ -112,6 +110,8 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
         for partition in sorted(topic.partitions, key=lambda each: each.partition_index)
     ]
     print_rows(rows, _DESCRIBED, output)
+    if not rows and not refused:
+        say(_NO_TOPICS)
     shown = [
         {"topic": name, "setting": each.name, "value": each.value, "origin": each.origin}
         for (_, name), entries in sorted(settings.items())
@@ -125,6 +125,18 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
         [_refusal(name, ErrorCode(code), known) for name, code in refused.items()],
         Trouble.UNKNOWN_TOPIC,
     )
+
+
+def _settings(
+    links: ClusterLinks, topics: Sequence[Described]
+) -> Mapping[Resource, Sequence[Setting]]:
+    """The settings of topics; a line instead where they are not for us, as they may be kept apart."""
+    resources = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in topics]
+    try:
+        return describe_configs(links, resources)
+    except KafkaError as error:
+        say(f"the settings are not told: {error}")
+        return {}
 
 
 def _refusal(name: str, code: ErrorCode, known: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.client.connection import ClientError
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kbroker.protocol.schema import Message
 
@@ -43,7 +43,8 @@ def ask_controller(
         if time.monotonic() > give_up_s:
             raise refused or ClientError(
                 f"the cluster of {links.bootstrap} has no controller now: see that its brokers "
-                "reach its ZooKeeper, and try again"
+                "reach its ZooKeeper, and try again",
+                trouble=Trouble.NO_CONTROLLER,
             )
         sleep(_PAUSE_S)
 

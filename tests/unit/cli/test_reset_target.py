@@ -8,7 +8,7 @@ import click
 import pytest
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.group_reset import Place, Target, new_offset, offsets_in, parse_target
+from kbroker.cli.reset_target import Place, Target, new_offset, offsets_in, parse_target
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.model import TopicPartition
 

@@ -1,0 +1,110 @@
+"""Where `kbroker group reset` goes: what `--to` says, and what comes of it in a partition."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import click
+
+from kbroker.cli.connection import CommandError, ExitCode
+from kbroker.cli.time_argument import timestamp_ms
+from kbroker.client.cluster_links import EARLIEST, LATEST
+from kbroker.model import TopicPartition
+
+_SHIFT = re.compile(r"[+-]\d+")
+_FROM_FILE = "file:"
+_OFFSET_HEADS = ("new_offset", "committed_offset", "offset")  # as reset, describe and Kafka say it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where to: exactly one of these. `moment` is EARLIEST, LATEST or Unix ms."""
+
+    moment: int | None = None
+    offset: int | None = None
+    shift: int | None = None
+    of_file: Mapping[TopicPartition, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition: what is committed, and what there is."""
+
+    committed: int | None
+    start: int
+    end: int
+    at_moment: int | None  # the offset of the target's moment; -1 where no record is as late
+
+
+def parse_target(text: str, now_ms: int) -> Target:
+    """What `--to` says. Raises UsageError for what it cannot mean."""
+    if text in ("earliest", "latest"):
+        return Target(moment=EARLIEST if text == "earliest" else LATEST)
+    if text.startswith(_FROM_FILE):
+        return Target(of_file=_read_file(text.removeprefix(_FROM_FILE)))
+    if text.isascii() and text.isdecimal():
+        return Target(offset=int(text))
+    if _SHIFT.fullmatch(text):
+        return Target(shift=int(text))
+    at_ms = timestamp_ms(text, now_ms)
+    if at_ms is None:
+        raise click.UsageError(
+            f"--to '{text}' is none of: earliest, latest, an offset, +N or -N records, a time ago "
+            "such as -30s, -15m, -1h, -2d, a date such as 2026-11-21T10:00:00, file:PATH"
+        )
+    return Target(moment=max(at_ms, 0))
+
+
+def offsets_in(lines: Iterable[str]) -> dict[TopicPartition, int]:
+    """Offsets from CSV: `topic,partition,offset` without a head, or columns with the heads of
+    `kbroker group describe` or `reset`. Rows without offset are left out. Raises ValueError.
+    """
+    rows = [row for row in csv.reader(lines) if row]
+    heads = ["topic", "partition", "offset"]
+    if rows and "topic" in rows[0]:
+        heads = rows.pop(0)
+    offset_head = next((head for head in _OFFSET_HEADS if head in heads), None)
+    if offset_head is None or "partition" not in heads:
+        raise ValueError("its head names no topic, partition and offset")
+    found = {}
+    for number, row in enumerate(rows, start=1):
+        cells = dict(zip(heads, row, strict=False))
+        try:
+            if cells[offset_head]:
+                place = TopicPartition(cells["topic"], int(cells["partition"]))
+                found[place] = int(cells[offset_head])
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"row {number} is not topic, partition, offset: {row}") from error
+    return found
+
+
+def _read_file(path: str) -> dict[TopicPartition, int]:
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return offsets_in(file)
+    except OSError as error:
+        raise CommandError(f"cannot read {path}: {error.strerror}", ExitCode.USAGE) from error
+    except ValueError as error:
+        raise CommandError(f"cannot use {path}: {error}", ExitCode.USAGE) from error
+
+
+def new_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
+    """The next offset to read after the reset, within the partition; None where the target moves
+    what is committed, and nothing is.
+    """
+    if target.of_file is not None:
+        offset = target.of_file[partition]
+    elif target.offset is not None:
+        offset = target.offset
+    elif target.shift is not None:
+        if place.committed is None:
+            return None
+        offset = place.committed + target.shift
+    elif place.at_moment is None or place.at_moment < 0:
+        offset = place.end
+    else:
+        offset = place.at_moment
+    return min(max(offset, place.start), place.end)
