@@ -27,6 +27,7 @@ from kbroker.clock import Clock
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.coordinator.group_coordinator import GroupCoordinator
+from kbroker.errors import ErrorCode, KafkaError
 from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.peers import Peers
 from kbroker.protocol.header import RequestHeader
@@ -34,9 +35,12 @@ from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Respon
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
+from kbroker.unserved import Unserved
 
 Result = Response | NoResponse
 AnswerRequest = Callable[[Request], Result | Awaitable[Result]]
+NameUnserved = Callable[[ConnectionInfo, str | None, Unserved], None]
+"""(connection, client id, what): the log tells who asks for what this broker does not serve."""
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -59,6 +63,7 @@ class Services:
     authorizer: Authorizer = ALLOW_ALL
     quotas: Quotas | None = None
     answer: AnswerRequest | None = None  # set by the KafkaApis whose handlers are given these
+    name_unserved: NameUnserved = lambda _connection, _client_id, _what: None
 
 
 class RequestContext:
@@ -78,6 +83,13 @@ class RequestContext:
     def client_id(self) -> str | None:
         """What the client calls itself."""
         return self.header.client_id
+
+    def unserved(
+        self, what: Unserved, code: ErrorCode = ErrorCode.UNSUPPORTED_VERSION
+    ) -> KafkaError:
+        """The refusal of what this broker does not serve; the log names the client."""
+        self.services.name_unserved(self.connection, self.client_id, what)
+        return KafkaError(code, str(what))
 
     def is_authorized(self, operation: AclOperation, resource: Resource) -> bool:
         """Whether the client may do this."""

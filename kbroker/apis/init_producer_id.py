@@ -18,6 +18,7 @@ from kbroker.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from kbroker.unserved import TRANSACTIONS
 
 
 @api(
@@ -56,7 +57,7 @@ def _transactional_refusal(ctx: RequestContext, request: InitProducerIdRequest) 
     longest_ms = ctx.services.config.transaction.transaction_max_timeout_ms
     if not 0 < request.transaction_timeout_ms <= longest_ms:
         return ErrorCode.INVALID_TRANSACTION_TIMEOUT
-    return ErrorCode.UNSUPPORTED_VERSION
+    return ctx.unserved(TRANSACTIONS).code
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

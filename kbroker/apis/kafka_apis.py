@@ -39,10 +39,12 @@ from kbroker.apis.registry import Api, Handler
 from kbroker.counters import Counter, CounterRegistry, MetricName
 from kbroker.errors import ErrorCode, KafkaError, ProtocolError
 from kbroker.peers.cluster_action import Sender
+from kbroker.protocol.api_keys import ApiKey
 from kbroker.protocol.codec import decoder_of, encoder_of
 from kbroker.protocol.header import API_VERSIONS_KEY, response_header_version
 from kbroker.protocol.request import NoResponse, Piece, Request, Response
 from kbroker.protocol.schema import Message, response_class
+from kbroker.unserved import UnservedError, unserved_api, unserved_version
 from kbroker.zk.tree import TreeUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -135,7 +137,7 @@ class KafkaApis:
                 API_VERSIONS_KEY, header.api_version
             ):
                 return self._unsupported_api_versions(request)
-            served = self._serve(header.api_key, header.api_version)
+            served = self._serve(header.api_key, header.api_version, header.client_id)
         frame = request.frame
         if len(frame) > served.large_bytes:
             return self._handle_large(served, request)
@@ -250,12 +252,12 @@ class KafkaApis:
         api = self._apis.get(key)
         return api is not None and version in api.versions
 
-    def _serve(self, key: int, version: int) -> _Served:
+    def _serve(self, key: int, version: int, client_id: str | None) -> _Served:
         api = self._apis.get(key)
         if api is None:
-            raise ProtocolError(f"API key {key} is not served")
+            raise UnservedError(unserved_api(ApiKey(key).api_name), client_id)
         if version not in api.versions:
-            raise ProtocolError(f"{api.name} v{version} is not served, only {api.versions}")
+            raise UnservedError(unserved_version(api.name, version, str(api.versions)), client_id)
         served = _Served(api, version, self._services.authorizer)
         self._served[key, version] = served
         return served

@@ -18,6 +18,7 @@ from kbroker.coordinator.runtime import CoordinatorRuntime
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.replication.metadata_cache import MetadataCache
+from kbroker.unserved import TRANSACTIONS
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class CoordinatorType(Enum):
 _NOT_SERVED = {
     CoordinatorType.TRANSACTION: (
         ErrorCode.UNSUPPORTED_VERSION,
-        "transactions are not served yet",
+        str(TRANSACTIONS),
     ),
     CoordinatorType.SHARE: (
         ErrorCode.COORDINATOR_NOT_AVAILABLE,

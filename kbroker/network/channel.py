@@ -21,10 +21,12 @@ from kbroker.errors import ProtocolError
 from kbroker.network.receive_buffers import BASE_BYTES, LARGEST_KEPT_BYTES, ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.response_writer import ResponseWriter
+from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import Wire
 from kbroker.protocol.frame import frame_size, next_frame
 from kbroker.protocol.header import decode_request_header
 from kbroker.protocol.request import NoResponse, Request, Response
+from kbroker.unserved import UnservedError
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class ChannelOwner(Protocol):
     request_channel: RequestChannel
     buffers: ReceiveBuffers
     max_frame_bytes: int
+    unserved: UnservedClients
 
     def channel_opened(self, channel: Channel) -> None:
         """The channel may now receive."""
@@ -224,11 +227,14 @@ class Channel(asyncio.BufferedProtocol):
         self._muted = True
         self._loop.call_later(duration_ms / 1000, self._unmute)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, error: ProtocolError) -> None:
         """Close the connection because of what it sent, with one line in the log."""
         if self._closing:
             return
-        _log.warning("closed connection %s: %s", self.connection.connection_id, reason)
+        if isinstance(error, UnservedError):
+            self._owner.unserved.name(self.connection, error.client_id, error.what)
+        else:
+            _log.warning("closed connection %s: %s", self.connection.connection_id, error)
         self._owner.count_protocol_error()
         self.close()
 
@@ -274,7 +280,7 @@ class Channel(asyncio.BufferedProtocol):
                 self.requests += 1
                 self._owner.request_channel.send(self, request)
         except ProtocolError as error:
-            self.fail(str(error))
+            self.fail(error)
             return
         finally:
             self._running = False

@@ -20,6 +20,7 @@ from kbroker.network.channel import Channel
 from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
+from kbroker.network.unserved_clients import UnservedClients
 
 _log = logging.getLogger(__name__)
 
@@ -53,10 +54,12 @@ class Processor:
         quotas: ConnectionQuotas,
         clock: Clock,
         limits: tuple[int, int],
+        unserved: UnservedClients,
     ) -> None:
         """`limits` are socket.request.max.bytes and connections.max.idle.ms (negative: never)."""
         self.request_channel = request_channel
         self.buffers = buffers
+        self.unserved = unserved
         self.max_frame_bytes, self._idle_ms = limits
         self._quotas = quotas
         self._clock = clock

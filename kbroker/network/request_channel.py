@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from kbroker.counters import Counter
+from kbroker.errors import ProtocolError
 from kbroker.protocol.request import NoResponse, Request, Response
 
 
@@ -30,8 +31,8 @@ class Replier(Protocol):
         """Send the answer; the next request of the connection may start."""
         ...
 
-    def fail(self, reason: str) -> None:
-        """Close the connection: the bytes were no Kafka request."""
+    def fail(self, error: ProtocolError) -> None:
+        """Close the connection: what it sent cannot be answered."""
         ...
 
 

@@ -92,7 +92,7 @@ class KafkaRequestHandlerPool:
         try:
             result = self._handle(request)
         except ProtocolError as error:
-            replier.fail(str(error))
+            replier.fail(error)
             return
         if isinstance(result, Response) or isinstance(result, NoResponse):  # noqa: SIM101  twice as fast as a tuple
             replier.complete(result)
@@ -110,7 +110,7 @@ class KafkaRequestHandlerPool:
         try:
             replier.complete(await result)
         except ProtocolError as error:
-            replier.fail(str(error))
+            replier.fail(error)
         except Exception:
             _log.exception("a waiting request ended by a bug")
-            replier.fail("its request could not be answered")
+            replier.fail(ProtocolError("its request could not be answered"))

@@ -26,6 +26,7 @@ from kbroker.network.processor import Processor
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
 from kbroker.network.request_handler_pool import Handle, KafkaRequestHandlerPool
+from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import MakeWire, SocketWire
 from kbroker.protocol.header import API_VERSIONS_KEY
 
@@ -47,9 +48,11 @@ class SocketServer:
         handle: Handle,
         clock: Clock,
         *,
+        unserved: UnservedClients,
         wires: Mapping[str, MakeWire] = SERVED_WIRES,
     ) -> None:
-        """Nothing is bound yet; `wires` are what the security protocols of listeners ask for.
+        """Nothing is bound yet; `wires` are what the security protocols of listeners ask for,
+        `unserved` hears who asks for another protocol.
 
         Raises ConfigError for listeners that cannot be served.
         """
@@ -68,6 +71,7 @@ class SocketServer:
             self.quotas,
             clock,
             (config.socket_request_max_bytes, config.connections_max_idle_ms),
+            unserved,
         )
         socket_buffers = (config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes)
         self.acceptors = tuple(

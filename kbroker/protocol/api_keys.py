@@ -109,6 +109,11 @@ class ApiKey(IntEnum):
     UNREGISTER_CONTROLLER = 94
 
     @property
+    def api_name(self) -> str:
+        """As Kafka writes it: "ListOffsets"."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+    @property
     def module_name(self) -> str:
         """The file of its messages, without a folder: "list_offsets"."""
         return self.name.lower()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from struct import Struct
 
 from kbroker.errors import ProtocolError
+from kbroker.unserved import HTTP, TLS, UnservedError
 
 SIZE = Struct(">i")
 
@@ -27,13 +28,13 @@ def next_frame(
     last).
 
     None when the frame is not whole yet. Raises ProtocolError for a negative size or one above
-    `max_bytes`.
+    `max_bytes`; UnservedError where the bytes are another protocol's.
     """
     if end - start < 4:
         return None
     (size,) = SIZE.unpack_from(buffer, start)
     if not 0 <= size <= max_bytes:
-        raise ProtocolError(_refusal(size, max_bytes, bytes(buffer[start : start + 4])))
+        raise _refusal(size, max_bytes, bytes(buffer[start : start + 4]))
     frame_start = start + 4
     frame_end: int = frame_start + size
     return (frame_start, frame_end) if frame_end <= end else None
@@ -51,11 +52,10 @@ def frame_size(buffer: bytes | bytearray | memoryview, start: int, end: int) -> 
     return 4 + size
 
 
-def _refusal(size: int, max_bytes: int, first_bytes: bytes) -> str:
+def _refusal(size: int, max_bytes: int, first_bytes: bytes) -> ProtocolError:
     """Why a size is refused, with a guess at what the other side speaks instead."""
-    text = f"frame of {size} bytes, limit {max_bytes}"
     if first_bytes in _HTTP_METHODS:
-        return f"{text}; this looks like HTTP, which is not spoken on this port"
+        return UnservedError(HTTP)
     if first_bytes.startswith(_TLS_HANDSHAKE):
-        return f"{text}; this looks like a TLS handshake on a listener without TLS"
-    return text
+        return UnservedError(TLS)
+    return ProtocolError(f"frame of {size} bytes, limit {max_bytes}")

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kbroker.errors import ProtocolError
 from kbroker.protocol.primitives import MAX_UNKNOWN_TAGS, read_uvarint, skip_tags, write_uvarint
 from kbroker.protocol.schema import FIRST_FLEXIBLE, first_flexible_version
+from kbroker.unserved import UnservedError, unknown_api
 
 API_VERSIONS_KEY = 18
 CONTROLLED_SHUTDOWN_KEY = 7
@@ -38,17 +39,17 @@ _new_tuple = tuple.__new__
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """0, 1 or 2. Raises ProtocolError for a key that no message declares."""
+    """0, 1 or 2. Raises UnservedError for a key that no message declares."""
     if api_key == CONTROLLED_SHUTDOWN_KEY and api_version == 0:
         return 0
     first_flexible = first_flexible_version(api_key)
     if first_flexible is None:
-        raise ProtocolError(f"unknown API key {api_key}")
+        raise UnservedError(unknown_api(api_key))
     return 2 if api_version >= first_flexible else 1
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """0 or 1. Raises ProtocolError for a key that no message declares."""
+    """0 or 1. Raises UnservedError for a key that no message declares."""
     if api_key == API_VERSIONS_KEY:
         return 0
     return request_header_version(api_key, api_version) // 2
@@ -60,8 +61,8 @@ def decode_request_header(
     """Read the header at `offset`; returns it and the offset of the request's body.
 
     A client id that is not UTF-8 comes out with replacement characters. The version is taken as it
-    comes: whether it is served is not decided here. Raises ProtocolError for truncated bytes, a bad
-    length, or an unknown API key.
+    comes: whether it is served is not decided here. Raises ProtocolError for truncated bytes or a
+    bad length, UnservedError for an unknown API key.
     """
     view = buffer if type(buffer) is memoryview else memoryview(buffer)
     limit = len(view)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -37,6 +37,7 @@ from kbroker.counters import CounterRegistry
 from kbroker.log.log_manager import LogManager
 from kbroker.model import Broker
 from kbroker.network.socket_server import SocketServer
+from kbroker.network.unserved_clients import UnservedClients
 from kbroker.peers.broker_channels import BrokerChannels, answers
 from kbroker.peers.cluster_action import PeerListeners
 from kbroker.peers.forwarding_manager import ForwardingManager
@@ -150,11 +151,12 @@ def assemble(storage: BrokerStorage, around: Surroundings) -> BrokerParts:
     """
     data = _data_parts(storage, around)
     cluster = _cluster_parts(storage, data, around)
-    services = _services(storage, data, cluster, around)
+    unserved = UnservedClients()
+    services = replace(_services(storage, data, cluster, around), name_unserved=unserved.name)
     apis = KafkaApis(registry.registered(), services)
     config = storage.config
     socket_server = SocketServer(
-        config.socket_server, config.end_points(), apis.handle, around.clock
+        config.socket_server, config.end_points(), apis.handle, around.clock, unserved=unserved
     )
     counters = CounterRegistry()
     replicas = data.replicas

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kbroker.errors import ProtocolError
 from kbroker.protocol.header import RequestHeader
 from kbroker.protocol.request import ConnectionInfo, NoResponse, Request, Response
 
@@ -11,16 +12,16 @@ class RecordingReplier:
 
     def __init__(self) -> None:
         self.results: list[Response | NoResponse] = []
-        self.failures: list[str] = []
+        self.failures: list[ProtocolError] = []
         self.is_closed = False
 
     def complete(self, result: Response | NoResponse) -> None:
         """The answer of a request."""
         self.results.append(result)
 
-    def fail(self, reason: str) -> None:
+    def fail(self, error: ProtocolError) -> None:
         """The connection would be closed."""
-        self.failures.append(reason)
+        self.failures.append(error)
 
 
 def local_connection() -> ConnectionInfo:

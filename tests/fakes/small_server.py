@@ -17,6 +17,7 @@ from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.model import EndPoint
 from kbroker.network.request_handler_pool import Handle
 from kbroker.network.socket_server import SocketServer
+from kbroker.network.unserved_clients import UnservedClients
 from kbroker.network.wire import SocketWire
 from kbroker.server.event_loop import EventLoopKind, run
 from kbroker.server.system_clock import SystemClock
@@ -61,7 +62,14 @@ class SmallServer:
         listener = EndPoint(
             listener_name="TEST", host="127.0.0.1", port=0, security_protocol=self._way.protocol
         )
-        self.server = SocketServer(config, [listener], self._handle, SystemClock(), wires=WIRES)
+        self.server = SocketServer(
+            config,
+            [listener],
+            self._handle,
+            SystemClock(),
+            unserved=UnservedClients(),
+            wires=WIRES,
+        )
         (bound,) = await self.server.start()
         self.server.enable_request_processing()
         self.port = bound.port

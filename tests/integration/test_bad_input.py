@@ -218,15 +218,19 @@ def test_a_truncated_frame_and_the_end_close_the_connection(connection: RawConne
     assert connection.is_closed_by_peer()
 
 
-def test_the_hint_for_http_stands_in_the_log(
-    server: SmallServer, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("sent", "protocol"),
+    [(b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (b"\x16\x03\x01\x02\0\x01\0", "TLS")],
+)
+def test_a_client_of_another_protocol_is_named_once(
+    server: SmallServer, caplog: pytest.LogCaptureFixture, sent: bytes, protocol: str
 ) -> None:
-    with server.connect() as raw:
-        raw.send(b"GET / HTTP/1.1\r\n\r\n")
-        assert raw.is_closed_by_peer()
-    assert [
-        record for record in caplog.messages if "HTTP" in record and "closed connection" in record
-    ]
+    for _ in range(2):
+        with server.connect() as raw:
+            raw.send(sent)
+            assert raw.is_closed_by_peer()
+    (told,) = caplog.messages
+    assert told.startswith(f"a client at 127.0.0.1 asks for {protocol}, which this broker does not")
 
 
 def test_api_versions_lists_what_is_registered() -> None:

@@ -11,6 +11,7 @@ import pytest
 from kbroker.config.socket_server_config import SocketServerConfig
 from kbroker.model import EndPoint
 from kbroker.network.socket_server import SocketServer
+from kbroker.network.unserved_clients import UnservedClients
 from kbroker.protocol.header import RequestHeader, encode_request_header
 from kbroker.protocol.messages import all_messages
 from kbroker.protocol.request import Request, Response
@@ -54,7 +55,7 @@ async def received(server: SocketServer, count: int) -> None:
 async def server() -> AsyncIterator[SocketServer]:
     listener = EndPoint(listener_name="PLAINTEXT", host="127.0.0.1", port=0)
     config = SocketServerConfig(queued_max_requests=QUEUED)
-    server = SocketServer(config, [listener], echo, SystemClock())
+    server = SocketServer(config, [listener], echo, SystemClock(), unserved=UnservedClients())
     yield server
     await server.shutdown()
 

@@ -227,5 +227,6 @@ def test_every_answer_to_a_client_has_a_place_for_it_but_for_those_that_kafka_ga
     }
 
     assert without == {
-        "ControlledShutdown", "Envelope", "LeaderAndIsr", "StopReplica", "UpdateMetadata",
+        "ControlledShutdown", "Envelope", "LeaderAndIsr", "SaslAuthenticate", "SaslHandshake",
+        "StopReplica", "UpdateMetadata",
     }  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 from kbroker.errors import ErrorCode, KafkaError
 from kbroker.model import GROUP_METADATA_TOPIC, NO_LEADER
 from kbroker.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kbroker.unserved import TRANSACTIONS
 from tests.fakes.group_broker import BROKER_ID, GroupBroker, metadata_of
 from tests.fakes.group_caller import GroupCaller
 
@@ -62,14 +63,29 @@ async def test_keys_without_a_coordinator_are_waited_for_together() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 4])
-def test_transactions_are_refused_with_a_text(version: int) -> None:
+@pytest.mark.parametrize(
+    ("software", "code"),
+    [
+        (("apache-kafka-java", "4.3.1"), ErrorCode.UNSUPPORTED_VERSION),
+        (("librdkafka", "2.16.0"), ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (
+            ("confluent-kafka-go", "v2-librdkafka-2"),
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ),
+    ],
+)
+def test_transactions_are_refused_with_a_code_that_ends_the_search(
+    version: int, software: tuple[str, str], code: ErrorCode
+) -> None:
+    call = GroupCaller()
+    call.connection.client_software_name, call.connection.client_software_version = software
     request = FindCoordinatorRequest(key="x", key_type=1, coordinator_keys=["x"])
 
-    response = GroupCaller()(request, version)
+    response = call(request, version)
 
     found = response.coordinators[0] if version == 4 else response
-    assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert found.error_message == "transactions are not served yet"
+    assert found.error_code == code
+    assert found.error_message == str(TRANSACTIONS)
     assert (found.node_id, found.port) == (-1, -1)
 
 

@@ -18,6 +18,7 @@ from kbroker.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespo
 from kbroker.protocol.messages.produce import ProduceRequest
 from kbroker.protocol.request import NoResponse, Response
 from kbroker.protocol.schema import Versions
+from kbroker.unserved import UnservedError
 from kbroker.zk.tree import (
     SessionExpiredError,
     TreeError,
@@ -148,13 +149,29 @@ def test_no_response_goes_through() -> None:
 
 @pytest.mark.parametrize(
     ("key", "version", "body"),
-    [(999, 0, b""), (12, 5, HEARTBEAT_V0), (12, -1, HEARTBEAT_V0), (0, 2, b""), (12, 0, b"\0")],
+    [(34, 0, b""), (12, 5, HEARTBEAT_V0), (12, -1, HEARTBEAT_V0), (0, 2, b""), (12, 0, b"\0")],
 )
 def test_what_is_not_served_or_cannot_be_read_is_a_protocol_error(
     key: int, version: int, body: bytes
 ) -> None:
     with pytest.raises(ProtocolError):
         apis_with(lambda ctx, request: HeartbeatResponse()).handle(request_of(key, version, body))
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "text"),
+    [
+        (34, 0, "does not serve AlterReplicaLogDirs: docs/compatibility"),
+        (12, 5, "does not serve Heartbeat version 5: it serves 0-4"),
+    ],
+)
+def test_what_is_not_served_is_told_with_who_asked(key: int, version: int, text: str) -> None:
+    apis = apis_with(lambda ctx, request: HeartbeatResponse())
+
+    with pytest.raises(UnservedError, match=text) as refused:
+        apis.handle(request_of(key, version, b""))
+
+    assert refused.value.client_id == "test"
 
 
 def test_trailing_bytes_are_accepted_and_counted() -> None:

@@ -9,6 +9,7 @@ from kbroker.network.connection_quotas import ConnectionQuotas
 from kbroker.network.processor import Processor
 from kbroker.network.receive_buffers import ReceiveBuffers
 from kbroker.network.request_channel import RequestChannel
+from kbroker.network.unserved_clients import UnservedClients
 from tests.fakes.scripted_channel import ScriptedChannel
 from tests.fakes.virtual_time import VirtualTime
 
@@ -22,7 +23,12 @@ class Sweeps:
         self.time = VirtualTime()
         self.quotas = ConnectionQuotas(10, 10)
         self.processor = Processor(
-            RequestChannel(1), ReceiveBuffers(1 << 20), self.quotas, self.time, (100, idle_ms)
+            RequestChannel(1),
+            ReceiveBuffers(1 << 20),
+            self.quotas,
+            self.time,
+            (100, idle_ms),
+            UnservedClients(),
         )
         self.channel = ScriptedChannel()
         self.quotas.increment(self.channel.connection.peer_host)

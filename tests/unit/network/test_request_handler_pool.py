@@ -18,13 +18,15 @@ def test_a_direct_answer_is_handed_back_before_send_returns() -> None:
 
 
 def test_bytes_that_are_no_request_fail_the_connection() -> None:
+    odd = ProtocolError("odd")
+
     def handle(request: Request) -> Response:
-        raise ProtocolError("odd")
+        raise odd
 
     channel, replier = RequestChannel(1), RecordingReplier()
     KafkaRequestHandlerPool(handle, channel).start()
     channel.send(replier, request_of(3, 0, b""))
-    assert (replier.results, replier.failures) == ([], ["odd"])
+    assert (replier.results, replier.failures) == ([], [odd])
 
 
 async def test_a_waiting_request_lets_others_pass() -> None:

@@ -69,8 +69,8 @@ def test_unknown_tagged_fields_of_the_header_are_skipped() -> None:
         ("000c 0003 00000007 0003 6d65", "client id of 3 bytes, 2 remain"),
         ("000c 0004 00000007 0002 6d65", "ends inside its tagged fields"),
         ("000c 0004 00000007 ffff 02 0000 0000", "tag 0 after tag 0"),
-        ("03e7 0000 00000007 ffff", "unknown API key 999"),
-        ("ffff 0000 00000007 ffff", "unknown API key -1"),
+        ("03e7 0000 00000007 ffff", "does not serve API key 999"),
+        ("ffff 0000 00000007 ffff", "does not serve API key -1"),
     ],
 )
 def test_bytes_that_are_no_header_are_refused(encoded: str, reason: str) -> None:

@@ -1,0 +1,26 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0 and 1: refused with UNSUPPORTED_VERSION.
+
+So does Kafka where the group protocol of KIP-848 is off: with ZooKeeper, or at group.version 0. It
+is listed all the same, as by Kafka: librdkafka ends at this answer, and where the key is missing it
+looks for another coordinator again and again.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.authorization import ForRequest, its_group
+from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from kbroker.unserved import CONSUMER_PROTOCOL
+
+
+@api(ConsumerGroupHeartbeatRequest, ForRequest(AclOperation.READ, its_group))
+def handle(
+    ctx: RequestContext, _request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse:
+    """Refuse the member."""
+    raise ctx.unserved(CONSUMER_PROTOCOL)

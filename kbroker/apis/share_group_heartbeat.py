@@ -1,0 +1,25 @@
+"""ShareGroupHeartbeat (key 76), version 1: refused with UNSUPPORTED_VERSION.
+
+So does Kafka where share groups (KIP-932) are off, at share.version 0. It is listed all the same,
+for the reason that `consumer_group_heartbeat` has.
+"""
+
+from __future__ import annotations
+
+from kbroker.apis.authorization import ForRequest, its_group
+from kbroker.apis.authorizer import AclOperation
+from kbroker.apis.context import RequestContext
+from kbroker.apis.registry import api
+from kbroker.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from kbroker.unserved import SHARE_GROUPS
+
+
+@api(ShareGroupHeartbeatRequest, ForRequest(AclOperation.READ, its_group))
+def handle(
+    ctx: RequestContext, _request: ShareGroupHeartbeatRequest
+) -> ShareGroupHeartbeatResponse:
+    """Refuse the member."""
+    raise ctx.unserved(SHARE_GROUPS)
