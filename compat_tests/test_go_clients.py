@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError, cache_directory
-from compat_tests.clients import require_program, run
+from compat_tests.clients import run
+from compat_tests.prerequisites import NotAvailableError, cache_directory, require_program
 
 SOURCE = Path(__file__).parent / "go"
 BUILD_TIMEOUT_S = 400  # without a warm cache two cores compile for two minutes

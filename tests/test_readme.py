@@ -18,7 +18,8 @@ from pathlib import Path
 import click
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError, free_port, wait_for_port
+from compat_tests.apache_kafka import free_port, wait_for_port
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.spark.quick_java import quick_java
 from compat_tests.zookeeper_servers import java_command
 from kbroker.apis import registry

@@ -11,14 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 
-from compat_tests.apache_kafka import (
-    NEWEST,
-    ZOOKEEPER_LINE,
-    NotAvailableError,
-    jars,
-    run_tool,
-)
+from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars, run_tool
 from compat_tests.conftest import BrokerProcess
+from compat_tests.prerequisites import NotAvailableError
 from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition
 from tests.integration.directory_writer import DirectoryWriter, KnownProducer, Row
