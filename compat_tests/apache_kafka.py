@@ -1,7 +1,7 @@
 """Apache Kafka itself, fetched with Maven: its command-line tools as clients, and a broker to
 compare with.
 
-Knows nothing of kbroker. Jars are kept in `$KBROKER_TEST_CACHE` (default `~/.cache/kbroker-tests`).
+Knows nothing of kbroker.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from compat_tests.class_archive import ClassArchive
+from compat_tests.prerequisites import maven_jars, require_program
 
 NEWEST = "4.3.1"  # KRaft
 ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
@@ -26,50 +27,12 @@ ZOOKEEPER_LINE = "3.9.2"  # the last line with ZooKeeper mode
 BROKER = "kafka.Kafka"  # its main class
 FIRST_PORT, PORTS = 15_000, 17_000
 
-_POM = """<project><modelVersion>4.0.0</modelVersion>
-<groupId>kbroker</groupId><artifactId>apache-kafka</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{v}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{v}</version></dependency>
-</dependencies></project>
-"""
-
-
-class NotAvailableError(Exception):
-    """Java, Maven or the jars are not to be had here; the message says which."""
-
-
-def cache_directory() -> Path:
-    """Where fetched jars are kept between runs."""
-    return Path(os.environ.get("KBROKER_TEST_CACHE") or Path.home() / ".cache" / "kbroker-tests")
-
 
 def jars(version: str = NEWEST) -> Path:
     """The folder with Kafka's jars, fetched on first use; several processes may ask at once."""
-    if shutil.which("java") is None:
-        raise NotAvailableError("no java on PATH (install a Java 17 or 21 runtime)")
-    folder = cache_directory() / f"apache-kafka-{version}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
-            _fetch(version, folder)
-    return folder
-
-
-def _fetch(version: str, folder: Path) -> None:
-    if shutil.which("mvn") is None:
-        raise NotAvailableError("no mvn on PATH (install Maven to fetch Apache Kafka)")
-    (folder / "pom.xml").write_text(_POM.format(v=version))
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
-    if done.returncode != 0:
-        raise NotAvailableError(
-            f"Maven could not fetch Apache Kafka {version}: {done.stdout[-400:]}"
-        )
-    (folder / ".complete").touch()
+    require_program("java", "install a Java 17 or 21 runtime")
+    parts = (f"org.apache.kafka:{part}:{version}" for part in ("kafka_2.13", "kafka-tools"))
+    return maven_jars(f"apache-kafka-{version}", *parts)
 
 
 def java_command(

@@ -5,7 +5,6 @@ every kind.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Iterable
@@ -14,20 +13,12 @@ from dataclasses import dataclass
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from compat_tests.apache_kafka import NotAvailableError
+from compat_tests.prerequisites import NotAvailableError
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # An hour ago: much older records would be due for deletion, and a broker may delete them at any
 # moment.
 FIRST_TIMESTAMP_MS = (int(time.time()) - 3_600) * 1_000
-
-
-def require_program(name: str, hint: str) -> str:
-    """Path of a program; raises NotAvailableError (the test is skipped with that reason)."""
-    path = shutil.which(name)
-    if path is None:
-        raise NotAvailableError(f"no {name} on PATH ({hint})")
-    return path
 
 
 @dataclass(frozen=True)

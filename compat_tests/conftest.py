@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests import apache_kafka
-from compat_tests.apache_kafka import NotAvailableError
+from compat_tests.prerequisites import NotAvailableError
 
 START_TIMEOUT_S = 20
 

@@ -6,8 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from compat_tests.apache_kafka import NotAvailableError
-from compat_tests.clients import require_program
+from compat_tests.prerequisites import NotAvailableError, require_program
 
 SOURCE = Path(__file__).parent / "go"
 BUILD_TIMEOUT_S = 400  # without a warm cache two cores compile for two minutes

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-import fcntl
-import subprocess
 from pathlib import Path
 
 from compat_tests import apache_kafka
-from compat_tests.apache_kafka import NotAvailableError, cache_directory
-from compat_tests.clients import require_program, run
+from compat_tests.clients import run
+from compat_tests.prerequisites import maven_jars, require_program
 
 SOURCES = Path(__file__).parent / "java"
-
-_POM = """<project><modelVersion>4.0.0</modelVersion>
-<groupId>kbroker</groupId><artifactId>kafka-clients</artifactId><version>1</version>
-<dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-clients</artifactId><version>{v}</version></dependency>
-</dependencies></project>
-"""
 
 
 def jars(version: str) -> Path:
     """The folder with kafka-clients of that version and what it needs, fetched on first use."""
     if version == apache_kafka.NEWEST:
         return apache_kafka.jars(version)
-    mvn = require_program("mvn", "install Maven to fetch kafka-clients")
-    folder = cache_directory() / f"kafka-clients-{version}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".complete").exists():
-            (folder / "pom.xml").write_text(_POM.format(v=version))
-            goal = ["dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
-            done = subprocess.run(
-                [mvn, "-q", "-B", *goal], cwd=folder, capture_output=True, timeout=100, check=False
-            )
-            if done.returncode != 0:
-                raise NotAvailableError(
-                    f"Maven could not fetch kafka-clients {version}: {done.stdout.decode()[-300:]}"
-                )
-            (folder / ".complete").touch()
-    return folder
+    return maven_jars(f"kafka-clients-{version}", f"org.apache.kafka:kafka-clients:{version}")
+
+
+def compile_java(source: Path, jars: Path, folder: Path, release: int) -> None:
+    """Compile a program against jars; its classes, for a release of Java, go into the folder."""
+    javac = require_program("javac", "install a Java 17 or 21 development kit")
+    options = ["-nowarn", "-Xlint:none", "--release", str(release), "-d", str(folder)]
+    run([javac, *options, "-cp", f"{jars}/*", str(source)])
 
 
 def compiled(source: str, version: str, folder: Path) -> Path:
     """The folder with the classes of a program, compiled against kafka-clients of a version."""
-    javac = require_program("javac", "install a Java 17 or 21 development kit")
-    options = ["-nowarn", "-Xlint:none", "--release", "8", "-d", str(folder)]
-    run([javac, *options, "-cp", f"{jars(version)}/*", str(SOURCES / source)])
+    compile_java(SOURCES / source, jars(version), folder, release=8)
     return folder
 
 

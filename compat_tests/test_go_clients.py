@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests.apache_kafka import cache_directory
 from compat_tests.clients import run
 from compat_tests.go_clients import BUILD_TIMEOUT_S, SOURCE, built
+from compat_tests.prerequisites import cache_directory
 
 
 @pytest.mark.timeout(BUILD_TIMEOUT_S)

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from compat_tests.clients import CODECS, require_program, run
+from compat_tests.clients import CODECS, run
+from compat_tests.prerequisites import require_program
 
 
 def kcat(bootstrap: str, *args: str, stdin: bytes | None = None) -> bytes:

@@ -5,7 +5,8 @@ of `node/`.
 from __future__ import annotations
 
 from compat_tests import node_clients
-from compat_tests.clients import require_program, run
+from compat_tests.clients import run
+from compat_tests.prerequisites import require_program
 
 
 def test_node_clients_live_their_whole_story(bootstrap: str) -> None:

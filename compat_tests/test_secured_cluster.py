@@ -21,7 +21,8 @@ from kafka.admin import (
 )
 
 from compat_tests import apache_kafka
-from compat_tests.apache_kafka import NotAvailableError, free_port
+from compat_tests.apache_kafka import free_port
+from compat_tests.prerequisites import NotAvailableError
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(180)]
 

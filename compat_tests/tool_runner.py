@@ -16,7 +16,8 @@ import threading
 from pathlib import Path
 
 from compat_tests import apache_kafka
-from compat_tests.apache_kafka import NEWEST, cache_directory, jars
+from compat_tests.apache_kafka import NEWEST, jars
+from compat_tests.prerequisites import cache_directory
 
 _SOURCE = Path(__file__).parent / "java" / "Tools.java"
 

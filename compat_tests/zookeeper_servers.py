@@ -24,7 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compat_tests.apache_kafka import NotAvailableError, free_port
+from compat_tests.apache_kafka import free_port
+from compat_tests.prerequisites import NotAvailableError
 
 START_TIMEOUT_S = 60
 TICK_MS = 100  # sessions end within a tick of their time-out; the shortest is two ticks

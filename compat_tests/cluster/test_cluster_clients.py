@@ -15,9 +15,10 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests import apache_kafka
-from compat_tests.clients import require_program, run
+from compat_tests.clients import run
 from compat_tests.cluster.processes import Cluster
 from compat_tests.java_clients import compiled, run_java
+from compat_tests.prerequisites import require_program
 from compat_tests.tool_runner import run_tool
 from compat_tests.waiting import until
 from compat_tests.wire.wire_client import FIND_COORDINATOR, METADATA, WireClient

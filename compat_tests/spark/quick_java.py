@@ -18,8 +18,8 @@ import subprocess
 import sys
 import tempfile
 
-from compat_tests.apache_kafka import cache_directory
 from compat_tests.class_archive import ClassArchive
+from compat_tests.prerequisites import cache_directory
 
 _OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LONGEST_S = 200

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError, free_port, wait_for_port
+from compat_tests.apache_kafka import free_port, wait_for_port
+from compat_tests.prerequisites import NotAvailableError
 from tests.docs.pages import Shown
 
 DEFAULT_ADDRESS = "127.0.0.1:9092"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from tests.faults.tree_rounds import compare_series, play_contest
 

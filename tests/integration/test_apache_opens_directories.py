@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, NotAvailableError, jars
+from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
+from compat_tests.prerequisites import NotAvailableError
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.format import GAPLESS_OFFSET_CHECKPOINT_FILE
 from kbroker.log.log_manager import LogManager

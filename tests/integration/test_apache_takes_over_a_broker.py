@@ -15,8 +15,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
-from compat_tests.apache_kafka import ZOOKEEPER_LINE, NotAvailableError, jars
+from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
 from compat_tests.conftest import BrokerProcess
+from compat_tests.prerequisites import NotAvailableError
 from kbroker.log.directories.checkpoint import read_meta_properties
 from kbroker.log.file_system import RealFileSystem
 from kbroker.model import TopicPartition

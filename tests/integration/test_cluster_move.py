@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from compat_tests.apache_kafka import NotAvailableError
 from compat_tests.conftest import BrokerProcess
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from kbroker.model import TopicPartition
 from tests.integration.client_reads import read_committed_offsets, read_rows

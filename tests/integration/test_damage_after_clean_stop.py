@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
-from compat_tests.apache_kafka import ZOOKEEPER_LINE, NotAvailableError, jars
+from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
+from compat_tests.prerequisites import NotAvailableError
 from kbroker.log.directories.checkpoint import read_offset_checkpoint
 from kbroker.log.fetch_data_info import FetchIsolation
 from kbroker.log.file_records import FileRecords

@@ -19,8 +19,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.apache_directories import ApacheBroker, zookeeper
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, NotAvailableError, free_port, jars
+from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, free_port, jars
 from compat_tests.conftest import BrokerProcess
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.raw_connection import RawConnection
 from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition

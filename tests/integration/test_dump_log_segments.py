@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 
-from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, NotAvailableError, jars
+from compat_tests.apache_kafka import NEWEST, ZOOKEEPER_LINE, jars
 from compat_tests.conftest import BrokerProcess
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.tool_runner import run_tool
 from kbroker.log.index.transaction_index import AbortedTxn
 from kbroker.model import TopicPartition

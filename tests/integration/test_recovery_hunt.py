@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from compat_tests.apache_directories import zookeeper
-from compat_tests.apache_kafka import ZOOKEEPER_LINE, NotAvailableError, jars
+from compat_tests.apache_kafka import ZOOKEEPER_LINE, jars
+from compat_tests.prerequisites import NotAvailableError
 from tests.faults.planted_bugs import gap_taken_for_damage
 from tests.integration.recovery_hunt import play_round
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.zookeeper_servers import zookeeper_servers
 from kbroker.model import Broker, EndPoint, LeaderAndIsr, ReplicaAssignment, TopicPartition
 from kbroker.zk.embedded.embedded_tree import EmbeddedTree

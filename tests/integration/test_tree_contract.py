@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from kbroker.zk.tree import (
     BadVersionError,

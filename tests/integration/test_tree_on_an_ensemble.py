@@ -11,7 +11,7 @@ from itertools import count
 
 import pytest
 
-from compat_tests.apache_kafka import NotAvailableError
+from compat_tests.prerequisites import NotAvailableError
 from compat_tests.tcp_proxy import TO_CLIENT, TO_SERVER
 from compat_tests.zookeeper_servers import ZooKeeperServers, zookeeper_servers
 from kbroker.zk.ensemble.kazoo_connection import KazooConnection
