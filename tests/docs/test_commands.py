@@ -30,7 +30,7 @@ from tests.golden import golden_logs
 TEMPORARY_DIRECTORY = "/tmp/kbroker-wk3c8xyz"  # where the broker of the first minutes has its data
 DIRECTORY_OF_APACHE = "/var/lib/kafka"
 # Read one after the other, against one broker; a command that two of them show is given once.
-OF_ONE_BROKER = "\n".join(text_of(page) for page in ("README", "start", "storage"))
+OF_ONE_BROKER = "\n".join(text_of(page) for page in ("README", "start", "commands", "storage"))
 COMMANDS = list(
     {
         shown.command: shown for shown in shown_commands(OF_ONE_BROKER + text_of("configuration"))
