@@ -15,7 +15,7 @@ import pytest
 
 from compat_tests import go_clients, java_clients, node_clients
 from compat_tests.apache_kafka import NEWEST
-from compat_tests.clients import require_program
+from compat_tests.prerequisites import require_program
 from tests.docs.pages import ROOT, Shown, blocks, code_words, shown_commands, text_of
 from tests.docs.terminals import (
     DEFAULT_ADDRESS,
@@ -30,7 +30,7 @@ from tests.golden import golden_logs
 TEMPORARY_DIRECTORY = "/tmp/kbroker-wk3c8xyz"  # where the broker of the first minutes has its data
 DIRECTORY_OF_APACHE = "/var/lib/kafka"
 # Read one after the other, against one broker; a command that two of them show is given once.
-OF_ONE_BROKER = "\n".join(text_of(page) for page in ("README", "start", "storage"))
+OF_ONE_BROKER = "\n".join(text_of(page) for page in ("README", "start", "commands", "storage"))
 COMMANDS = list(
     {
         shown.command: shown for shown in shown_commands(OF_ONE_BROKER + text_of("configuration"))
