@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import click
 
-from kbroker.cli.connection import cluster_links
+from kbroker.cli.connection import DEFAULT_BOOTSTRAP, cluster_links
 
 _SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_KBROKER_COMPLETE"
@@ -87,6 +87,6 @@ def _bootstrap(ctx: click.Context) -> str:
 
     for option in ctx.command.params:
         if option.name in CLUSTER_OPTIONS and not ctx.params.get(option.name):
-            given = option.value_from_envvar(ctx) or option.get_default(ctx)
-            ctx.params[option.name] = given or ()
+            ctx.params[option.name] = option.value_from_envvar(ctx) or ()
+    ctx.params["bootstrap"] = ctx.params["bootstrap"] or DEFAULT_BOOTSTRAP
     return bootstrap_of(ctx)

@@ -130,7 +130,7 @@ def describe(bootstrap: str, output: str, names: Sequence[str], shows_all: bool)
 def _settings(
     links: ClusterLinks, topics: Sequence[Described]
 ) -> Mapping[Resource, Sequence[Setting]]:
-    """The settings of topics; a line instead where this user may not see them."""
+    """The settings of topics; where they are not for us to know, a line says so."""
     resources = [Resource(ResourceType.TOPIC, str(topic.name)) for topic in topics]
     try:
         return describe_configs(links, resources)

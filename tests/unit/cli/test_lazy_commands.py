@@ -54,4 +54,4 @@ def test_help_and_completion_import_no_command() -> None:
 
     completed, _, imported = done.stdout.splitlines()
     assert completed == "consume,config,completion"
-    assert imported == "['kbroker.client.client_error', 'kbroker.client.exit_code']"  # fmt: skip
+    assert imported == "['kbroker.client.client_error', 'kbroker.client.exit_code']"
