@@ -153,7 +153,7 @@ def test_a_topic_whose_name_is_near_is_named(kbroker: Run, topic: str) -> None:
 
     refused = kbroker("consume", f"{topic}x").refused(ITEM_FAILED)
 
-    assert refused.endswith(f"no such topic: {topic}x (did you mean {topic}?)")
+    assert refused.endswith(f"no such topic: {topic}x, did you mean {topic}?")
 
 
 def test_a_partition_that_there_is_not_is_told(kbroker: Run, topic: str) -> None:
@@ -376,3 +376,22 @@ def test_a_follower_tells_that_the_topic_was_deleted_and_made_again(
     assert f"the topic {topic} was deleted" in gone
     assert "made again" in again
     assert done.code == FINE
+
+
+def test_a_follower_reads_topics_and_partitions_that_are_made_later(
+    kbroker: Run, bootstrap: str, topic: str
+) -> None:
+    kbroker("topic", "create", topic)
+    kbroker("produce", topic, stdin="first\n")
+
+    with started("consume", "--pattern", f"{topic}.*", "--follow", bootstrap=bootstrap) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "first\n"
+        kbroker("topic", "alter", topic, "--partitions", "2")
+        kbroker("produce", topic, "--partition", "1", stdin="new partition\n")
+        kbroker("produce", f"{topic}-more", stdin="new topic\n")
+        found = {process.stdout.readline() for _ in range(2)}
+        done = interrupted(process)
+
+    assert found == {"new partition\n", "new topic\n"}
+    assert (done.code, done.out, done.err) == (FINE, "", "")

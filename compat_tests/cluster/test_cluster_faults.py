@@ -4,6 +4,7 @@ acknowledged is there, and there is one controller.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 
@@ -11,6 +12,8 @@ import pytest
 
 from compat_tests.cluster.processes import Cluster
 from compat_tests.kill_rounds import KafkaPythonWriter, LibrdkafkaWriter, Writer, check, read_all
+from compat_tests.test_cli import FINE
+from compat_tests.test_cli_records import interrupted, started
 from compat_tests.waiting import until
 from compat_tests.wire.record_bytes import batch
 from compat_tests.wire.wire_client import CREATE_TOPICS, DELETE_TOPICS, METADATA, WireClient
@@ -189,3 +192,40 @@ def test_expired_sessions_are_followed_by_new_registrations(cluster: Cluster, to
 
 def is_written(wire: WireClient, topic: str, partition: int) -> bool:
     return wire.produce(topic, batch(), partition=partition).startswith("0;")
+
+
+def test_each_line_is_written_and_read_once_though_a_leader_dies(
+    cluster: Cluster, topic: str
+) -> None:
+    cluster.create_topic(topic, 1, 2, 3)
+    lines = [f"key {number}:{number}\n" for number in range(3_000)]
+    reading = started(
+        "consume", topic, "--follow", "--output", "jsonl", bootstrap=cluster.bootstrap
+    )
+    writing = started("produce", topic, "--key-separator", ":", bootstrap=cluster.bootstrap)
+
+    with reading as reader, writing as writer:
+        assert reader.stdout is not None
+        assert writer.stdin is not None
+        writer.stdin.write("".join(lines[:1_000]))
+        writer.stdin.flush()
+        rows = [json.loads(reader.stdout.readline()) for _ in range(1_000)]
+        cluster.kill(2)
+        writer.stdin.write("".join(lines[1_000:2_000]))
+        writer.stdin.flush()
+        until(partial(is_led_without, cluster, topic, 2), f"{topic} without broker 2")
+        cluster.start(2)
+        writer.stdin.write("".join(lines[2_000:]))
+        _, err = writer.communicate(timeout=60)
+        rows += [json.loads(reader.stdout.readline()) for _ in range(2_000)]
+        done = interrupted(reader)
+
+    assert (writer.returncode, done.code, done.out) == (FINE, FINE, ""), err
+    assert f"3000 records written to {topic}" in err
+    assert sorted(int(row["value"]) for row in rows) == list(range(3_000))
+    for partition in range(3):
+        found = [
+            (row["offset"], int(row["value"])) for row in rows if row["partition"] == partition
+        ]
+        assert found == sorted(found)
+        assert [value for _, value in found] == sorted(value for _, value in found)

@@ -13,7 +13,8 @@ from kbroker.client.library_consumer import library_consumer
 from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
-_POLL_MS = 200
+_JOIN_MS = 30_000
+_POLL_MS = 1_000
 
 Batches = Iterator[tuple[TopicPartition, list[Record]]]
 
@@ -44,22 +45,21 @@ class GroupRecords:
         """
         consumer = self._consumer
         consumer.subscribe(self._topics)
-        ends: dict[Any, int] | None = None
+        ends: dict[Any, int] = {}
         while True:
+            if not consumer.assignment():
+                # A poll whose time ends amid a join forgets that it joined: this one has time.
+                consumer._coordinator.poll(timeout_ms=_JOIN_MS)
+            assigned = consumer.assignment()
+            if assigned and not follow:
+                ends = ends or consumer.end_offsets(list(assigned))
+                if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
+                    return
             for place, batch in consumer.poll(timeout_ms=_POLL_MS).items():
                 records = [
                     Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in batch
                 ]
                 yield TopicPartition(place.topic, place.partition), records
-            if follow:
-                continue
-            assigned = consumer.assignment()
-            if not assigned:
-                continue  # the group is still forming
-            if ends is None:
-                ends = consumer.end_offsets(list(assigned))
-            if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
-                return
 
     def leave(self, next_offsets: Mapping[TopicPartition, int] | None) -> None:
         """Commit these offsets, None: those of all that `batches` gave, and leave the group."""

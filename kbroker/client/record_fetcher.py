@@ -71,7 +71,7 @@ class RecordFetcher:
         self._tell = tell
         self._troubles = Troubles(tell)
         self._looked_s = 0.0  # when the leaders were looked up last
-        self._found_s = time.monotonic()  # when topics were looked for last
+        self._found_s = 0.0  # when topics were looked for last
 
     def batches(self) -> Iterator[tuple[TopicPartition, list[Record]]]:
         """Partition and records of it, as they come; no list is empty. Raises as `answers`."""

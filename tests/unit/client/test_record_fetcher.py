@@ -1,0 +1,208 @@
+"""What is read along a course, whatever brokers answer."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from kbroker.client.broker_link import Asked
+from kbroker.client.cluster_links import EARLIEST, ClusterLinks, TopicView
+from kbroker.client.connection import ClientError
+from kbroker.client.record_fetcher import Course, RecordFetcher
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.model import TopicPartition
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.record.record_batch import (
+    TRANSACTIONAL_BIT,
+    BatchOptions,
+    ControlRecord,
+    Record,
+    build,
+    build_marker,
+)
+
+A, B, A1 = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)
+ONE_DELETED = (TopicPartition("a", 0), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+def view(name: str, partitions: int = 1, life: int = 1) -> TopicView:
+    leaders = dict.fromkeys(range(partitions), 1)
+    return TopicView(name=name, code=ErrorCode.NONE, topic_id=UUID(int=life), leaders=leaders)
+
+
+class FakeCluster:
+    """One broker, which leads all; its link is always ready to be read."""
+
+    def __init__(self, *views: TopicView) -> None:
+        self.views = {found.name: found for found in views}
+        self.logs: dict[TopicPartition, list[bytes]] = {}
+        self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self.codes: list[tuple[TopicPartition, ErrorCode]] = []  # answered once each
+        self.in_flight: deque[Asked] = deque()
+        self.requests: list[FetchRequest] = []
+        self.name = self.bootstrap = "broker:1"
+        self._read, self._write = os.pipe()
+        os.write(self._write, b"ready")
+
+    def close(self) -> None:
+        os.close(self._read)
+        os.close(self._write)
+
+    def fileno(self) -> int:
+        return self._read
+
+    def link(self, node_id: int) -> FakeCluster:
+        return self
+
+    def busy(self) -> list[FakeCluster]:
+        return [self] if self.in_flight else []
+
+    def send(self, request: FetchRequest, context: object) -> None:
+        self.requests.append(request)
+        self.in_flight.append(Asked(type(request), 12, 0, context))
+
+    def topic(self, name: str) -> TopicView:
+        missing = TopicView(name=name, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, leaders={})
+        return self.views.get(name, missing)
+
+    def offsets(self, found: TopicView, partitions: Collection[int], moment: int) -> dict[int, int]:
+        return dict.fromkeys(partitions, 2 if moment == EARLIEST else 9)
+
+    def take(self) -> tuple[object, FetchResponse]:
+        context = self.in_flight.popleft().context
+        topics = []
+        for topic in self.requests[-1].topics:
+            rows = [self._answer(topic.topic, wanted) for wanted in topic.partitions]
+            found = FetchResponse.FetchableTopicResponse(topic=topic.topic, partitions=rows)
+            topics.append(found)
+        return context, FetchResponse(responses=topics)
+
+    def _answer(
+        self, topic: str, wanted: FetchRequest.FetchPartition
+    ) -> FetchResponse.PartitionData:
+        place = TopicPartition(topic, wanted.partition)
+        for refused in self.codes:
+            if refused[0] == place:
+                self.codes.remove(refused)
+                return FetchResponse.PartitionData(
+                    partition_index=place.partition, error_code=int(refused[1])
+                )
+        data = b"".join(self.logs.get(place, [])[wanted.fetch_offset :])
+        aborted = [
+            FetchResponse.AbortedTransaction(producer_id=producer, first_offset=first)
+            for producer, first in self.aborted.get(place, [])
+        ]
+        return FetchResponse.PartitionData(
+            partition_index=place.partition,
+            records=memoryview(data),
+            aborted_transactions=aborted,
+        )
+
+
+def one(offset: int, value: str, options: BatchOptions | None = None) -> bytes:
+    """A batch of one record."""
+    record = Record(offset, 0, None, value.encode())
+    return build([record], base_offset=offset, options=options or BatchOptions())
+
+
+def log(*values: str) -> list[bytes]:
+    return [one(offset, value) for offset, value in enumerate(values)]
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    found = FakeCluster(view("a"), view("b"))
+    yield found
+    found.close()
+
+
+def fetcher(cluster: FakeCluster, course: Course, said: list[str] | None = None) -> RecordFetcher:
+    tell = [].append if said is None else said.append
+    views = list(cluster.views.values())
+    return RecordFetcher(cast(ClusterLinks, cluster), views, course, tell)
+
+
+def values(found: RecordFetcher, count: int | None = None) -> list[tuple[TopicPartition, str]]:
+    """Each value with its place; `count` bounds the lists of records that are taken."""
+    return [
+        (place, (record.value or b"").decode())
+        for place, records in islice(found.batches(), count)
+        for record in records
+    ]
+
+
+def test_topics_are_read_together_to_their_ends(cluster: FakeCluster) -> None:
+    cluster.logs = {A: log("a0", "a1", "a2"), B: log("b0", "b1")}
+    course = Course(starts={A: 1, B: 0}, ends={A: 2, B: 2})
+
+    assert values(fetcher(cluster, course)) == [(A, "a1"), (B, "b0"), (B, "b1")]
+
+
+def test_nothing_wanted_is_nothing_asked(cluster: FakeCluster) -> None:
+    assert values(fetcher(cluster, Course(starts={A: 5}, ends={A: 5}))) == []
+    assert cluster.requests == []
+
+
+def test_what_is_made_later_is_read_from_its_start(cluster: FakeCluster) -> None:
+    cluster.logs = {
+        A: log("a0"),
+        A1: log("new partition"),
+        TopicPartition("c", 0): log("new topic"),
+    }
+    later = [view("a", partitions=2), view("c")]
+    found = fetcher(cluster, Course(starts={A: 0}, find=lambda: later))
+
+    assert values(found, 3) == [(A, "a0"), (A1, "new partition"), (("c", 0), "new topic")]
+
+
+def test_a_topic_made_again_is_read_from_its_start(cluster: FakeCluster) -> None:
+    said: list[str] = []
+    cluster.codes = [ONE_DELETED]
+    found = fetcher(cluster, Course(starts={A: 7}), said)
+    cluster.views["a"] = view("a", life=2)
+    cluster.logs = {A: log("second life")}
+
+    assert values(found, 1) == [(A, "second life")]
+    assert said == ["the topic a was deleted and made again: reading from its start"]
+
+
+def test_a_topic_that_was_deleted_ends_who_does_not_follow(cluster: FakeCluster) -> None:
+    cluster.codes = [ONE_DELETED]
+    found = fetcher(cluster, Course(starts={A: 0}, ends={A: 1}))
+    del cluster.views["a"]
+
+    with pytest.raises(ClientError, match="the topic a was deleted"):
+        values(found)
+
+
+def test_an_offset_that_is_gone_leads_to_the_nearest_one(cluster: FakeCluster) -> None:
+    cluster.codes = [(A, ErrorCode.OFFSET_OUT_OF_RANGE)]
+    cluster.logs = {A: log("a0", "a1", "a2")}
+
+    assert values(fetcher(cluster, Course(starts={A: 0}, ends={A: 3}))) == [(A, "a2")]
+
+
+def test_a_refusal_for_good_names_the_partition(cluster: FakeCluster) -> None:
+    cluster.codes = [(A, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+
+    with pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED: a-0"):
+        values(fetcher(cluster, Course(starts={A: 0})))
+
+
+def test_what_was_aborted_is_passed_over_where_only_committed_records_count(
+    cluster: FakeCluster,
+) -> None:
+    ours = BatchOptions(flags=TRANSACTIONAL_BIT, producer_id=7, producer_epoch=0, base_sequence=0)
+    marker = build_marker(ControlRecord(False, 0), 0, base_offset=2, options=ours)
+    cluster.logs = {A: [one(0, "kept"), one(1, "aborted", ours), marker]}
+    cluster.aborted = {A: [(7, 1)]}
+    course = Course(starts={A: 0}, ends={A: 3}, only_committed=True)
+
+    assert values(fetcher(cluster, course)) == [(A, "kept")]
+    assert cluster.requests[0].isolation_level == 1
