@@ -41,6 +41,7 @@ _TITLES = {
     "share_group": "Share groups and the new group protocol",
     "remote_storage": "Tiered storage",
 }
+_ELSEWHERE = ("-h, --help", "--help", "--command-config ", "-X, ")
 _CHANGES = {"read-only": "", "per-broker": "broker", "cluster-wide": "cluster"}
 _UNITS = {"d": 86_400_000, "h": 3_600_000, "min": 60_000, "s": 1000}
 _SUPPORT = {"used": "", "accepted": "accepted", "not yet": "not yet"}
@@ -160,17 +161,24 @@ def _below(names: str, command: click.Command) -> Iterator[tuple[str, click.Comm
 def _command(names: str, command: click.Command) -> str:
     context = click.Context(command, info_name=f"kbroker {names}")
     usage = " ".join([f"kbroker {names}", *command.collect_usage_pieces(context)])
-    paragraphs = inspect.cleandoc(command.help or "").replace("\b\n", "").split("\n\n")
-    help_text = "\n\n".join(textwrap.fill(paragraph, 120) for paragraph in paragraphs)
-    rows = [
-        (f"`{name}`", text)
-        for parameter in command.get_params(context)
-        if (record := parameter.get_help_record(context)) is not None
-        for name, text in [record]
-        if text and name not in ("--help", "-h, --help")
-    ]
-    options = _table("| Option | What it does |", "|---|---|", rows) if rows else ""
-    return "\n\n".join(filter(None, [f"### kbroker {names}", f"`{usage}`", help_text, options]))
+    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    named = [(name, text) for name, text in filter(None, records) if text]
+    rows = [(f"`{name}`", text) for name, text in named if not name.startswith(_ELSEWHERE)]
+    if "-X, --command-property NAME=VALUE" in dict(named):
+        rows.append(("`--command-config`, `-X`", "see [Reaching a cluster](#reaching-a-cluster)"))
+    parts = [f"### kbroker {names}", f"`{usage}`", *_paragraphs(command.help or "")]
+    if rows:
+        parts.append(_table("| Option | What it does |", "|---|---|", rows).rstrip("\n"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """A help text's, those whose lines are kept as code."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b\n"):
+            yield f"```text\n{inspect.cleandoc(paragraph[2:])}\n```"
+        else:
+            yield textwrap.fill(paragraph, 120)
 
 
 # ---- pages

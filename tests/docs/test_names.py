@@ -10,6 +10,7 @@ import pytest
 
 from kbroker.apis import registry
 from kbroker.cli.recovery_display import describe
+from kbroker.client.connection_settings import check_names, connection_settings, without_effect
 from kbroker.config.kafka_config import config_key
 from kbroker.config.topic_config import topic_config_key
 from kbroker.log.recovery.load_progress import DirectoryProgress
@@ -89,6 +90,15 @@ def test_every_named_option_exists_unless_it_is_named_as_missing() -> None:
 
     assert missing & known == set()
     assert set(re.findall(OPTION, TEXT)) - of_the_test_suite - missing - known == set()
+
+
+def test_the_shown_properties_are_those_of_a_client() -> None:
+    (shown,) = blocks("ini", text_of("commands"))
+    given = dict(line.split("=", 1) for line in shown.splitlines())
+
+    check_names(given, "the page")
+    assert without_effect(given) == []
+    assert connection_settings(given).protocol == "SASL_SSL"
 
 
 def named_settings() -> set[str]:
