@@ -8,12 +8,13 @@ ARGS ?=
 PAGE_TESTS := tests/docs/test_pages.py tests/docs/test_names.py tests/docs/test_troubleshooting.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-fast check format docs bench bench-vs-apache tools clean
+.PHONY: help run test test-fast test-frameworks check format docs bench bench-vs-apache tools clean
 
 help:
 	@echo "make run              start a development broker on 127.0.0.1:9092 (more: ARGS='--listen 127.0.0.1:0')"
 	@echo "make test             run all tests: fast ones, real clients, Spark"
 	@echo "make test-fast        run those that need no client, no Java and hardly a socket"
+	@echo "make test-frameworks  run programs of Celery, Faust, Spring, Kafka Connect and others (installs them in a cache)"
 	@echo "make check            format, lint, types, import contracts, tests of source and pages"
 	@echo "make docs             write the reference pages from the code, build a site in build/docs"
 	@echo "make bench            run the benchmarks and print a table"
@@ -54,6 +55,9 @@ test: $(VENV)/.test-ready tools
 
 test-fast: $(VENV)/.test-ready
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/unit tests/properties tests/scenarios $(ARGS)
+
+test-frameworks: $(VENV)/.test-ready tools
+	$(BIN)/python -m pytest compat_tests/frameworks $(ARGS)
 
 check: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .
