@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -331,13 +331,18 @@ def test_lines_are_written_once_though_the_broker_goes_away(
     assert read.lines() == ["before", "between", "after"]
 
 
+@pytest.mark.parametrize(
+    ("options", "news"),
+    [((), "{topic} can be read again"), (("--group", "followers"), "{address} answers again")],
+    ids=["alone", "in a group"],
+)
 def test_a_follower_tells_that_the_broker_is_away_and_back(
-    own_broker: Callable[..., BrokerProcess], topic: str
+    own_broker: Callable[..., BrokerProcess], topic: str, options: Sequence[str], news: str
 ) -> None:
     broker = own_broker()
     run("produce", topic, stdin="before\n", bootstrap=broker.bootstrap)
 
-    with started("consume", topic, "--follow", bootstrap=broker.bootstrap) as process:
+    with started("consume", topic, "--follow", *options, bootstrap=broker.bootstrap) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == "before\n"
@@ -351,7 +356,7 @@ def test_a_follower_tells_that_the_broker_is_away_and_back(
 
     assert broker.bootstrap in away
     assert "waiting" in away
-    assert f"{topic} can be read again" in back
+    assert news.format(topic=topic, address=broker.bootstrap) in back
     assert (done.code, done.out, done.err) == (FINE, "", "")
 
 

@@ -142,7 +142,7 @@ def consume(  # one parameter per option
 
         with client_errors(bootstrap):
             topics = [view.name for view in views]
-            member = GroupRecords(bootstrap, group, topics, begins_at_end=choice.start == END)
+            member = GroupRecords(bootstrap, group, topics, say, begins_at_end=choice.start == END)
             is_all = False
             try:
                 is_all = _print_all(member.batches(follow=follow), count, printer)

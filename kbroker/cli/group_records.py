@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
+from kbroker.client.addresses import check_reachable
+from kbroker.client.client_error import ClientError
 from kbroker.client.connection import client_options
 from kbroker.client.library_consumer import library_consumer
 from kbroker.model import TopicPartition
@@ -15,6 +18,7 @@ from kbroker.record.default_record import Record
 
 _JOIN_MS = 30_000
 _POLL_MS = 1_000
+_PATIENCE_S = 10.0  # without --follow
 
 Batches = Iterator[tuple[TopicPartition, list[Record]]]
 
@@ -23,10 +27,22 @@ class GroupRecords:
     """One member of a group; owned by one thread."""
 
     def __init__(
-        self, bootstrap: str, group: str, topics: Sequence[str], *, begins_at_end: bool
+        self,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        tell: Callable[[str], None],
+        *,
+        begins_at_end: bool,
     ) -> None:
-        """`begins_at_end`: where the group has no offset, else it begins at the start."""
+        """`begins_at_end`: where the group has no offset, else it begins at the start.
+
+        `tell` gets a sentence when the brokers go away and when they are back.
+        """
+        self._bootstrap = bootstrap
         self._topics = topics
+        self._tell = tell
+        self._away_since_s: float | None = None
         options: dict[str, Any] = {
             "client_id": "kbroker-cli",
             "group_id": group,
@@ -41,7 +57,7 @@ class GroupRecords:
 
     def batches(self, *, follow: bool) -> Batches:
         """Records as they come; without `follow`, until every partition has reached the end it had
-        at first.
+        at first. Raises ClientError where the brokers stay away and it does not follow.
         """
         consumer = self._consumer
         consumer.subscribe(self._topics)
@@ -55,11 +71,31 @@ class GroupRecords:
                 ends = ends or consumer.end_offsets(list(assigned))
                 if all(consumer.position(place) >= ends.get(place, 0) for place in assigned):
                     return
-            for place, batch in consumer.poll(timeout_ms=_POLL_MS).items():
+            found = consumer.poll(timeout_ms=_POLL_MS)
+            if not found:
+                self._look(follow=follow)
+            for place, batch in found.items():
                 records = [
                     Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in batch
                 ]
                 yield TopicPartition(place.topic, place.partition), records
+
+    def _look(self, *, follow: bool) -> None:
+        """Whether a broker answers: the library asks on for ever, and says nothing."""
+        try:
+            check_reachable(self._bootstrap)
+        except ClientError as error:
+            now_s = time.monotonic()
+            if self._away_since_s is None:
+                self._away_since_s = now_s
+                self._tell(f"no broker of {self._bootstrap} answers; waiting")
+            if not follow and now_s - self._away_since_s > _PATIENCE_S:
+                raise error
+            time.sleep(_POLL_MS / 1000)
+            return
+        if self._away_since_s is not None:
+            self._away_since_s = None
+            self._tell(f"a broker of {self._bootstrap} answers again")
 
     def leave(self, next_offsets: Mapping[TopicPartition, int] | None) -> None:
         """Commit these offsets, None: those of all that `batches` gave, and leave the group."""
@@ -69,5 +105,6 @@ class GroupRecords:
                 LibraryPartition(place.topic, place.partition): OffsetAndMetadata(offset, "", -1)
                 for place, offset in next_offsets.items()
             }
-        self._consumer.commit(offsets)
+        if self._away_since_s is None:  # else it would wait for a broker to take them
+            self._consumer.commit(offsets)
         self._consumer.close()
