@@ -177,6 +177,10 @@ def test_commands_get_in_with_a_file_of_librdkafka(secured: Secured) -> None:
 
     assert secured.printed(file, "consume", "copied") == lines
 
+    elsewhere = f"127.0.0.1:{secured.ports['PLAINTEXT']}"
+    secured.printed(file, "topic", "copy", "copied", "again", "--to-bootstrap", elsewhere)
+    assert secured.printed(file, "consume", "again") == lines
+
 
 def test_commands_get_in_with_a_file_of_java(secured: Secured) -> None:
     file = secured.java_file
