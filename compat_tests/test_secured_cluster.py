@@ -74,10 +74,10 @@ class Secured:
         done = self.run(protocol, *(words or ("consume", "t")), **properties)
         assert (done.returncode, done.stdout) == (3, ""), done.stderr
         assert PASSWORD not in done.stderr
-        return done.stderr.strip().rpartition("\n")[2]
+        return error_of(done)
 
     def plan(self, directory: Path, protocol: str, **options: str) -> tuple[int, str, list[str]]:
-        """Exit code, the last line of the error, and the end offsets of an archive's plan."""
+        """Exit code, the sentence of the error, and the end offsets of an archive's plan."""
         words = [
             "pipeline", "archive", "--dry-run", "--topics", "t",
             "--to", str(directory / "archive"), "--checkpoint", str(directory / "checkpoint"),
@@ -87,7 +87,7 @@ class Secured:
             words += ["--kafka-option", f"kafka.{name.replace('_', '.')}={value}"]
         done = self.run(protocol, *words)
         ends = [row["end_offset"] for row in csv.DictReader(done.stdout.splitlines())]
-        return done.returncode, done.stderr.strip().rpartition("\n")[2], ends
+        return done.returncode, error_of(done), ends
 
     def trusted(self) -> dict[str, str]:
         """Java's properties that trust the certificate."""
@@ -95,6 +95,11 @@ class Secured:
             "ssl_truststore_type": "PEM",
             "ssl_truststore_location": str(self.certificate),
         }
+
+
+def error_of(done: subprocess.CompletedProcess[str]) -> str:
+    """The sentence of a command that failed, else nothing."""
+    return "".join(line for line in done.stderr.splitlines() if line.startswith("Error: "))
 
 
 def _certificate(folder: Path, name: str, alternative: str) -> Path:
@@ -171,6 +176,10 @@ def test_commands_get_in_with_a_file_of_librdkafka(secured: Secured) -> None:
     secured.printed(file, "produce", "copied", given=lines)
 
     assert secured.printed(file, "consume", "copied") == lines
+
+    elsewhere = f"127.0.0.1:{secured.ports['PLAINTEXT']}"
+    secured.printed(file, "topic", "copy", "copied", "again", "--to-bootstrap", elsewhere)
+    assert secured.printed(file, "consume", "again") == lines
 
 
 def test_commands_get_in_with_a_file_of_java(secured: Secured) -> None:

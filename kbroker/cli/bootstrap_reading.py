@@ -6,6 +6,7 @@ file; of all other properties `-X` wins over the file.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -16,6 +17,7 @@ from kbroker.client.bootstrap import Bootstrap
 from kbroker.client.client_error import ClientError
 from kbroker.client.connection_settings import (
     BOOTSTRAP,
+    ConnectionSettings,
     check_names,
     connection_settings,
     with_one_spelling,
@@ -29,16 +31,9 @@ CLUSTER_OPTIONS = ("bootstrap", "command_config", "command_property")
 
 def bootstrap_of(ctx: click.Context) -> Bootstrap:
     """Address and settings that this call gives; the address is empty where there is none."""
-    given = dict(ctx.params["command_property"])
-    file = ctx.params["command_config"]
-    saved = _read(file) if file else {}
-    try:
-        check_names(given, "-X")
-        check_names(saved, str(file))
-        given, saved = with_one_spelling(given), with_one_spelling(saved)
-        settings = connection_settings(saved | given)
-    except ClientError as error:
-        raise click.UsageError(error.sentence) from error
+    given = _known(dict(ctx.params["command_property"]), "-X")
+    saved = _read(ctx.params["command_config"])
+    settings = _settings(saved | given)
     for name in () if ctx.resilient_parsing else without_effect(saved | given):
         say(f"{name} has no effect here")
     address = ctx.params["bootstrap"]
@@ -47,6 +42,14 @@ def bootstrap_of(ctx: click.Context) -> Bootstrap:
         is_default = source in (ParameterSource.DEFAULT, None)
         address = given.get(BOOTSTRAP) or (is_default and saved.get(BOOTSTRAP)) or address
     return Bootstrap(address or "", settings)
+
+
+def other_bootstrap(address: str | None, file: str | None) -> Bootstrap:
+    """A cluster beside that of `bootstrap_of`, which it shares no properties with: they may hold a
+    password.
+    """
+    saved = _read(file)
+    return Bootstrap(address or saved.get(BOOTSTRAP, ""), _settings(saved))
 
 
 def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap | None:
@@ -63,10 +66,28 @@ def wished_bootstrap(ctx: click.Context, *, has_other_source: bool) -> Bootstrap
     return found or None
 
 
-def _read(file: str) -> dict[str, str]:
+def _read(file: str | None) -> dict[str, str]:
+    """The properties of a file; none where there is no file."""
+    if not file:
+        return {}
     try:
-        return parse_properties(Path(file).read_text(encoding="utf-8"))
+        return _known(parse_properties(Path(file).read_text(encoding="utf-8")), file)
     except OSError as error:
-        raise click.UsageError(f"cannot read --command-config {file}: {error.strerror}") from error
+        raise click.UsageError(f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise click.UsageError(f"--command-config {file} is not a text in UTF-8") from error
+        raise click.UsageError(f"{file} is not a text in UTF-8") from error
+
+
+def _known(properties: dict[str, str], place: str) -> dict[str, str]:
+    try:
+        check_names(properties, place)
+    except ClientError as error:
+        raise click.UsageError(error.sentence) from error
+    return with_one_spelling(properties)
+
+
+def _settings(properties: Mapping[str, str]) -> ConnectionSettings:
+    try:
+        return connection_settings(properties)
+    except ClientError as error:
+        raise click.UsageError(error.sentence) from error

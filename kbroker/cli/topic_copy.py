@@ -13,6 +13,7 @@ from contextlib import ExitStack, closing
 
 import click
 
+from kbroker.cli.bootstrap_reading import other_bootstrap
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import (
     CommandError,
@@ -62,6 +63,12 @@ _OWN_ORIGINS = ("topic", "set")  # the second is what old brokers say
     help="Address of a broker of TARGET's cluster (default: that of SOURCE).",
 )
 @click.option(
+    "--to-command-config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Properties file for TARGET's cluster, where it is another one with TLS or a login.",
+)
+@click.option(
     "--from", "start", default="start", show_default=True, metavar=PLACES, help="Where to begin."
 )
 @click.option(
@@ -92,6 +99,7 @@ def copy(  # one parameter per option
     source: str,
     target: str,
     to_bootstrap: str | None,
+    to_command_config: str | None,
     start: str,
     end: str,
     by_key: bool,
@@ -105,7 +113,7 @@ def copy(  # one parameter per option
     """
     wanted = key_values(configs)
     places = parse_place("--from", start), parse_place("--to", end)
-    goal = to_bootstrap or bootstrap
+    goal = _goal(bootstrap, to_bootstrap, to_command_config)
     with ExitStack() as stack:
         stack.enter_context(link_errors(bootstrap))
         readers = stack.enter_context(closing(ClusterLinks(bootstrap)))
@@ -130,6 +138,15 @@ def copy(  # one parameter per option
         with report.watched():
             _Copy(fetcher, sender, writers, report, count).run()
     say(f"{counted(report.read, 'record')} copied from {source} to {target}")
+
+
+def _goal(bootstrap: str, to_bootstrap: str | None, to_command_config: str | None) -> str:
+    if to_command_config is None and to_bootstrap in (None, bootstrap):
+        return bootstrap
+    goal = other_bootstrap(to_bootstrap, to_command_config)
+    if not goal:
+        raise click.UsageError("--to-command-config is for another cluster: give --to-bootstrap")
+    return goal
 
 
 def _make(

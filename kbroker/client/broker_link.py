@@ -39,7 +39,7 @@ _WANTED: dict[int, Versions] = {
     ApiKey.OFFSET_COMMIT: Versions(2, 9),
     ApiKey.OFFSET_FETCH: Versions(2, 9),
     ApiKey.LIST_OFFSETS: Versions(1, 11),
-    ApiKey.METADATA: Versions(4, 13),  # from which on asking for a topic need not make it
+    ApiKey.METADATA: Versions(1, 13),  # with null for all topics
 }
 _PROBE_S = 2.0
 _LOGIN_SHARE = 0.85  # of a login's life, after which it is renewed, as Kafka's clients do
@@ -213,15 +213,11 @@ class BrokerLink:
         served = self._served.get(key, Versions(0, -1))
         version = min(known.highest, served.highest)
         if version < max(known.lowest, served.lowest):
-            name = request.spec.name.removesuffix("Request")
-            serves = f"serves {name} in versions {served}"
-            if served.highest < served.lowest:
-                reason = f"{self.name} does not serve {name}"
-            elif served.highest < known.lowest:
-                reason = f"{self.name} is too old: it {serves}, needed is {known.lowest} or later"
-            else:
-                reason = f"{self.name} is too new: it {serves}, known are those up to {version}"
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason)
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.name} serves {request.spec.name} in versions {served}, "
+                f"needed is one of {known}",
+            )
         return version
 
     def _frame(self, request: type[Message]) -> memoryview:

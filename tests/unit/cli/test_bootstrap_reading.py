@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from kbroker.cli.bootstrap_reading import wished_bootstrap
+from kbroker.cli.bootstrap_reading import other_bootstrap, wished_bootstrap
 from kbroker.cli.connection import bootstrap_option, security_options
 from kbroker.client.bootstrap import settings_of
 
@@ -131,3 +131,13 @@ def test_settings_without_a_cluster_are_refused() -> None:
 
     assert result.exit_code == 2
     assert "give --bootstrap too" in result.output
+
+
+def test_another_cluster_has_properties_of_its_own(file: str) -> None:
+    open_one = other_bootstrap("h:1", None)
+    named = other_bootstrap("h:1", file)
+    by_file = other_bootstrap(None, file)
+
+    assert (open_one, open_one.settings.protocol) == ("h:1", "PLAINTEXT")
+    assert (named, named.settings.protocol) == ("h:1", "SASL_SSL")
+    assert by_file == "file:1"

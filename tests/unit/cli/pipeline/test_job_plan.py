@@ -42,9 +42,11 @@ def test_a_plan_shows_what_was_given_without_passwords() -> None:
     "name",
     [
         "fs.azure.account.key.mine.dfs.core.windows.net",
+        "kafka.ssl.keystore.key",
         "spark.hadoop.fs.s3a.access.key",
         "spark.hadoop.fs.s3a.secret.key",
         "spark.ssl.keyPassword",
+        "ssl.key.pem",
     ],
 )
 def test_a_plan_shows_no_keys_of_stores(name: str) -> None:
