@@ -27,7 +27,8 @@ HUNTS = [w for w in CODE_WORDS if re.match(r"python -m (tests|compat_tests)\..* 
 # What looks like a setting and is none of the broker's: files, a client's own setting, an attribute.
 NO_SETTINGS = {
     "server.properties", "meta.properties", "partition.metadata", "transactional.id", "zoo.cfg",
-    "isolation.level", "session.timeout.ms", "broker.bootstrap",
+    "isolation.level", "group.protocol", "security.protocol", "session.timeout.ms",
+    "broker.bootstrap",
 }  # fmt: skip
 OF_OTHERS = {
     *("--bootstrap-server", "--kind", "--alter", "--entity-type", "--entity-name"),
