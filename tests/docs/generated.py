@@ -16,7 +16,7 @@ from kbroker.cli.pipeline.archive import ArchiveCommand
 from kbroker.cli.pipeline.archive_upkeep import UPKEEP
 from kbroker.config.config_def import ConfigKey
 from kbroker.config.config_values import to_text
-from kbroker.config.kafka_config import GROUPS, config_key
+from kbroker.config.kafka_config import DYNAMIC_ONLY, GROUPS, config_key
 from kbroker.config.profiles import PROFILES
 from kbroker.config.topic_config import TopicConfig
 from kbroker.protocol.schema import message_spec
@@ -77,6 +77,11 @@ def settings() -> str:
     assert _TITLES.keys() == GROUPS.keys()
     parts = [_group(title, GROUPS[name].keys, "Change") for name, title in _TITLES.items()]
     return "\n".join([*parts, _group("Topics", TopicConfig.keys, "Default of the broker")])
+
+
+def dynamic_only() -> str:
+    """The names of settings that are only set while a broker runs; none has an effect yet."""
+    return "".join(f"* `{name}`\n" for name in DYNAMIC_ONLY)
 
 
 def _group(title: str, keys: Iterable[ConfigKey], third: str) -> str:
@@ -193,6 +198,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "compatibility": ("compatibility", compatibility),
     "profiles": ("configuration", profiles),
     "settings": ("configuration", settings),
+    "dynamic-only": ("configuration", dynamic_only),
     "commands": ("commands", commands),
 }
 
