@@ -258,9 +258,16 @@ def deletion_not_retried() -> AbstractContextManager[Any]:
 
 # Those that take many seeds are looked for where they are found soon.
 FIRST_SEEDS: dict[Mistake, int] = {
+    watches_lost_with_the_connection: 35,
+    read_before_the_watch: 29,
+    topics_watched_once: 12,
     notifications_skipped: 21,
-    growth_overlooked: 15,
-    failed_events_forgotten: 67,
+    deleted_topics_known_for_good: 175,
+    answers_of_earlier_lives_believed: 90,
+    failed_requests_dropped: 27,
+    failed_events_forgotten: 72,
+    past_lives_remembered: 14,
+    growth_overlooked: 33,
 }
 REST = "not at rest"
 # Each with the kinds of violation by which it is found.

@@ -7,6 +7,7 @@ last value of every key, and either the segments from before or the cleaned ones
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Mapping
 from random import Random
 
 from kbroker.log.log import Log
@@ -16,10 +17,6 @@ from tests.fakes.recording_file_system import RecordingFileSystem
 
 _TOPIC = {"segment_bytes": 700, "index_interval_bytes": 100, "min_cleanable_dirty_ratio": 0.0}
 _SHORT_ROUNDS = 300
-
-
-class Crash(BaseException):
-    """The image was taken: nothing after it matters."""
 
 
 def written(random: Random) -> CleaningBroker:
@@ -58,26 +55,26 @@ def changes_of_a_cleaning(seed: int) -> int:
     return disk.sequence - before
 
 
-def crash_while_cleaning(broker: CleaningBroker, step: int, random: Random) -> RecordingFileSystem:
-    """The disk as it may be found after a crash ahead of the `step`-th change."""
+def crashes_of_a_cleaning(
+    broker: CleaningBroker, wanted: Mapping[int, Iterable[Random]]
+) -> list[tuple[int, Random, RecordingFileSystem]]:
+    """The disk as it may be found after a crash, for each random number generator of the step, the
+    number of a change that is not done any more.
+    """
     disk = broker.disk
     assert isinstance(disk, RecordingFileSystem)
-    left = step
-    images: list[RecordingFileSystem] = []
+    step = 0
+    images: list[tuple[int, Random, RecordingFileSystem]] = []
 
     def before_change(_operation: str, _path: str) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            images.append(disk.image(random))
-            raise Crash
+        nonlocal step
+        step += 1
+        images.extend((step, random, disk.image(random)) for random in wanted.get(step, ()))
 
     disk.before_change = before_change
-    try:
-        broker.clean()
-    except Crash:
-        return images[0]
-    raise AssertionError(f"no change {step}")
+    broker.clean()
+    disk.before_change = None
+    return images
 
 
 def check_log(log: Log, expected: dict[bytes | None, bytes | None], end_offset: int) -> None:
@@ -90,15 +87,13 @@ def check_log(log: Log, expected: dict[bytes | None, bytes | None], end_offset: 
         last_offset = header.last_offset
 
 
-def check_crash(seed: int, step: int) -> str:
-    """How the image was made; AssertionError where the next start does not find what it must."""
-    random = Random(f"{seed} {step}")
-    broker = written(Random(seed))
-    log = broker.log()
-    expected, end_offset = last_values(log), log.log_end_offset
-    image = crash_while_cleaning(broker, step, random)
-    mode = image.made_as
-
+def check_crash(
+    image: RecordingFileSystem,
+    random: Random,
+    expected: dict[bytes | None, bytes | None],
+    end_offset: int,
+) -> None:
+    """AssertionError where the next start does not find what it must."""
     second = CleaningBroker(image, _TOPIC)
     check_log(second.log(), expected, end_offset)
     # The second broker dies as well, after it has cleared up: nothing of that is safe.
@@ -108,18 +103,22 @@ def check_crash(seed: int, step: int) -> str:
     check_log(third.log(), expected, end_offset)
     names = third.disk.list(f"{DATA}/t-0")
     assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
-    return mode
 
 
 def hunt(rounds: int) -> dict[str, int]:
     """Take `rounds` images at random steps; how many of each kind."""
     modes: dict[str, int] = {}
-    steps = {seed: changes_of_a_cleaning(seed) for seed in range(3)}
-    for number in range(rounds):
-        seed = number % 3
-        step = 1 + number * 37 % steps[seed]
-        mode = check_crash(seed, step)
-        modes[mode] = modes.get(mode, 0) + 1
+    for seed in range(3):
+        steps = changes_of_a_cleaning(seed)
+        wanted: dict[int, list[Random]] = {}
+        for number in range(seed, rounds, 3):
+            wanted.setdefault(1 + number * 37 % steps, []).append(Random(f"{seed} {number}"))
+        broker = written(Random(seed))
+        log = broker.log()
+        expected, end_offset = last_values(log), log.log_end_offset
+        for _, random, image in crashes_of_a_cleaning(broker, wanted):
+            modes[image.made_as] = modes.get(image.made_as, 0) + 1
+            check_crash(image, random, expected, end_offset)
     return modes
 
 
@@ -153,11 +152,12 @@ def test_a_record_that_is_safe_goes_only_for_a_newer_one_that_is_safe_too() -> N
     steps = broker.disk.sequence - before
     assert steps > 40
 
-    for step in range(1, steps):
-        for seed in range(6):
-            image = crash_while_cleaning(half_synced(), step, Random(f"{seed} {step}"))
-            found = last_values(CleaningBroker(image, _TOPIC).log())
-            assert set(found) == {b"k%d" % number for number in range(9)}, (step, image.made_as)
+    wanted = {step: [Random(f"{seed} {step}") for seed in range(6)] for step in range(1, steps)}
+    images = crashes_of_a_cleaning(half_synced(), wanted)
+    assert len(images) == 6 * (steps - 1)
+    for step, _, image in images:
+        found = last_values(CleaningBroker(image, _TOPIC).log())
+        assert set(found) == {b"k%d" % number for number in range(9)}, (step, image.made_as)
 
 
 def test_a_cleaning_has_many_steps_at_which_it_can_be_cut() -> None:

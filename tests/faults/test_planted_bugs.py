@@ -12,13 +12,22 @@ from tests.faults.planted_bugs import (
     PLANTED,
     Mistake,
     checkpoints_beyond_a_cut,
+    cleaning_not_noted,
     deleted_partition_comes_back,
+    no_fsync_of_the_partitions_name,
+    recovery_point_ahead_of_fsync,
 )
 
 SEED = 7
-# Histories in which a name is used again soon after its topic was deleted, and in which logs are
-# cut below what was on the disk: rare where every answer waits for a sync.
-HUNTS = {deleted_partition_comes_back: ("acks-all", 8), checkpoints_beyond_a_cut: ("never", 9)}
+# Those that take many images are looked for where they are found soon: logs are rarely cut below
+# what is on the disk where every answer waits for a sync, say.
+HUNTS = {
+    checkpoints_beyond_a_cut: ("never", 9),
+    cleaning_not_noted: ("acks-all", 2),
+    deleted_partition_comes_back: ("acks-all", 10),
+    no_fsync_of_the_partitions_name: ("acks-all", 1),
+    recovery_point_ahead_of_fsync: ("acks-all", 8),
+}
 ENOUGH_IMAGES = 960
 
 
