@@ -63,6 +63,14 @@ def group_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str
     return _asked(ctx, names, incomplete)
 
 
+def setting_names(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The settings that begin like this: of topics where one is named, else of brokers."""
+    from kbroker.cli.setting_changes import broker_settings, topic_settings
+
+    names = topic_settings() if ctx.params.get("topics") else broker_settings()
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
 def _asked(ctx: click.Context, names: Callable[[str], list[str]], incomplete: str) -> list[str]:
     """What the broker of the command line answers in time, on a thread that ends with us."""
     found: list[str] = []

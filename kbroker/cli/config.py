@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kbroker.cli.completion import topic_names
+from kbroker.cli.completion import setting_names, topic_names
 from kbroker.cli.config_files import check, show
 from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.lazy_commands import CommandGroup
@@ -69,7 +69,7 @@ def _of_options(command: CommandT) -> CommandT:
 
 
 @config.command("describe")
-@click.argument("names", nargs=-1, metavar="[SETTING...]")
+@click.argument("names", nargs=-1, metavar="[SETTING...]", shell_complete=setting_names)
 @_of_options
 @click.option("--all", "shows_all", is_flag=True, help="Show settings that have defaults, too.")
 @output_option
@@ -116,6 +116,7 @@ def describe(
     "deletes",
     multiple=True,
     metavar="KEY",
+    shell_complete=setting_names,
     help="Go back to the default; may be repeated.",
 )
 @click.option(

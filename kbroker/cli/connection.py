@@ -130,6 +130,9 @@ def link_errors(bootstrap: str) -> Iterator[None]:
             yield
         except BrokenPipeError:
             raise  # of standard output
+        except TimeoutError as error:
+            reason = f"{bootstrap} did not answer in time: {error}"
+            raise ClientError(reason, ExitCode.TIMEOUT, Trouble.NO_ANSWER) from error
         except OSError as error:
             reason = f"a broker of {bootstrap} cannot be reached: {error}"
             raise ClientError(

@@ -83,6 +83,13 @@ def topic_settings() -> set[str]:
     return {key.name for key in TopicConfig.keys}
 
 
+def broker_settings() -> set[str]:
+    """The names of all settings that a broker can have."""
+    from kbroker.config.kafka_config import DYNAMIC_ONLY, config_keys
+
+    return {*(key.name for key in config_keys()), *DYNAMIC_ONLY}
+
+
 def near_setting(names: Iterable[str], known: Iterable[str]) -> str:
     """The hint for the first of `names` that is not known."""
     there = set(known)
@@ -101,7 +108,5 @@ def _known(links: ClusterLinks, resource: Resource) -> set[str]:
     if resource.type is ResourceType.TOPIC:
         return topic_settings()
     if resource.type is ResourceType.BROKER:
-        from kbroker.config.kafka_config import DYNAMIC_ONLY, config_keys
-
-        return {*(key.name for key in config_keys()), *DYNAMIC_ONLY}
+        return broker_settings()
     return {each.name for each in describe_configs(links, [resource])[resource]}

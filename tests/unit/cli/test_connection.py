@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from kafka.errors import KafkaConnectionError
 
-from kbroker.cli.connection import CommandError, ExitCode, client_errors
+from kbroker.cli.connection import CommandError, ExitCode, client_errors, link_errors
 
 
 @pytest.fixture
@@ -44,3 +44,27 @@ def test_a_broker_behind_the_address_that_cannot_be_reached_is_told_apart(addres
     assert "names another broker that cannot be reached" in str(behind)
     assert "no Kafka broker answers there" in str(there)
     assert (behind.code, there.code) == (ExitCode.CANNOT_CONNECT, ExitCode.CANNOT_CONNECT)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (
+            TimeoutError("h:1 gave no answer to Metadata"),
+            ExitCode.TIMEOUT,
+            "h:1 did not answer in time: h:1 gave no answer to Metadata",
+        ),
+        (
+            ConnectionRefusedError("h:2: Connection refused"),
+            ExitCode.CANNOT_CONNECT,
+            "a broker of h:1 cannot be reached: h:2: Connection refused",
+        ),
+    ],
+)
+def test_what_ends_a_link_is_told_with_its_exit_code(
+    error: OSError, code: ExitCode, sentence: str
+) -> None:
+    with pytest.raises(CommandError) as refused, link_errors("h:1"):
+        raise error
+
+    assert (refused.value.message, refused.value.code) == (sentence, code)

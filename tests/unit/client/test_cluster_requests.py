@@ -1,0 +1,116 @@
+"""The controller and coordinators are found, however often they have just moved."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import Any, cast
+
+import pytest
+
+from kbroker.client.client_error import ClientError
+from kbroker.client.cluster_links import ClusterLinks
+from kbroker.client.cluster_requests import ask_controller, ask_coordinator
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.protocol.messages.create_topics import CreateTopicsRequest
+from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest
+from kbroker.protocol.messages.find_coordinator import FindCoordinatorResponse
+from kbroker.protocol.messages.metadata import MetadataResponse
+
+GONE = ConnectionRefusedError("broker 1 is not there")
+CUT = ConnectionResetError("it closed the connection")
+
+
+class Cluster:
+    """Controllers by id, one look after the other; brokers that give what is listed, or raise it."""
+
+    bootstrap = "h:1"
+
+    def __init__(self, controllers: list[int], answers: list[Any]) -> None:
+        self.controllers = deque(controllers)
+        self.answers = deque(answers)
+        self.coordinator_code = ErrorCode.NONE
+        self.slept = 0
+
+    def describe(self, _names: list[str]) -> MetadataResponse:
+        last = len(self.controllers) == 1
+        return MetadataResponse(
+            controller_id=self.controllers[0] if last else self.controllers.popleft()
+        )
+
+    def ask_any(self, _request: Any) -> FindCoordinatorResponse:
+        return FindCoordinatorResponse(node_id=1, error_code=self.coordinator_code)
+
+    def link(self, _node_id: int) -> Cluster:
+        if self.answers[0] is GONE:
+            raise self.answers.popleft()
+        return self
+
+    def ask(self, *_arguments: Any) -> Any:
+        answer = self.answers.popleft()
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def sleep(self, _seconds: float) -> None:
+        self.slept += 1
+
+
+def links(cluster: Cluster) -> ClusterLinks:
+    return cast("ClusterLinks", cluster)
+
+
+def create(cluster: Cluster) -> Any:
+    return ask_controller(links(cluster), CreateTopicsRequest(), cluster.sleep)
+
+
+def delete(cluster: Cluster) -> Any:
+    request = DeleteGroupsRequest(groups_names=["g"])
+    return ask_coordinator(links(cluster), "g", request, lambda code: [code], cluster.sleep)
+
+
+@pytest.mark.parametrize(
+    ("controllers", "answers", "slept"),
+    [([1], ["made"], 0), ([-1, -1, 1], ["made"], 2), ([1, 2], [GONE, "made"], 1)],
+)
+def test_a_controller_that_is_just_elected_is_waited_for(
+    controllers: list[int], answers: list[Any], slept: int
+) -> None:
+    cluster = Cluster(controllers, answers)
+
+    assert create(cluster) == "made"
+    assert cluster.slept == slept
+
+
+def test_a_change_that_may_have_been_made_is_not_sent_again() -> None:
+    with pytest.raises(ConnectionResetError):
+        create(Cluster([1], [CUT, "made twice"]))
+    with pytest.raises(ConnectionResetError):
+        delete(Cluster([1], [CUT, ErrorCode.NONE]))
+
+
+def test_a_cluster_without_controller_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster([-1], [])
+    clock = itertools.count(step=4)  # 4 s later at each look
+    with monkeypatch.context() as patch:
+        patch.setattr("time.monotonic", lambda: next(clock))
+        with pytest.raises(ClientError, match="the cluster of h:1 has no controller now"):
+            create(cluster)
+
+    assert cluster.slept == 1
+
+
+def test_a_coordinator_that_has_moved_is_asked_where_it_is_now() -> None:
+    cluster = Cluster([1], [GONE, ErrorCode.NOT_COORDINATOR, ErrorCode.NONE])
+
+    assert delete(cluster) == ErrorCode.NONE
+    assert cluster.slept == 2
+
+
+def test_a_coordinator_that_is_not_for_us_is_final() -> None:
+    cluster = Cluster([1], [])
+    cluster.coordinator_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    with pytest.raises(KafkaError, match="GROUP_AUTHORIZATION_FAILED"):
+        delete(cluster)
+    assert cluster.slept == 0
