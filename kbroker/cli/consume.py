@@ -79,15 +79,14 @@ Batches = Iterable[tuple[TopicPartition, list[Record]]]
 @click.option(
     "--output",
     type=click.Choice(["table", "json", "jsonl", "csv"]),
-    show_default="table",
-    help="table prints values only; the others print key, value, headers, timestamp and place. "
-    "`kbroker produce --input jsonl` reads jsonl.",
+    help="table (the default) prints values only; the others print key, value, headers, timestamp "
+    "and place. `kbroker produce --input jsonl` reads jsonl.",
 )
 @click.option(
     "--format",
     "text",
     metavar="TEXT",
-    help="Print each record so: %t topic, %p partition, %o offset, %k key, %v or %s value, "
+    help="Print each record like this: %t topic, %p partition, %o offset, %k key, %v or %s value, "
     "%h headers, %T time in ms, %d time as a date, %K and %S size of key and value (-1: null), "
     "%% a percent sign; \\n, \\t, \\xHH as in C. Example: '%o %k=%v\\n'.",
 )
