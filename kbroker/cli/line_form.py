@@ -153,7 +153,7 @@ class JsonLines:
 
 def _row(line: bytes) -> Mapping[str, Any]:
     try:
-        row = json.loads(line.decode())
+        row = _parse(line.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"it is not UTF-8 at byte {error.start + 1}") from error
     except json.JSONDecodeError as error:
@@ -170,6 +170,7 @@ def _row(line: bytes) -> Mapping[str, Any]:
 
 
 _KNOWN = frozenset(_ROW_FIELDS)
+_parse = json.JSONDecoder().decode
 
 
 def _unknown(name: str) -> str:

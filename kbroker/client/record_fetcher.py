@@ -70,6 +70,7 @@ class RecordFetcher:
         self._find = course.find
         self._tell = tell
         self._troubles = Troubles(tell)
+        self._paused: dict[TopicPartition, float] = {}  # until when they are not asked for
         self._looked_s = 0.0  # when the leaders were looked up last
         self._found_s = 0.0  # when topics were looked for last
 
@@ -88,7 +89,7 @@ class RecordFetcher:
                 self._look()
             if self._find is not None:
                 self._find_more(self._find)
-            self._ask(self._wanted())
+            self._ask(self._due())
             busy = self._cluster.busy()
             if not busy:
                 time.sleep(_PAUSE_S)
@@ -99,7 +100,7 @@ class RecordFetcher:
             for link in ready:
                 found = self._take(link)
                 self._troubles.say_what_is_back()
-                self._ask(self._wanted())
+                self._ask(self._due())
                 yield found
 
     def _wanted(self) -> list[TopicPartition]:
@@ -109,6 +110,11 @@ class RecordFetcher:
             for place, position in self._positions.items()
             if ends is None or position < ends[place]
         ]
+
+    def _due(self) -> list[TopicPartition]:
+        """What is wanted, but what was refused a moment ago."""
+        now_s = time.monotonic()
+        return [place for place in self._wanted() if self._paused.get(place, 0.0) <= now_s]
 
     def _ask(self, wanted: Iterable[TopicPartition]) -> None:
         """Have each leader that owes no answer read on."""
@@ -214,7 +220,9 @@ class RecordFetcher:
 
     def _stop(self, places: Iterable[TopicPartition], reason: str) -> None:
         read = [place for place in places if place in self._positions]
-        self._troubles.add(read, reason, time.monotonic())
+        now_s = time.monotonic()
+        self._troubles.add(read, reason, now_s)
+        self._paused.update(dict.fromkeys(read, now_s + _PAUSE_S))
 
     def _look(self) -> None:
         """Look the leaders up. ClientError where nobody would wait any longer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Collection, Iterator
 from itertools import islice
@@ -206,3 +207,28 @@ def test_what_was_aborted_is_passed_over_where_only_committed_records_count(
 
     assert values(fetcher(cluster, course)) == [(A, "kept")]
     assert cluster.requests[0].isolation_level == 1
+
+
+def test_a_partition_that_is_refused_is_asked_again_after_a_pause_and_the_others_at_once(
+    cluster: FakeCluster,
+) -> None:
+    cluster.codes = [(A, ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 1_000
+    found = fetcher(cluster, Course(starts={A: 0, B: 0})).answers()
+    begun_s = time.monotonic()
+
+    for _ in found:
+        if time.monotonic() - begun_s > 0.5:
+            break
+
+    asked = [
+        [
+            partition
+            for topic in request.topics
+            if topic.topic == name
+            for partition in topic.partitions
+        ]
+        for request in cluster.requests
+        for name in ("a", "b")
+    ]
+    assert 2 <= sum(map(len, asked[::2])) <= 5
+    assert sum(map(len, asked[1::2])) > 20
