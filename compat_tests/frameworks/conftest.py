@@ -43,4 +43,4 @@ def run_worker(tmp_path: Path) -> Iterator[Callable[..., Worker]]:
     yield make
     for worker in workers:
         worker.kill()
-        print(f"--- {worker.command}\n{worker.said()}")
+        print(f"--- {worker.command}\n{worker.said()[-4_000:]}")

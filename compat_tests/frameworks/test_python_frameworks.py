@@ -5,14 +5,15 @@ and loses its broker goes on where it was.
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from compat_tests.clients import create_topic
 from compat_tests.cluster.processes import until
 from compat_tests.conftest import BrokerProcess
-from compat_tests.frameworks.lines import lag, lines
+from compat_tests.frameworks.lines import KEYS, TopicReader, lag, lines, write
 from compat_tests.frameworks.story import (
     TEST_TIMEOUT_S,
     RunWorker,
@@ -44,6 +45,12 @@ class Framework:
 
 
 FASTSTREAM = ("faststream[cli,confluent,kafka]==0.7.8",)
+FAUST = Framework(
+    name="faust",
+    packages=("faust-streaming==0.15.3",),
+    command=("faust", "-A", "faust_lines", "worker", "-l", "info"),
+)
+FAUST_TABLE = replace(FAUST, command=("faust", "-A", "faust_table", "worker", "-l", "info"))
 FRAMEWORKS = (
     Framework(
         name="faststream-confluent",
@@ -55,11 +62,7 @@ FRAMEWORKS = (
         packages=FASTSTREAM,
         command=("faststream", "run", "faststream_aiokafka:app"),
     ),
-    Framework(
-        name="faust",
-        packages=("faust-streaming==0.15.3",),
-        command=("faust", "-A", "faust_table", "worker", "-l", "info"),
-    ),
+    FAUST,
     Framework(
         name="quix",
         packages=("quixstreams==3.28.1",),
@@ -92,6 +95,31 @@ def test_a_worker_goes_on_where_it_was(
         return run_worker(framework.installed(framework.command), **told, PYTHONPATH=str(PROGRAMS))
 
     goes_on_where_it_was(broker, topic, run, framework.keeps_own_offsets)
+
+
+def test_faust_has_its_table_back_after_a_restart(
+    broker: BrokerProcess, topic: str, run_worker: RunWorker, tmp_path: Path
+) -> None:
+    at, told = broker.bootstrap, environment(broker, topic, tmp_path)
+    create_topic(at, topic, 3)
+    create_topic(at, told["SINK"], 3)
+    reader = TopicReader(at, told["SINK"])
+    write(at, topic, lines(0, 10 * KEYS))
+
+    worker = run_worker(
+        FAUST_TABLE.installed(FAUST_TABLE.command), **told, PYTHONPATH=str(PROGRAMS)
+    )
+    reader.until(f"key-{key}=10" for key in range(KEYS))
+    worker.stop()
+    worker.start()
+    # What comes before it has its table back, Faust may pass over: it seeks while it reads.
+    until(lambda: worker.said().count("Worker ready") == 2, "it has its table back")
+    write(at, topic, lines(0, 10 * KEYS))
+
+    seen = reader.until(f"key-{key}=20" for key in range(KEYS))
+    assert set(seen.values()) == {1}
+    worker.stop()
+    reader.close()
 
 
 def test_celery_does_every_task(

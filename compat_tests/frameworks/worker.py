@@ -37,7 +37,7 @@ class Worker:
     def stop(self) -> None:
         """Ask it to end, as a supervisor does, and wait until it has."""
         assert self.process is not None
-        assert self.process.poll() is None, f"it ended by itself:\n{self.said()}"
+        assert self.process.poll() is None, f"it ended by itself:\n{self.said()[-4_000:]}"
         self.process.terminate()
         self.process.wait(STOP_TIMEOUT_S)
 
@@ -49,5 +49,5 @@ class Worker:
             self.process.wait()
 
     def said(self) -> str:
-        """The end of what it said."""
-        return self.log.read_text(errors="replace")[-4_000:] if self.log.exists() else ""
+        """All that it said in all its lives."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -10,7 +10,7 @@ app = Application(
     auto_offset_reset="earliest",
     commit_interval=0.5,
     state_dir=os.environ["FOLDER"],
-    consumer_extra_config={"session.timeout.ms": 6_000, "reconnect.backoff.max.ms": 1_000},
+    consumer_extra_config={"session.timeout.ms": 15_000, "reconnect.backoff.max.ms": 1_000},
 )
 source = app.topic(os.environ["SOURCE"], value_deserializer="str")
 sink = app.topic(os.environ["SINK"], value_serializer="str")
