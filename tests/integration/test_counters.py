@@ -100,7 +100,7 @@ async def test_gauges_tell_who_waits(server: KafkaServer) -> None:
         FetchRequest.FetchPartition(partition=number, partition_max_bytes=1) for number in (0, 1)
     ]
     topics = [FetchRequest.FetchTopic(topic="t", partitions=partitions)]
-    fetch = FetchRequest(max_wait_ms=60_000, min_bytes=1, max_bytes=1, topics=topics)
+    fetch = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=1, topics=topics)
     client = BrokerClient(server.end_points[1], "1", 20_000)
     answer = asyncio.ensure_future(client.send(fetch, highest_version=11))
 
@@ -111,7 +111,7 @@ async def test_gauges_tell_who_waits(server: KafkaServer) -> None:
 
     answer.cancel()
     client.close()
-    while waiting("PurgatorySize")["Fetch"]:  # noqa: ASYNC110  the end of the connection comes
+    while waiting("PurgatorySize")["Fetch"]:  # noqa: ASYNC110  until its time is over
         await asyncio.sleep(0.001)
     queue = MetricName("kafka.controller", "ControllerChannelManager", "TotalQueueSize")
     assert server.parts.counters.value(queue) == 0
