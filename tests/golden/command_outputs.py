@@ -1,0 +1,317 @@
+"""Plays the sessions under tests/golden/cli, and records what the commands in them print.
+
+    .venv/bin/python -m tests.golden.command_outputs --record
+
+A session is a text: lines that begin with `$ ` are commands, what they printed follows them (`1|`
+standard output, `2|` standard error, `exit N` where it is not 0), other lines are comments. All of
+them are played in the order of their names against one broker. A comment after a command, set off
+by two spaces, says how it runs:
+
+    on N columns              on a terminal of that width, with standard error on it too
+    nobody reads              standard output is a pipe whose reader has gone
+    Ctrl-C after N lines      interrupted when it has printed so many
+    Ctrl-C after N s          interrupted then; standard input stays open until then
+    until the end             runs on beside the others from its first line on; is not recorded
+
+`printf 'TEXT' |` before a command is its standard input. Lines that begin with `% ` are for a shell,
+and prepare files. Commands run in forks of this process, which has imported them: a fork costs a
+tenth of an interpreter.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+HOME = Path(__file__).parent / "cli"
+SHOWN_ADDRESS = "127.0.0.1:19092"  # as wide as any
+_LINE = re.compile(r"\$ (?P<shell>.*?)(?:  # (?P<manner>.*))?")
+_INPUT = re.compile(r"printf '(?P<text>[^']*)' \| ")
+_TIMEOUT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A line of a session."""
+
+    arguments: list[str]
+    stdin: bytes = b""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    manner: str = ""
+
+    @property
+    def columns(self) -> int | None:
+        found = re.fullmatch(r"on (\d+) columns", self.manner)
+        return int(found[1]) if found else None
+
+    @property
+    def interrupt_s(self) -> float | None:
+        """Seconds until Ctrl-C; None where there is none, or one after a line."""
+        found = re.fullmatch(r"Ctrl-C after ([\d.]+) s", self.manner)
+        return float(found[1]) if found else None
+
+    @property
+    def interrupt_lines(self) -> int:
+        """Lines until Ctrl-C; 0 where it does not wait for any."""
+        found = re.fullmatch(r"Ctrl-C after (\d+) lines", self.manner)
+        return int(found[1]) if found else 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Running:
+    """A fork, with the ends of its pipes that are ours."""
+
+    pid: int
+    stdin: int | None
+    outputs: dict[int, bytearray]  # by descriptor, standard output first
+    has_ended: bool = False  # all of its outputs
+
+    def read(self, *, lines: int = 0, timeout_s: float = _TIMEOUT_S) -> None:
+        """Read until it ends, has printed so many lines (0: all), or time is up."""
+        ends = time.monotonic() + timeout_s
+        opened = set(self.outputs)
+        while opened and (left_s := ends - time.monotonic()) > 0:
+            for descriptor in select.select(list(opened), [], [], left_s)[0]:
+                data = b""
+                with suppress(OSError):  # a terminal whose other end has gone
+                    data = os.read(descriptor, 65_536)
+                if not data:
+                    opened.remove(descriptor)
+                self.outputs[descriptor] += data
+            if 0 < lines <= sum(said.count(b"\n") for said in self.outputs.values()):
+                return
+        self.has_ended = not opened
+
+    def interrupt(self) -> None:
+        os.kill(self.pid, signal.SIGINT)
+
+    def end(self) -> int:
+        """Its exit code; that of a kill where it had its time and still writes."""
+        if self.stdin is not None:
+            os.close(self.stdin)
+        if not self.has_ended:
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        for descriptor in self.outputs:
+            os.close(descriptor)
+        return os.waitstatus_to_exitcode(status)
+
+
+def parsed(line: str) -> Command:
+    found = _LINE.fullmatch(line)
+    assert found is not None, line
+    shell, stdin = found["shell"], b""
+    if given := _INPUT.match(shell):
+        stdin = given["text"].encode().decode("unicode_escape").encode("latin-1")
+        shell = shell[given.end() :]
+    words = shlex.split(shell)
+    at = words.index("kbroker")
+    return Command(
+        arguments=words[at + 1 :],
+        stdin=stdin,
+        environment=dict(word.split("=", 1) for word in words[:at]),
+        manner=found["manner"] or "",
+    )
+
+
+class Player:
+    """Plays sessions against one broker, in one directory."""
+
+    def __init__(self, address: str, directory: Path) -> None:
+        self._address = address
+        self._directory = directory
+
+    def play(self, session: str) -> str:
+        """The session with what its commands print now."""
+        lines = []
+        beside: list[Running] = []
+        for line in session.splitlines():
+            if line.startswith("$ "):
+                command = parsed(line.replace(SHOWN_ADDRESS, self._address))
+                lines.append(line)
+                if command.manner == "until the end":
+                    beside.append(started(command, self._address))
+                    beside[-1].read(lines=1)
+                else:
+                    lines += self._settled(recorded(command, self._address))
+            elif not re.match(r"[12]\||exit ", line):
+                lines.append(line)
+                if line.startswith("% "):
+                    subprocess.run(["sh", "-ec", line[2:]], check=True)
+        for running in beside:
+            running.interrupt()
+            running.read()
+            running.end()
+        return "\n".join(lines) + "\n"
+
+    def _settled(self, lines: Iterable[str]) -> Iterator[str]:
+        for line in lines:
+            text = line.replace(self._address, SHOWN_ADDRESS)
+            text = text.replace(str(self._directory), "/work")
+            text = re.sub(r"/\S*/kbroker-\w{8}\b", "/tmp/kbroker-wk3c8xyz", text)
+            text = re.sub(r"(?<=127\.0\.0\.1:)[3-6]\d{4}\b", "19092", text)
+            text = re.sub(r"\bin [\d.]+ s, [\d,]+ MB/s", "in N s, N MB/s", text)
+            text = re.sub(r"\bcluster [\w-]{22}(?=,)", "cluster ID", text)
+            text = re.sub(r"\b(?=[\w-]{22}\b)[\w-]*\d[\w-]*[A-Z][\w-]*", "I" * 22, text)
+            text = re.sub(r"\b[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}\b", _UUID, text)
+            yield text.replace("\x1b", "ESC")
+
+
+_UUID = "01234567-89ab-cdef-0123-456789abcdef"
+
+
+def recorded(command: Command, address: str) -> list[str]:
+    running = started(command, address)
+    if command.interrupt_lines:
+        running.read(lines=command.interrupt_lines)
+        running.interrupt()
+    elif command.interrupt_s is not None:
+        running.read(timeout_s=command.interrupt_s)
+        running.interrupt()
+    running.read()
+    code = running.end()
+    lines = []
+    first = 2 if command.manner == "nobody reads" else 1
+    for number, said in enumerate(running.outputs.values(), first):
+        text = said.decode(errors="backslashreplace").replace("\r\n", "\n")
+        text = re.sub(r"(\r\x1b\[K[^\r\n]*)+", _last_of, text)
+        *whole, rest = text.split("\n")
+        lines += [f"{number}| {line}".rstrip() for line in whole]
+        if rest:
+            lines.append(f"{number}| {rest} (no end of line)")
+    return lines if code == 0 else [*lines, f"exit {code}"]
+
+
+def _last_of(found: re.Match[str]) -> str:
+    """What a line shows in the end that was written over: how often it was is a matter of time."""
+    return found[0].rpartition("\x1b[K")[2]
+
+
+def started(command: Command, address: str) -> Running:
+    """A fork that runs the command."""
+    stays_open = command.interrupt_s is not None
+    given, to_give = os.pipe()
+    os.write(to_give, command.stdin)
+    if command.columns is not None:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, command.columns, 0, 0))
+        streams, outputs = (given, theirs, theirs), (ours,)
+    else:
+        (said, saying), (told, telling) = os.pipe(), os.pipe()
+        streams, outputs = (given, saying, telling), (said, told)
+    if not stays_open:
+        os.close(to_give)
+    if command.manner == "nobody reads":
+        os.close(outputs[0])
+        outputs = outputs[1:]
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        for descriptor in {*outputs, *([to_give] if stays_open else [])}:
+            os.close(descriptor)
+        _become(streams, command, address)
+    for descriptor in set(streams):
+        os.close(descriptor)
+    return Running(
+        pid=pid,
+        stdin=to_give if stays_open else None,
+        outputs={descriptor: bytearray() for descriptor in outputs},
+    )
+
+
+def _become(streams: tuple[int, int, int], command: Command, address: str) -> NoReturn:
+    """Be the `kbroker` command with these streams, and end as the interpreter would."""
+    for standard, descriptor in enumerate(streams):
+        os.dup2(descriptor, standard)
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(open(0, "rb", closefd=False))  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.__stderr__ = open(  # noqa: SIM115
+        2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
+    os.environ |= {"KBROKER_BOOTSTRAP": address, **command.environment}
+    code = 1
+    try:
+        _run(command.arguments)
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = 120
+    os._exit(code)
+
+
+def _run(arguments: list[str]) -> None:
+    from kbroker.cli.__main__ import main
+
+    main(arguments)
+
+
+def _import_commands() -> None:
+    """What any command would import, once."""
+    import kafka  # noqa: F401
+
+    from kbroker.cli import __main__, consume, lazy_commands, produce  # noqa: F401
+    from kbroker.client import cluster_links, connection  # noqa: F401
+
+    def walk(group: lazy_commands.LazyGroup) -> None:
+        import click
+
+        for name in group.list_commands(click.Context(group)):
+            inner = group.get_command(click.Context(group), name)
+            if isinstance(inner, lazy_commands.LazyGroup):
+                walk(inner)
+
+    walk(__main__.cli)  # type: ignore[arg-type]
+
+
+@contextmanager
+def playing() -> Iterator[Callable[[str], str]]:
+    """Something that plays sessions, while its broker runs."""
+    from kbroker.testing import Broker
+
+    for name in [name for name in os.environ if name.startswith(("KAFKA_", "KBROKER_"))]:
+        del os.environ[name]
+    for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+        os.environ.pop(name, None)
+    os.environ |= {"TZ": "UTC", "TERM": "xterm"}
+    time.tzset()
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        Broker(data=Path(temporary, "data")) as broker,
+    ):
+        os.chdir(temporary)
+        _import_commands()
+        yield Player(broker.bootstrap, Path(temporary)).play
+
+
+def main(target: str) -> None:
+    """Write the sessions to a directory as they are played now; `--record`: over those there are."""
+    directory = HOME if target == "--record" else Path(target).resolve()
+    with playing() as play:
+        for path in sorted(HOME.glob("*.txt")):
+            (directory / path.name).write_text(play(path.read_text()))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
