@@ -44,7 +44,7 @@ class Done:
         assert (self.code, self.out) == (code, ""), self
         assert "Traceback" not in self.err
         lines = [line for line in self.err.splitlines() if line.strip()]
-        if lines and lines[-1].startswith("See docs/"):  # where more is said of it
+        if lines and lines[-1].startswith("See "):  # where more is said of it
             lines.pop()
         assert lines, "a failure says why"
         return lines[-1]

@@ -161,7 +161,7 @@ def test_a_partition_that_there_is_not_is_told(kbroker: Run, topic: str) -> None
 
     for command in ("produce", "consume"):
         refused = kbroker(command, topic, "--partition", "2").refused(ITEM_FAILED)
-        assert f"{topic} has no partition 2 (it has 2)" in refused
+        assert f"no such partition: {topic}-2 (the topic has 2 partitions)" in refused
 
 
 def test_a_count_is_kept_over_batches_and_partitions(kbroker: Run, topic: str) -> None:

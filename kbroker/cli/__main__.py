@@ -7,8 +7,11 @@ directory.
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -48,8 +51,37 @@ _COMMANDS = {
 }
 
 
+class _CommandLine(LazyGroup):
+    """Ends by itself where click would say nothing of a reader that has gone but exit code 1."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Of this call; a help text is printed meanwhile."""
+        with _quiet_ends():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand."""
+        with _quiet_ends():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _quiet_ends() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it
+        # to. What the interpreter writes out at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(ExitCode.FINE) from error
+    except KeyboardInterrupt as error:
+        if sys.stderr.isatty():
+            click.echo(err=True)  # ends the line in which the terminal shows ^C
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED) from error
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_CommandLine,
     commands_by_name=_COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -79,16 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.exceptions.Abort:
         sys.exit(ExitCode.INTERRUPTED)
     except click.UsageError as error:
-        error.show()
+        from kbroker.cli.usage_errors import show_usage_error
+
+        show_usage_error(error)
         sys.exit(ExitCode.USAGE)
     except CommandError as error:
         error.show()
         sys.exit(error.code)
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is left to say, and nobody to say it
-        # to.
-        sys.stderr.close()
-        sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from kbroker.cli.setting_changes import changed, key_values
 from kbroker.client.cluster_configs import DEFAULT_ORIGIN, Resource, Setting, describe_configs
 from kbroker.client.cluster_links import ClusterLinks
 from kbroker.config.config_resources import ResourceType
+from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean
 
 _COLUMNS = ("of", "setting", "value", "origin")
@@ -68,7 +69,7 @@ def _of_options(command: CommandT) -> CommandT:
     return command
 
 
-@config.command("describe")
+@config.command("describe", short_help="Print settings with their origins.")
 @click.argument("names", nargs=-1, metavar="[SETTING...]", shell_complete=setting_names)
 @_of_options
 @click.option("--all", "shows_all", is_flag=True, help="Show settings that have defaults, too.")
@@ -105,7 +106,7 @@ def describe(
     print_rows(rows, _COLUMNS, output)
     if not rows and not missing:
         say("every setting has its default (see them with --all)")
-    refuse([f"no such setting: {name}{did_you_mean(name, known)}" for name in missing])
+    refuse([f"unknown setting {name}{did_you_mean(name, known)}" for name in missing])
 
 
 @config.command("alter")
@@ -143,7 +144,8 @@ def alter(
     resources = _resources(topics, brokers, loggers, all_brokers=all_brokers)
     if not (sets or deletes or appends or subtracts):
         raise click.UsageError("nothing to alter: give --set, --delete, --append or --subtract")
-    wanted = [key_values(texts) for texts in (sets, appends, subtracts)]
+    given = (("--set", sets), ("--append", appends), ("--subtract", subtracts))
+    wanted = [key_values(option, texts) for option, texts in given]
     with cluster_links(bootstrap) as links:
         _check_there(links, resources)
         failures = changed(
@@ -171,7 +173,7 @@ def _resources(
         Resource(ResourceType.BROKER_LOGGER, str(number)) for number in dict.fromkeys(loggers)
     ]
     if not resources:
-        raise click.UsageError(f"whose settings? Give {_TARGETS}")
+        raise click.UsageError(f"nobody is named whose settings are meant: give {_TARGETS}")
     return resources
 
 
@@ -181,14 +183,16 @@ def _check_there(links: ClusterLinks, resources: Iterable[Resource]) -> None:
     topics = [str(topic.name) for topic in described.topics]
     brokers = sorted(broker.node_id for broker in described.brokers)
     failures = []
+    has_unknown_topic = False
     for resource in resources:
         if resource.type is ResourceType.TOPIC:
             if resource.name not in topics:
+                has_unknown_topic = True
                 failures.append(no_such("topic", resource.name, topics))
         elif resource.name and int(resource.name) not in brokers:
             there = ", ".join(map(str, brokers))
             failures.append(f"no such broker: {resource.name} (online: {there})")
-    refuse(failures)
+    refuse(failures, Trouble.UNKNOWN_TOPIC if has_unknown_topic else None)
 
 
 def _all_names(links: ClusterLinks, resources: Sequence[Resource]) -> list[str]:

@@ -54,7 +54,7 @@ def check(properties: str, profile: str | None, strict: bool, output: str) -> No
     say(sentence)
 
 
-@click.command()
+@click.command(short_help="Print the settings that a start would use.")
 @setting_options
 @click.option("--all", "shows_all", is_flag=True, help="Show settings that have defaults, too.")
 @output_option

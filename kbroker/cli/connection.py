@@ -175,7 +175,7 @@ _SECURITY_OPTIONS = (
         type=_named,
         multiple=True,
         metavar="NAME=VALUE",
-        help="A property of a Kafka client, such as security.protocol=SASL_SSL; wins over the "
+        help="A property of a Kafka client, such as sasl.mechanism=PLAIN; wins over the "
         "file. Others can see a password here (`ps`): put it in the file. May be repeated.",
     ),
 )

@@ -71,7 +71,7 @@ def list_groups(bootstrap: str, output: str) -> None:
         say("no groups: there is one when a consumer has joined it or committed offsets")
 
 
-@group.command("describe")
+@group.command("describe", short_help="Print offsets, lag and members of a group.")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_names)
 @click.option("--members", is_flag=True, help="Print each member with the partitions it reads.")
 @output_option

@@ -15,7 +15,7 @@ import click
 from kbroker.cli.completion import group_names, topic_names
 from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.output import counted, output_option, print_rows, say
-from kbroker.cli.refusals import no_such, refuse
+from kbroker.cli.refusals import no_such, no_such_partition, refuse
 from kbroker.cli.reset_target import Place, Target, new_offset, parse_target
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import (
@@ -93,7 +93,7 @@ def _parse_topic(text: str) -> tuple[str, frozenset[int]]:
     try:
         return name, frozenset(int(number) for number in numbers.split(",") if numbers)
     except ValueError as error:
-        raise click.UsageError(f"--topic '{text}' is not of the form TOPIC or TOPIC:0,1") from error
+        raise click.UsageError(f"--topic '{text}' is not TOPIC or TOPIC:0,1") from error
 
 
 def _leaders(
@@ -123,7 +123,14 @@ def _leaders(
         for name, topic in described.items()
         for partition in topic.partitions
     }
-    refuse([f"no such partition: {place}" for place in sorted(places - there)])
+    refuse(
+        [
+            no_such_partition(place, len(described[place.topic].partitions))
+            if place.topic in described
+            else no_such("topic", place.topic, described)
+            for place in sorted(places - there)
+        ]
+    )
     leaders = leaders_of(described.values())
     return {place: leaders.get(place) for place in sorted(places)}
 

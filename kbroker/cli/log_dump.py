@@ -12,7 +12,7 @@ import click
 from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.cli.internal_records import decoder_of
 from kbroker.cli.log_file_rows import UnreadableFileError, kind_of
-from kbroker.cli.log_paths import log_directory, storage_errors
+from kbroker.cli.log_paths import log_directory, refuse_missing, storage_errors
 from kbroker.cli.output import output_option, say
 from kbroker.cli.row_stream import stream_rows
 from kbroker.cli.segment_rows import (
@@ -41,7 +41,7 @@ class SegmentFile:
     topic_partition: TopicPartition
 
 
-@click.command()
+@click.command(short_help="Show the batches, records or entries of files.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--topic", help="In a data directory: this topic.")
 @click.option("--partition", type=int, help="In a data directory: only this partition.")
@@ -75,15 +75,12 @@ def dump(  # one parameter per option
         raise click.UsageError("segments and other files have different rows: dump them in turn")
     with storage_errors():
         if files:
-            _dump_files(file_system, files, output)
-            return
-        if decode:
-            _check_decodable(segments)
-        in_range = [s for s in segments if _may_hold(s, segments, first, last)]
-        if records or decode:
-            stream_rows(_records(file_system, in_range, options), RECORD_ROW_COLUMNS, output)
+            has_rows = _dump_files(file_system, files, output)
         else:
-            stream_rows(_batches(file_system, in_range, options), BATCH_COLUMNS, output)
+            show = _show_records if records or decode else _show_batches
+            has_rows = show(file_system, segments, options, output)
+    if not has_rows:
+        say("no entries" if offsets is None else f"no entries in --offsets {offsets}")
     if options.broken:
         raise click.exceptions.Exit(ExitCode.ITEM_FAILED)
 
@@ -94,7 +91,7 @@ def _parse_offsets(text: str | None) -> tuple[int | None, int | None]:
         return None, None
     first, dash, last = text.partition("-")
     if not all(part == "" or part.isdecimal() for part in (first, last)) or text in ("", "-"):
-        raise click.UsageError(f"--offsets '{text}' is no FROM-TO, such as 100-199, 100- or -99")
+        raise click.UsageError(f"--offsets '{text}' is not FROM-TO, such as 100-199, 100- or -99")
     if not dash:
         last = first
     bounds = int(first) if first else None, int(last) if last else None
@@ -119,7 +116,10 @@ def _resolve(
         elif kind_of(os.path.basename(path)) is not None:
             files.append(path)
         else:
-            raise click.UsageError(f"{path} has not the name of a file that a log has")
+            raise click.UsageError(
+                f"{path} is not a file of a log: those have names such as "
+                "00000000000000000000.log, 00000000000000000000.index or leader-epoch-checkpoint"
+            )
     return segments, files
 
 
@@ -133,8 +133,7 @@ def _partitions(
         )
     directories = partition_directories([found], topic, partition)
     if not directories:
-        wanted = f"{topic}-{partition}" if partition is not None else topic
-        raise CommandError(f"{path} has no partition of {wanted}", ExitCode.ITEM_FAILED)
+        refuse_missing([found], topic, partition)
     return directories
 
 
@@ -181,21 +180,38 @@ def _may_hold(
     return first is None or ends_at is None or ends_at > first
 
 
-def _batches(
-    file_system: FileSystem, segments: Sequence[SegmentFile], options: DumpOptions
-) -> Iterator[dict[str, Any]]:
-    for segment in segments:
-        yield from batch_rows(file_system, segment.path, options)
+def _show_batches(
+    file_system: FileSystem, segments: Sequence[SegmentFile], options: DumpOptions, output: str
+) -> bool:
+    """Whether there were any."""
+    rows = (
+        row
+        for segment in _in_range(segments, options)
+        for row in batch_rows(file_system, segment.path, options)
+    )
+    return stream_rows(rows, BATCH_COLUMNS, output)
 
 
-def _records(
-    file_system: FileSystem, segments: Sequence[SegmentFile], options: DumpOptions
-) -> Iterator[dict[str, Any]]:
-    for segment in segments:
-        yield from record_rows(file_system, segment.path, segment.topic_partition, options)
+def _show_records(
+    file_system: FileSystem, segments: Sequence[SegmentFile], options: DumpOptions, output: str
+) -> bool:
+    """Whether there were any."""
+    if options.decodes:
+        _check_decodable(segments)
+    rows = (
+        row
+        for segment in _in_range(segments, options)
+        for row in record_rows(file_system, segment.path, segment.topic_partition, options)
+    )
+    return stream_rows(rows, RECORD_ROW_COLUMNS, output)
 
 
-def _dump_files(file_system: FileSystem, files: Sequence[str], output: str) -> None:
+def _in_range(segments: Sequence[SegmentFile], options: DumpOptions) -> list[SegmentFile]:
+    first, last = options.first_offset, options.last_offset
+    return [segment for segment in segments if _may_hold(segment, segments, first, last)]
+
+
+def _dump_files(file_system: FileSystem, files: Sequence[str], output: str) -> bool:
     kinds = [kind_of(os.path.basename(path)) for path in files]
     columns = {kind.columns for kind in kinds if kind is not None}
     if len(columns) > 1:
@@ -207,6 +223,6 @@ def _dump_files(file_system: FileSystem, files: Sequence[str], output: str) -> N
             yield from kind.read(file_system, path)
 
     try:
-        stream_rows(rows(), columns.pop(), output)
+        return stream_rows(rows(), columns.pop(), output)
     except UnreadableFileError as error:
         raise CommandError(str(error), ExitCode.ITEM_FAILED) from error

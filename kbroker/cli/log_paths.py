@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
 import click
 
@@ -12,6 +13,7 @@ from kbroker.cli.connection import CommandError, ExitCode
 from kbroker.inspection import log_paths
 from kbroker.inspection.log_paths import LogPath, NotALogError
 from kbroker.log.file_system import FileSystem, StorageError
+from kbroker.near_names import did_you_mean
 
 
 @contextmanager
@@ -30,6 +32,22 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
             return log_paths.log_directory(file_system, named(path))
     except NotALogError as error:
         raise click.UsageError(str(error)) from error
+
+
+def refuse_missing(
+    paths: Sequence[LogPath], topic: str | None, partition: int | None = None
+) -> NoReturn:
+    """End where no partition in these places is the one that is meant."""
+    where = ", ".join(path.path for path in paths)
+    there = [each.topic_partition for each in log_paths.partition_directories(paths)]
+    topics = {each.topic for each in there}
+    if topic is None:
+        sentence = f"{where} holds no partition"
+    elif topic in topics:
+        sentence = f"no such partition in {where}: {topic}-{partition}"
+    else:
+        sentence = f"no such topic in {where}: {topic}{did_you_mean(topic, topics)}"
+    raise CommandError(sentence, ExitCode.ITEM_FAILED)
 
 
 def named(path: str) -> str:

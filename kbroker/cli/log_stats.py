@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.log_paths import log_directory, storage_errors
+from kbroker.cli.log_paths import log_directory, refuse_missing, storage_errors
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.progress import Progress
 from kbroker.inspection.log_paths import partition_directories
@@ -35,7 +34,7 @@ _COLUMNS = (
 )
 
 
-@click.command()
+@click.command(short_help="Print sizes, counts, bounds and codecs.")
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...")
 @click.option("--topic", help="Only this topic.")
 @click.option("--by-topic", is_flag=True, help="One row per topic instead of per partition.")
@@ -56,10 +55,7 @@ def stats(
     paths = [log_directory(file_system, directory) for directory in directories]
     partitions = partition_directories(paths, topic)
     if not partitions:
-        raise CommandError(
-            f"no partition of {topic} there" if topic else "no partition there",
-            ExitCode.ITEM_FAILED,
-        )
+        refuse_missing(paths, topic)
     progress = Progress("reading")
     rows: dict[object, LogStats] = {}
     with storage_errors():

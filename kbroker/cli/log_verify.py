@@ -25,7 +25,7 @@ _COLUMNS = ("severity", "code", "path", "position", "offset", "what", "advice")
 _WRITE_PAUSE_S = 0.05
 
 
-@click.command()
+@click.command(short_help="Check directories, and print what is wrong.")
 @click.argument("directories", nargs=-1, required=True, metavar="DIR...")
 @click.option("--deep", is_flag=True, help="Unpack every batch and walk its records.")
 @click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")

@@ -4,13 +4,15 @@ standard error.
 
 from __future__ import annotations
 
-import json
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
 import click
+
+from kbroker.cli.record_rows import json_text
 
 FORMATS = ("table", "json", "jsonl", "csv")
 Row = Mapping[str, Any]
@@ -34,16 +36,13 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: str) -> None
     No rows are an empty list in json, a head in csv, and nothing at all in a table.
     """
     if output == "json":
-        click.echo(_json([_picked(row, columns) for row in rows], indent=2))
+        click.echo(json_text([_picked(row, columns) for row in rows], indent=2))
     elif output == "jsonl":
         for row in rows:
-            click.echo(_json(_picked(row, columns)))
+            click.echo(json_text(_picked(row, columns)))
     elif output == "csv":
-        import csv  # a broker prints none
-
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([[_csv_cell(row.get(name)) for name in columns] for row in rows])
+        lines = [csv_line([_csv_text(row.get(name)) for name in columns]) for row in rows]
+        click.echo("\n".join([csv_line(columns), *lines]))
     elif rows:  # heads above nothing say nothing
         _print_table(rows, columns)
 
@@ -70,11 +69,25 @@ def _picked(row: Row, columns: Sequence[str]) -> dict[str, Any]:
     return {name: row.get(name) for name in columns}
 
 
-def _json(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, indent=indent, ensure_ascii=False)
+def csv_line(texts: Iterable[str | None]) -> str:
+    """A row of CSV without its end of line: null is nothing, an empty text is `""` (as PostgreSQL
+    and DuckDB have it).
+    """
+    return ",".join(map(csv_cell, texts))
 
 
-def _csv_cell(value: Any) -> str:
+def csv_cell(text: str | None) -> str:
+    """A field of CSV."""
+    if text is None:
+        return ""
+    if text and not any(mark in text for mark in ',"\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _csv_text(value: Any) -> str | None:
+    if value is None:
+        return None
     return str(value).lower() if isinstance(value, bool) else _cell(value)
 
 
@@ -89,34 +102,34 @@ def _cell(value: Any) -> str:
 
 
 def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    from shutil import get_terminal_size  # a broker prints no table
-
     from kbroker.cli.fitted_table import fitted_table, has_room_for
 
     cells = [
         [name.upper() for name in columns],
         *[[_cell(row.get(name)) for name in columns] for row in rows],
     ]
-    is_terminal = sys.stdout.isatty()
-    width = get_terminal_size().columns if is_terminal else None
+    width = terminal_width()
     if width is not None and not has_room_for(cells[0], width):
-        _print_blocks(cells)
+        click.echo("\n\n".join(block(cells[0], row) for row in cells[1:]))
         return
     heads, *values = fitted_table(cells, width)
+    is_bold = width is not None and not os.environ.get("NO_COLOR")
     for line in heads:
-        click.echo(click.style(line, bold=True) if is_terminal else line)
+        click.echo(click.style(line, bold=True) if is_bold else line)
     for line in chain.from_iterable(values):
         click.echo(line)
 
 
-def _print_blocks(cells: Sequence[Sequence[str]]) -> None:
-    """A line per value: a terminal too narrow for the heads would break words everywhere."""
-    heads, *rows = cells
+def terminal_width() -> int | None:
+    """Columns of the terminal that standard output is; None where it is none."""
+    from shutil import get_terminal_size  # a broker prints no table
+
+    return get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def block(heads: Sequence[str], cells: Sequence[str]) -> str:
+    """A row with a line per value: a terminal too narrow for a table would break words in it."""
     width = max(map(len, heads))
-    blocks = (
-        "\n".join(
-            f"{head.ljust(width)}  {cell}".rstrip() for head, cell in zip(heads, row, strict=True)
-        )
-        for row in rows
+    return "\n".join(
+        f"{head.ljust(width)}  {cell}".rstrip() for head, cell in zip(heads, cells, strict=True)
     )
-    click.echo("\n\n".join(blocks))

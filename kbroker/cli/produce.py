@@ -255,14 +255,19 @@ def _tell_end(reader: _Reader, records: int, topic: str) -> None:
     """Say how much was written. CommandError where lines were not."""
     if reader.refusal is not None:
         raise CommandError(
-            f"{reader.refusal}; the {counted(records, 'record')} before it are written "
-            "(--keep-going passes over such lines)",
+            f"{reader.refusal}; {_written_before(records)} (--keep-going passes over such lines)",
             ExitCode.ITEM_FAILED,
         )
     say(f"{counted(records, 'record')} written to {topic}")
     if reader.bad:
         reason = f"{counted(reader.bad, 'line')} could not be written"
         raise CommandError(reason, ExitCode.ITEM_FAILED)
+
+
+def _written_before(records: int) -> str:
+    if records == 0:
+        return "no record was written"
+    return f"the {counted(records, 'record')} before it {'is' if records == 1 else 'are'} written"
 
 
 def _now_ms() -> int:
@@ -272,5 +277,5 @@ def _now_ms() -> int:
 def _header(text: str) -> tuple[str, bytes]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise click.UsageError(f"--header '{text}' is not of the form KEY=VALUE")
+        raise click.UsageError(f"--header '{text}' is not KEY=VALUE")
     return name, os.fsencode(value)

@@ -88,7 +88,7 @@ def check_start(place: Place, starts: dict[TopicPartition, int]) -> None:
     if place.kind is not Kind.OFFSET or not starts:
         return
     if all(at < place.number for at in starts.values()):
-        reason = f"--from {place.number} is beyond the end, {max(starts.values())}"
+        reason = f"--from {place.number} is beyond the end offset {max(starts.values())}"
         raise CommandError(reason, ExitCode.ITEM_FAILED)
     if all(at > place.number for at in starts.values()):
         say(f"offset {place.number} is no longer there: beginning at {min(starts.values())}")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from kbroker.cli.output import csv_cell
 from kbroker.cli.record_format import RecordFormat
 from kbroker.cli.record_rows import RECORD_COLUMNS, headers_of, json_text
 from kbroker.cli.value_decoder import ValueForm
@@ -105,10 +106,10 @@ class RecordPrinter:
 
     def _csv(self, place: TopicPartition, records: Sequence[Record]) -> str:
         key_cell, value_cell = self._form.key.cell, self._form.value.cell
-        lead = f"{_cell(place.topic)},{place.partition},"
+        lead = f"{csv_cell(place.topic)},{place.partition},"
         return "".join(
-            f"{lead}{offset},{timestamp},{_cell(key_cell(key))},{_cell(value_cell(value))},"
-            f"{_cell(json_text(headers_of(headers)))}\n"
+            f"{lead}{offset},{timestamp},{csv_cell(key_cell(key))},{csv_cell(value_cell(value))},"
+            f"{csv_cell(json_text(headers_of(headers)))}\n"
             for offset, timestamp, key, value, headers in records
         )
 
@@ -122,12 +123,3 @@ class RecordPrinter:
                 if reason is not None:
                     return f"the {name} at offset {record.offset} of {place}: {reason}"
         return None
-
-
-def _cell(text: str | None) -> str:
-    """Null is nothing, an empty text is `""` (as PostgreSQL and DuckDB have it)."""
-    if text is None:
-        return ""
-    if text and not any(mark in text for mark in ',"\r\n'):
-        return text
-    return '"' + text.replace('"', '""') + '"'

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.output import say
+from kbroker.cli.output import counted, say
 from kbroker.errors import Trouble
+from kbroker.model import TopicPartition
 from kbroker.near_names import did_you_mean
 
 
@@ -14,6 +15,11 @@ def no_such(kind: str, name: str, known: Iterable[str]) -> str:
     """The sentence about a topic or group that is not there, with those that sound like it."""
     hint = did_you_mean(name, known) or f" (see `kbroker {kind} list`)"
     return f"no such {kind}: {name}{hint}"
+
+
+def no_such_partition(place: TopicPartition, count: int) -> str:
+    """The sentence about a partition that a topic of so many does not have."""
+    return f"no such partition: {place} (the topic has {counted(count, 'partition')})"
 
 
 def refuse(failures: Sequence[str], trouble: Trouble | None = None) -> None:

@@ -56,7 +56,8 @@ class SendReport:
 
     def _failure(self, reason: str) -> CommandError:
         missing = self.read - self._sender.acknowledged
+        were = "was" if missing == 1 else "were"
         return CommandError(
-            f"{missing} of {counted(self.read, 'record')} were not written: {reason}",
+            f"{missing} of {counted(self.read, 'record')} {were} not written: {reason}",
             ExitCode.ITEM_FAILED,
         )

@@ -25,13 +25,15 @@ _JAVA_PREFIX = re.compile(r"Invalid config value for resource ConfigResource\([^
 _NONE: Mapping[str, str] = {}
 
 
-def key_values(texts: Iterable[str]) -> dict[str, str]:
-    """Settings from `KEY=VALUE` texts. Raises UsageError for one that is different."""
+def key_values(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """Settings from the `KEY=VALUE` texts of an option. Raises UsageError for one that is
+    different.
+    """
     pairs = {}
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise click.UsageError(f"'{text}' is not of the form KEY=VALUE")
+            raise click.UsageError(f"{option} '{text}' is not KEY=VALUE")
         pairs[key] = value
     return pairs
 
@@ -100,7 +102,7 @@ def near_setting(names: Iterable[str], known: Iterable[str]) -> str:
 def _warn_of_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     there = set(known)
     for name in sorted(set(names) - there):
-        say(f"warning: {name} is no setting that kbroker knows{did_you_mean(name, there)}")
+        say(f"warning: unknown setting {name}{did_you_mean(name, there)}")
 
 
 def _known(links: ClusterLinks, resource: Resource) -> set[str]:

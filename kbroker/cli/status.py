@@ -82,9 +82,7 @@ def _problems(bootstrap: str, topics: tuple[str, ...] | None) -> list[str]:
     if described.controller_id == _NO_CONTROLLER:
         return ["the cluster has no controller"]
     problems = [
-        f"topic {topic.name} is not there"
-        for topic in described.topics
-        if topic.error_code in _MISSING
+        f"no such topic: {topic.name}" for topic in described.topics if topic.error_code in _MISSING
     ]
     problems += [
         f"{topic.name}-{partition.partition_index} has no leader"

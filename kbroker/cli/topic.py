@@ -83,7 +83,7 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
         say(_NO_TOPICS)
 
 
-@topic.command("describe")
+@topic.command("describe", short_help="Print partitions, offsets, sizes and settings.")
 @click.argument("names", nargs=-1, metavar="[TOPIC...]", shell_complete=topic_names)
 @click.option("--all", "shows_all", is_flag=True, help="Show settings that have defaults, too.")
 @output_option

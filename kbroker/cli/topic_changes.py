@@ -59,7 +59,7 @@ def create(
     if_not_exists: bool,
 ) -> None:
     """Create topics."""
-    settings = key_values(configs)
+    settings = key_values("--config", configs)
     with cluster_links(bootstrap) as links:
         failures = made_topics(
             links,
@@ -109,7 +109,7 @@ def made_topics(
         elif may_exist:
             say(f"{result.name}: nothing to do, it exists already")
         else:
-            failures.append(f"topic {result.name} exists already (TOPIC_ALREADY_EXISTS)")
+            failures.append(f"topic {result.name} exists already (fine with --if-not-exists)")
     return failures
 
 
@@ -175,7 +175,7 @@ def alter(
     deleted: Sequence[str],
 ) -> None:
     """Add partitions to a topic, or change its settings."""
-    settings = key_values(configs)
+    settings = key_values("--config", configs)
     if partitions is None and not settings and not deleted:
         raise click.UsageError("nothing to alter: give --partitions, --config or --delete-config")
     with cluster_links(bootstrap) as links:

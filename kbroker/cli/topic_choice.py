@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 import click
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.refusals import no_such
+from kbroker.cli.refusals import no_such, no_such_partition
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.errors import ErrorCode, Trouble
+from kbroker.model import TopicPartition
 
 
 def existing_topic(cluster: ClusterLinks, name: str) -> TopicView:
@@ -29,10 +30,8 @@ def check_partitions(view: TopicView, partitions: Collection[int]) -> None:
     """CommandError where the topic has not all of these."""
     unknown = sorted(set(partitions) - set(view.leaders))
     if unknown:
-        raise CommandError(
-            f"{view.name} has no partition {unknown[0]} (it has {len(view.leaders)})",
-            ExitCode.ITEM_FAILED,
-        )
+        place = TopicPartition(view.name, unknown[0])
+        raise CommandError(no_such_partition(place, len(view.leaders)), ExitCode.ITEM_FAILED)
 
 
 def names_of_topics(cluster: ClusterLinks) -> list[str]:

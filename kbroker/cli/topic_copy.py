@@ -111,7 +111,7 @@ def copy(  # one parameter per option
     TARGET is made with the partitions and settings of SOURCE where it is not there. It keeps the
     records it has.
     """
-    wanted = key_values(configs)
+    wanted = key_values("--config", configs)
     places = parse_place("--from", start), parse_place("--to", end)
     goal = _goal(bootstrap, to_bootstrap, to_command_config)
     with ExitStack() as stack:

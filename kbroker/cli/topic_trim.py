@@ -17,7 +17,7 @@ import click
 from kbroker.cli.completion import topic_names
 from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.output import output_option, print_rows, say
-from kbroker.cli.refusals import no_such, refuse
+from kbroker.cli.refusals import no_such, no_such_partition, refuse
 from kbroker.cli.time_argument import timestamp_ms
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.topic_figures import leaders_of, offsets_at
@@ -46,7 +46,7 @@ class Offsets:
     target: int
 
 
-@click.command()
+@click.command(short_help="Delete the oldest records of a topic.")
 @click.argument("topic", shell_complete=topic_names)
 @click.option(
     "--before",
@@ -126,7 +126,7 @@ def _partitions(
     known = sorted(partition.partition_index for partition in topic.partitions)
     unknown = sorted(set(numbers) - set(known))
     if unknown:
-        refuse([f"{name} has no partition {unknown[0]} (it has {len(known)})"])
+        refuse([no_such_partition(TopicPartition(name, unknown[0]), len(known))])
     leaders = leaders_of([topic])
     wanted = [TopicPartition(name, number) for number in sorted(set(numbers) or known)]
     return {place: leaders.get(place, NO_LEADER) for place in wanted}
@@ -188,8 +188,8 @@ def _delete(
 
 def _beyond_end(place: TopicPartition, offsets: Offsets) -> str:
     return (
-        f"{place}: offset {offsets.target} is after the end, {offsets.end}, so nothing was deleted "
-        "(all of it: --before end)"
+        f"{place}: nothing was deleted, offset {offsets.target} is beyond the end offset "
+        f"{offsets.end} (--before end deletes all there is)"
     )
 
 

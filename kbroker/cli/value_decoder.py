@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from kbroker.cli.record_rows import json_of, json_text, text_of
+from kbroker.cli.usage_errors import none_of
 
 Decoder = Callable[[bytes], Any]
 """What JSON holds, of bytes. ValueError where they are something else."""
@@ -84,7 +85,7 @@ def _decoder(name: str) -> Decoder:
     if name.startswith("avro:"):
         return _avro(name.removeprefix("avro:"))
     if name not in _DECODERS:
-        raise click.UsageError(f"'{name}' is no decoder, they are: {DECODERS.replace('|', ', ')}")
+        raise click.UsageError(none_of("decoder", name, DECODERS.split("|")))
     return _DECODERS[name]
 
 

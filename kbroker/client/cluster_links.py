@@ -110,7 +110,7 @@ class ClusterLinks:
             if is_unknown and not creates:
                 return None
             if view.code and not view.code.retriable:
-                raise ClientError(f"{name}: {view.code.name}")
+                raise ClientError(_refusal(name, view.code))
             if time.monotonic() > give_up_s:
                 return view if view.leaders else None
             self._sleep(_PAUSE_S)
@@ -243,3 +243,12 @@ def _view(found: MetadataResponse.MetadataResponseTopic) -> TopicView:
         is_internal=found.is_internal,
         leaders=dict(sorted(leaders.items())),
     )
+
+
+def _refusal(topic: str, code: ErrorCode) -> str:
+    if code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+        return (
+            f"no topic can be named '{topic}': a name has up to 249 letters, digits, '.', '_' and "
+            f"'-' of ASCII ({code.name})"
+        )
+    return f"topic {topic} cannot be used: {code.name}"

@@ -248,8 +248,7 @@ class RecordSender:
             queue.halve(batch)
         else:
             queue.refuse(batch)
-            message = answer.error_message
-            self.refusal = self.refusal or (f"{code.name}: {message}" if message else code.name)
+            self.refusal = self.refusal or _refusal(code, answer.error_message)
 
     def _accept(self, queue: PartitionQueue, batch: SentBatch) -> None:
         queue.accept(batch)
@@ -265,3 +264,10 @@ class RecordSender:
         self._trouble = reason
         self._is_stale = True
         self._resume_s = self._now_s() + _PAUSE_S
+
+
+def _refusal(code: ErrorCode, message: str | None) -> str:
+    """Why records were not taken."""
+    if code in _TOO_LARGE:
+        return f"a record is larger than max.message.bytes of the topic allows ({code.name})"
+    return f"{message} ({code.name})" if message else code.name

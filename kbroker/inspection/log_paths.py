@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kbroker.inspection.log_directory_view import LogDirectoryView, view_log_directory
 from kbroker.inspection.partition_files import sort_files
 from kbroker.log.file_system import FileSystem
-from kbroker.log.format import is_moved_directory, parse_directory_name
+from kbroker.log.format import META_PROPERTIES_FILE, is_moved_directory, parse_directory_name
 from kbroker.model import TopicPartition
 
 
@@ -56,13 +56,25 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
     if not file_system.exists(path):
         raise NotALogError(f"{path} does not exist")
     if not file_system.is_directory(path):
-        raise NotALogError(f"{path} is no directory")
+        raise NotALogError(
+            f"{path} is not a directory (`kbroker log dump` shows what is in a single file)"
+        )
     names = file_system.list(path)
     if not names:
         raise NotALogError(f"{path} is empty: there is no log in it")
     topic_partition = parse_directory_name(path.rpartition("/")[2])
     if topic_partition is not None and _holds_a_log(names):
         return PartitionDirectory(path, topic_partition)
+    brokers = [
+        f"{path}/{name}"
+        for name in sorted(names)
+        if file_system.exists(f"{path}/{name}/{META_PROPERTIES_FILE}")
+    ]
+    if brokers and META_PROPERTIES_FILE not in names:
+        raise NotALogError(
+            f"{path} is not a data directory, it has those of brokers in it: give "
+            + " ".join(brokers)
+        )
     view = view_log_directory(file_system, path)
     if not view.is_used:
         raise NotALogError(

@@ -96,7 +96,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise ConfigError(f"override {text!r} is not of the form KEY=VALUE")
+            raise ConfigError(f"--override {text!r} is not KEY=VALUE")
         values[name.strip()] = value.strip()
     return values
 

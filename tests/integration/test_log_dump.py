@@ -357,7 +357,7 @@ def test_a_topic_that_is_not_there_is_a_failed_item(unpacked) -> None:
     stats = run("stats", unpacked(CLEAN), "--topic", "nobody")
 
     assert (dump.exit_code, stats.exit_code) == (1, 1)
-    assert "no partition of nobody" in dump.stderr + stats.stderr
+    assert ": nobody" in dump.stderr + stats.stderr
 
 
 @pytest.mark.parametrize(

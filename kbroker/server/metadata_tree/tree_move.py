@@ -147,7 +147,7 @@ def locked_home(file_system: FileSystem, directory: str) -> Iterator[TreeHome]:
     """
     directory = directory.rstrip("/") or "/"
     if not file_system.is_directory(directory):
-        raise StartError(f"{directory} is no directory")
+        raise StartError(f"{directory} is not a directory")
     try:
         names = brokers_in(file_system, directory)
         paths = [directory, *(f"{directory}/{name}" for name in names)]

@@ -91,7 +91,7 @@ def test_a_place_is_an_offset_that_each_partition_has(
 def test_an_offset_that_is_beyond_every_end_is_refused() -> None:
     starts = {TopicPartition("t", 0): 100, TopicPartition("t", 1): 5}
 
-    with pytest.raises(CommandError, match="--from 101 is beyond the end, 100"):
+    with pytest.raises(CommandError, match="--from 101 is beyond the end offset 100"):
         check_start(Place(Kind.OFFSET, 101), starts)
     check_start(Place(Kind.OFFSET, 100), starts)
 

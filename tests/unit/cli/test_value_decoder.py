@@ -69,7 +69,7 @@ def test_json_takes_several_lines_where_it_is_to_be_pretty() -> None:
 
 
 def test_a_decoder_that_there_is_not_is_told() -> None:
-    with pytest.raises(click.UsageError, match="'rot13' is no decoder"):
+    with pytest.raises(click.UsageError, match="decoder 'rot13' is none of utf-8"):
         ValueForm("rot13")
 
 

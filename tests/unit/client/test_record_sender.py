@@ -158,7 +158,8 @@ def test_one_refused_record_stops_no_other() -> None:
 
     assert setting.broker.written == [(0, [b"known"]), (1, [b"a"]), (2, [b"c"])]
     assert setting.sender.acknowledged == 3
-    assert setting.sender.refusal == "MESSAGE_TOO_LARGE"
+    assert setting.sender.refusal is not None
+    assert "max.message.bytes" in setting.sender.refusal
 
 
 def test_a_lost_link_loses_no_record() -> None:

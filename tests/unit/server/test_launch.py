@@ -84,7 +84,7 @@ def test_data_without_a_home_gets_one_that_goes_at_the_end() -> None:
     ("options", "sentence"),
     [
         (StartOptions(listen=("nowhere",)), "--listen 'nowhere' is not HOST:PORT"),
-        (StartOptions(overrides=("num.partitions",)), "is not of the form KEY=VALUE"),
+        (StartOptions(overrides=("num.partitions",)), "is not KEY=VALUE"),
         (StartOptions(overrides=("num.partitions=x",)), "num.partitions"),
         (StartOptions(zookeeper=" "), "--zookeeper is empty"),
         (StartOptions(profile="none"), "unknown profile none"),

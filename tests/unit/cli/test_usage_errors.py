@@ -1,0 +1,42 @@
+"""Errors of the command line itself, in the voice of all others."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from kbroker.cli.__main__ import cli
+from kbroker.cli.usage_errors import sentence_of_usage
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("topic list --internl", "no such option: --internl, did you mean --internal?"),
+        ("topic list orders", "unexpected argument: orders"),
+        ("topic list --output", "--output needs a value"),
+        ("topic list --internal=3", "--internal takes no value"),
+        (
+            "topic list --output jsn",
+            "--output 'jsn' is none of table, json, jsonl, csv, did you mean json or jsonl?",
+        ),
+        ("topic trim orders", "missing option: --before OFFSET|-1h|DATE|end"),
+        (
+            "topic delete",
+            "missing argument: TOPIC... (usage: kbroker topic delete [OPTIONS] TOPIC...)",
+        ),
+        ("topic alter orders --partitions many", "--partitions 'many' is not a whole number"),
+        ("consume orders --count 0", "--count 0 is less than 1"),
+        ("wait --timeout soon", "--timeout 'soon' is not a number"),
+        ("health --command-config /no/file", "--command-config '/no/file' does not exist"),
+        (
+            "health -X security.protocol",
+            "--command-property 'security.protocol' has no value: give NAME=VALUE",
+        ),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(words: str, said: str) -> None:
+    with pytest.raises(click.UsageError) as refused:
+        cli.main(words.split(), prog_name="kbroker", standalone_mode=False)
+
+    assert sentence_of_usage(refused.value) == said
