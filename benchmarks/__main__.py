@@ -20,6 +20,7 @@ from typing import Any
 
 from benchmarks import (
     cluster,
+    commands,
     compaction,
     durability,
     loads,
@@ -49,6 +50,7 @@ GROUPS: dict[str, Sequence[Row]] = {
         ("java producer 1 M x 1 KB acks=all", loads.java_producer()),
         ("java consumer of the same", loads.java_consumer()),
     ],
+    "commands": [("1 M lines of 100 bytes", commands.lines_in_and_out())],
     "latency": [("end to end acks=all", loads.end_to_end_latency())],
     "durability": durability.ROWS,
     "idle": [
