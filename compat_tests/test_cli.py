@@ -224,7 +224,7 @@ def test_an_offset_beyond_the_end_is_told(kbroker: Run, made: str) -> None:
 
     refused = kbroker("consume", made, "--from", "99").refused(ITEM_FAILED)
 
-    assert "--from 99 is beyond the end, 1" in refused
+    assert "--from 99 is beyond the end offset 1" in refused
 
 
 def test_a_missing_topic_is_told_to_a_producer(own_broker: Callable[..., BrokerProcess]) -> None:

@@ -125,7 +125,8 @@ def test_a_line_that_is_too_large_is_told_and_the_others_are_written(
     written = kbroker("produce", topic, stdin="".join(f"{line}\n" for line in lines))
 
     sentence = written.refused(ITEM_FAILED)
-    assert "1 of 501 records were not written: MESSAGE_TOO_LARGE" in sentence
+    assert "1 of 501 records was not written: a record is larger than max.message.bytes" in sentence
+    assert "(MESSAGE_TOO_LARGE)" in sentence
     assert kbroker("consume", topic).lines() == [*numbers(200), *numbers(300)]
 
 

@@ -109,7 +109,10 @@ def made_topics(
         elif may_exist:
             say(f"{result.name}: nothing to do, it exists already")
         else:
-            failures.append(f"topic {result.name} exists already (fine with --if-not-exists)")
+            failures.append(
+                f"topic {result.name} exists already, which is fine with --if-not-exists "
+                "(TOPIC_ALREADY_EXISTS)"
+            )
     return failures
 
 

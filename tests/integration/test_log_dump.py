@@ -171,13 +171,19 @@ def test_markers_are_shown_in_words(unpacked) -> None:
         ("-1", [0, 1]),
         ("5", [5]),
         ("4-4", [4]),
-        ("90-99", []),
     ],
 )
 def test_only_the_wanted_offsets_are_shown(offsets: str, expected: list[int], unpacked) -> None:
     rows = dumped(unpacked(CLEAN) / "plain-0", "--records", "--offsets", offsets)
 
     assert [row["offset"] for row in rows] == expected
+
+
+def test_offsets_that_are_not_there_leave_nothing_to_show(unpacked) -> None:
+    result = run("dump", unpacked(CLEAN) / "plain-0", "--records", "--offsets", "90-99")
+
+    said = (result.exit_code, result.stdout, result.stderr)
+    assert said == (0, "", "no entries in --offsets 90-99\n")
 
 
 def test_committed_offsets_and_groups_are_decoded(unpacked) -> None:
@@ -324,7 +330,7 @@ def test_wrong_paths_are_said_in_one_sentence(command: str, tmp_path: Path) -> N
         ("missing", "does not exist"),
         ("empty", "is empty"),
         ("other", "neither a data directory"),
-        ("other/notes.txt", "no directory" if command != "dump" else "not the name of a file"),
+        ("other/notes.txt", "not a directory" if command != "dump" else "not a file of a log"),
     ]:
         result = run(command, tmp_path / path)
         assert (result.exit_code, result.stdout) == (2, "")
@@ -337,7 +343,7 @@ def test_wrong_paths_are_said_in_one_sentence(command: str, tmp_path: Path) -> N
         ((".",), "give --topic"),
         (("plain-0", "--decode"), "of plain"),
         (("plain-0", "--offsets", "9-5"), "ends before it begins"),
-        (("plain-0", "--offsets", "x"), "no FROM-TO"),
+        (("plain-0", "--offsets", "x"), "not FROM-TO"),
         (("meta.properties", "recovery-point-offset-checkpoint"), "different rows"),
         (("plain-0", "meta.properties"), "dump them in turn"),
     ],
