@@ -95,7 +95,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
 
     cells = [
         [name.upper() for name in columns],
-        *[[_cell(row.get(name)) for name in columns] for row in rows],
+        *[[_plain(_cell(row.get(name))) for name in columns] for row in rows],
     ]
     is_terminal = sys.stdout.isatty()
     width = get_terminal_size().columns if is_terminal else None
@@ -107,6 +107,15 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
         click.echo(click.style(line, bold=True) if is_terminal else line)
     for line in chain.from_iterable(values):
         click.echo(line)
+
+
+def _plain(cell: str) -> str:
+    """Control characters as escapes: who names a client or a group could steer the terminal."""
+    if cell.isprintable():
+        return cell
+    return "".join(
+        repr(each)[1:-1] if each < " " or "\x7f" <= each < "\xa0" else each for each in cell
+    )
 
 
 def _print_blocks(cells: Sequence[Sequence[str]]) -> None:
