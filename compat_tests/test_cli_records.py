@@ -13,6 +13,7 @@ import pytest
 
 from compat_tests.conftest import BrokerProcess
 from compat_tests.test_cli import FINE, ITEM_FAILED, PROGRAM, Done, Run, run
+from compat_tests.waiting import until
 
 INTERRUPTED = 130
 HEEDING = ("env", "--default-signal=INT")  # who runs tests in the background has it ignored
@@ -357,6 +358,35 @@ def test_a_follower_tells_that_the_broker_is_away_and_back(
     assert "waiting" in away
     assert news.format(topic=topic, address=broker.bootstrap) in back
     assert (done.code, done.out, done.err) == (FINE, "", "")
+
+
+def test_members_of_a_group_read_no_record_again_when_one_comes_and_goes(
+    kbroker: Run, bootstrap: str, topic: str, group: str
+) -> None:
+    follow = ("consume", topic, "--group", group, "--follow")
+
+    def put(value: str) -> None:
+        for partition in ("0", "1"):
+            kbroker("produce", topic, "--partition", partition, stdin=f"{value}\n")
+
+    def members() -> list[str]:
+        described = kbroker("group", "describe", group, "--members", "--output", "jsonl").lines()
+        return [line for line in described if '"Stable"' in line and f"{topic}-" in line]
+
+    kbroker("topic", "create", topic, "--partitions", "2")
+    put("old")
+    with started(*follow, bootstrap=bootstrap) as first:
+        assert first.stdout is not None
+        assert [first.stdout.readline() for _ in range(2)] == ["old\n", "old\n"]
+        with started(*follow, bootstrap=bootstrap) as second:
+            assert second.stdout is not None
+            until(lambda: len(members()) == 2, "two members that read")
+            put("new")
+            assert [each.stdout.readline() for each in (first, second)] == ["new\n", "new\n"]
+            assert interrupted(second).out == ""
+        assert interrupted(first).out == ""
+
+    assert kbroker("consume", topic, "--group", group).out == ""
 
 
 def test_a_follower_tells_that_the_topic_was_deleted_and_made_again(

@@ -1,11 +1,18 @@
-"""GroupRecords: reads topics as a member of a consumer group, with the client library."""
+"""GroupRecords: reads topics as a member of a consumer group, with the client library.
+
+Law: a member commits offsets only of partitions that it has, for who has them now may be further;
+so it commits before others take them over.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+from kafka.errors import KafkaError as LibraryError
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as LibraryPartition
 
@@ -17,6 +24,7 @@ from kbroker.model import TopicPartition
 from kbroker.record.default_record import Record
 
 _JOIN_MS = 30_000
+_HANDOVER_MS = 3_000
 _POLL_MS = 1_000
 _PATIENCE_S = 10.0  # without --follow
 
@@ -43,6 +51,7 @@ class GroupRecords:
         self._topics = topics
         self._tell = tell
         self._away_since_s: float | None = None
+        self._behind: dict[TopicPartition, int] = {}  # what `batches` gave of partitions it has
         options: dict[str, Any] = {
             "client_id": "kbroker-cli",
             "group_id": group,
@@ -60,7 +69,7 @@ class GroupRecords:
         at first. Raises ClientError where the brokers stay away and it does not follow.
         """
         consumer = self._consumer
-        consumer.subscribe(self._topics)
+        consumer.subscribe(self._topics, listener=_Handover(self._hand_over, self._behind.clear))
         ends: dict[Any, int] = {}
         while True:
             if not consumer.assignment():
@@ -78,7 +87,9 @@ class GroupRecords:
                 records = [
                     Record(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in batch
                 ]
-                yield TopicPartition(place.topic, place.partition), records
+                given = TopicPartition(place.topic, place.partition)
+                self._behind[given] = records[-1].offset + 1
+                yield given, records
 
     def _look(self, *, follow: bool) -> None:
         """Whether a broker answers: the library asks on for ever, and says nothing."""
@@ -101,10 +112,47 @@ class GroupRecords:
         """Commit these offsets, None: those of all that `batches` gave, and leave the group."""
         offsets = None
         if next_offsets is not None:
-            offsets = {
-                LibraryPartition(place.topic, place.partition): OffsetAndMetadata(offset, "", -1)
-                for place, offset in next_offsets.items()
-            }
+            offsets = _commits(
+                {place: next_offsets[place] for place in self._behind if place in next_offsets}
+            )
         if self._away_since_s is None:  # else it would wait for a broker to take them
             self._consumer.commit(offsets)
+        self._behind.clear()  # closing is a handover too
         self._consumer.close()
+
+    async def _hand_over(self, places: Iterable[TopicPartition]) -> None:
+        """Commit what was given of partitions that others may have next. It comes amid a poll, when
+        all that was given is done with; where it fails, they read some of it again.
+        """
+        offsets = {place: self._behind.pop(place) for place in places if place in self._behind}
+        if offsets:
+            commit = self._consumer._coordinator._commit_offsets_sync_async
+            with suppress(LibraryError):  # which would end the poll
+                await commit(_commits(offsets), timeout_ms=_HANDOVER_MS)
+
+
+class _Handover(AsyncConsumerRebalanceListener):  # type: ignore[misc]
+    """Tells which partitions go; for those that are lost it is too late to commit."""
+
+    def __init__(
+        self,
+        hand_over: Callable[[list[TopicPartition]], Awaitable[None]],
+        forget: Callable[[], None],
+    ) -> None:
+        self._hand_over, self._forget = hand_over, forget
+
+    async def on_partitions_revoked(self, revoked: Iterable[LibraryPartition]) -> None:
+        await self._hand_over([TopicPartition(p.topic, p.partition) for p in revoked])
+
+    async def on_partitions_lost(self, lost: Iterable[LibraryPartition]) -> None:
+        self._forget()  # a member loses all or none
+
+    async def on_partitions_assigned(self, assigned: Iterable[LibraryPartition]) -> None:
+        """It reads on where the group is."""
+
+
+def _commits(offsets: Mapping[TopicPartition, int]) -> dict[LibraryPartition, OffsetAndMetadata]:
+    return {
+        LibraryPartition(place.topic, place.partition): OffsetAndMetadata(offset, "", -1)
+        for place, offset in offsets.items()
+    }

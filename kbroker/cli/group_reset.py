@@ -16,7 +16,7 @@ from kbroker.cli.completion import group_names, topic_names
 from kbroker.cli.connection import bootstrap_option, cluster_links
 from kbroker.cli.output import counted, output_option, print_rows, say
 from kbroker.cli.refusals import no_such, no_such_partition, refuse
-from kbroker.cli.reset_target import Place, Target, new_offset, parse_target
+from kbroker.cli.reset_target import Place, Target, new_offset, parse_target, parse_topics
 from kbroker.client.cluster_links import EARLIEST, LATEST, ClusterLinks
 from kbroker.client.consumer_groups import (
     ConsumerGroup,
@@ -65,7 +65,7 @@ def reset(
     partitions.
     """
     target = parse_target(text, int(time.time() * 1000))
-    wanted = dict(_parse_topic(topic) for topic in topics)
+    wanted = parse_topics(topics)
     with cluster_links(bootstrap) as links:
         found = read_group(links, group)
         leaders = _leaders(links, found, wanted, target)
@@ -85,15 +85,6 @@ def reset(
         else:
             say("nothing was changed: add --yes to do it")
     refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else None)
-
-
-def _parse_topic(text: str) -> tuple[str, frozenset[int]]:
-    """A topic and the partitions of it, none for all."""
-    name, _, numbers = text.partition(":")
-    try:
-        return name, frozenset(int(number) for number in numbers.split(",") if numbers)
-    except ValueError as error:
-        raise click.UsageError(f"--topic '{text}' is not TOPIC or TOPIC:0,1") from error
 
 
 def _leaders(
@@ -165,7 +156,10 @@ def _plan(
     for partition, place in places.items():
         offset = new_offset(place, target, partition)
         if offset is None:
-            failures.append(f"{partition}: nothing is committed there that could be moved")
+            reason = "its leader does not tell the offset of this time"
+            if target.shift is not None:
+                reason = "nothing is committed there that could be moved"
+            failures.append(f"{partition}: {reason}")
             continue
         rows.append(
             {

@@ -106,7 +106,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
 
     cells = [
         [name.upper() for name in columns],
-        *[[_cell(row.get(name)) for name in columns] for row in rows],
+        *[[_plain(_cell(row.get(name))) for name in columns] for row in rows],
     ]
     width = terminal_width()
     if width is not None and not has_room_for(cells[0], width):
@@ -118,6 +118,15 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
         click.echo(click.style(line, bold=True) if is_bold else line)
     for line in chain.from_iterable(values):
         click.echo(line)
+
+
+def _plain(cell: str) -> str:
+    """Control characters as escapes: who names a client or a group could steer the terminal."""
+    if cell.isprintable():
+        return cell
+    return "".join(
+        repr(each)[1:-1] if each < " " or "\x7f" <= each < "\xa0" else each for each in cell
+    )
 
 
 def terminal_width() -> int | None:

@@ -16,6 +16,7 @@ from kbroker.model import TopicPartition
 
 _SHIFT = re.compile(r"[+-]\d+")
 _FROM_FILE = "file:"
+ALL: frozenset[int] = frozenset()  # partitions of a topic
 _OFFSET_HEADS = ("new_offset", "committed_offset", "offset")  # as reset, describe and Kafka say it
 
 
@@ -58,6 +59,22 @@ def parse_target(text: str, now_ms: int) -> Target:
     return Target(moment=max(at_ms, 0))
 
 
+def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
+    """What `--topic` names: partitions by topic, none for all of them. Raises UsageError."""
+    wanted: dict[str, frozenset[int]] = {}
+    for text in texts:
+        name, colon, numbers = text.partition(":")
+        try:
+            partitions = frozenset(int(number) for number in numbers.split(",")) if colon else ALL
+        except ValueError:
+            name = ""
+        if not name:
+            raise click.UsageError(f"--topic '{text}' is not TOPIC or TOPIC:0,1")
+        known = wanted.get(name, partitions)
+        wanted[name] = known | partitions if known and partitions else ALL
+    return wanted
+
+
 def offsets_in(lines: Iterable[str]) -> dict[TopicPartition, int]:
     """Offsets from CSV: `topic,partition,offset` without a head, or columns with the heads of
     `kbroker group describe` or `reset`. Rows without offset are left out. Raises ValueError.
@@ -69,15 +86,18 @@ def offsets_in(lines: Iterable[str]) -> dict[TopicPartition, int]:
     offset_head = next((head for head in _OFFSET_HEADS if head in heads), None)
     if offset_head is None or "partition" not in heads:
         raise ValueError("its head names no topic, partition and offset")
-    found = {}
+    found: dict[TopicPartition, int] = {}
     for number, row in enumerate(rows, start=1):
         cells = dict(zip(heads, row, strict=False))
         try:
-            if cells[offset_head]:
-                place = TopicPartition(cells["topic"], int(cells["partition"]))
-                found[place] = int(cells[offset_head])
+            if not cells[offset_head]:
+                continue
+            place = TopicPartition(cells["topic"], int(cells["partition"]))
+            offset = int(cells[offset_head])
         except (KeyError, ValueError) as error:
             raise ValueError(f"row {number} is not topic, partition, offset: {row}") from error
+        if found.setdefault(place, offset) != offset:  # as in a file of several groups
+            raise ValueError(f"row {number} names {place} again, with another offset")
     return found
 
 
@@ -93,7 +113,7 @@ def _read_file(path: str) -> dict[TopicPartition, int]:
 
 def new_offset(place: Place, target: Target, partition: TopicPartition) -> int | None:
     """The next offset to read after the reset, within the partition; None where the target moves
-    what is committed, and nothing is.
+    what is committed, and nothing is, and where the offset of its moment was not told.
     """
     if target.of_file is not None:
         offset = target.of_file[partition]
@@ -103,8 +123,8 @@ def new_offset(place: Place, target: Target, partition: TopicPartition) -> int |
         if place.committed is None:
             return None
         offset = place.committed + target.shift
-    elif place.at_moment is None or place.at_moment < 0:
-        offset = place.end
+    elif place.at_moment is None:
+        return None
     else:
-        offset = place.at_moment
+        offset = place.at_moment if place.at_moment >= 0 else place.end
     return min(max(offset, place.start), place.end)

@@ -52,6 +52,11 @@ _NAMES = {
     _TRUST_TYPE, _CERTIFICATE_FILE, _CERTIFICATE_TEXT, _KEY_FILE, _KEY_TEXT, _KEY_PHRASE,
     _STORE_FILE, _STORE_TYPE, _HOST_CHECK, _CHECK, _CLIENT_ID, _REQUEST_MS, _CONNECT_MS,
 } | _PASSWORDS_OF_STORES  # fmt: skip
+# Who gives one of them wants TLS or a login, and would get neither without a protocol.
+_WANT_PROTOCOL = (
+    _JAAS, _USERNAME, _PASSWORD, _CA_FILE, _CA_TEXT, _TRUST_FILE, _CERTIFICATE_FILE,
+    _CERTIFICATE_TEXT, _STORE_FILE, _KEY_FILE, _KEY_TEXT,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +142,7 @@ def connection_settings(given: Mapping[str, str]) -> ConnectionSettings:
 def _protocol(values: Mapping[str, str]) -> str:
     protocol = values.get(_PROTOCOL, "").strip().upper()
     if not protocol:
-        for name in (_JAAS, _USERNAME, _CA_FILE, _TRUST_FILE, _CERTIFICATE_FILE, _STORE_FILE):
+        for name in _WANT_PROTOCOL:
             if name in values:
                 likely = "SASL_SSL" if name.startswith("sasl.") else "SSL"
                 raise _refusal(

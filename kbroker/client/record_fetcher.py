@@ -2,7 +2,8 @@
 
 Law: the records of a partition come in the order of its log, each once. A partition whose leader is
 gone goes on where it ended, and keeps no other one waiting; a topic that was deleted and made again
-is read from its start. The next answer is asked for before the last one is decoded.
+is read from its start where the course has no ends. The next answer is asked for before the last
+one is decoded.
 
 Blocks in `answers` and `batches`; owned by one thread.
 """
@@ -256,12 +257,17 @@ class RecordFetcher:
         return self._adopt(view)
 
     def _adopt(self, view: TopicView) -> bool:
-        """Take a topic as it is now; whether it is another one under the same name."""
+        """Take a topic as it is now; whether it is another one under the same name, which is a
+        ClientError where nobody follows.
+        """
         known = self._topics.get(view.name)
         self._topics[view.name] = view
         if known is None or known.topic_id == view.topic_id:
             return False
-        self._tell(f"the topic {view.name} was deleted and made again: reading from its start")
+        reason = f"the topic {view.name} was deleted and made again"
+        if self._ends is not None:  # they were those of the topic before
+            raise ClientError(reason)
+        self._tell(f"{reason}: reading from its start")
         self._troubles.say_again(view.name)
         for place in [place for place in self._positions if place.topic == view.name]:
             self._positions[place] = 0

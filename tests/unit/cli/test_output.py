@@ -67,6 +67,22 @@ def test_yes_and_letters_beyond_ascii_are_written_as_each_format_wants_them(
     assert capsys.readouterr().out == expected
 
 
+@pytest.mark.parametrize("terminal_columns", [80, 8])
+def test_a_name_cannot_steer_the_terminal(
+    terminal_columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(terminal_columns))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+    print_rows([{"client_id": "a\x1b]0;b\x07\nc\x9b1mdé\u200d"}], ("client_id",), "table")
+
+    said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert (
+        "".join(said.split()).removeprefix("CLIENT_ID").removeprefix("CLIENTID")
+        == "a\\x1b]0;b\\x07\\nc\\x9b1mdé\u200d"
+    )
+
+
 @pytest.mark.parametrize(
     ("output", "expected"), [("table", ""), ("json", "[]\n"), ("jsonl", ""), ("csv", "name\n")]
 )

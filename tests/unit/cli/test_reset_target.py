@@ -8,7 +8,14 @@ import click
 import pytest
 
 from kbroker.cli.connection import CommandError, ExitCode
-from kbroker.cli.reset_target import Place, Target, new_offset, offsets_in, parse_target
+from kbroker.cli.reset_target import (
+    Place,
+    Target,
+    new_offset,
+    offsets_in,
+    parse_target,
+    parse_topics,
+)
 from kbroker.client.cluster_links import EARLIEST, LATEST
 from kbroker.model import TopicPartition
 
@@ -63,6 +70,31 @@ def test_what_is_not_committed_cannot_be_moved() -> None:
     assert new_offset(Place(None, 3, 10, None), Target(shift=1), P0) is None
 
 
+def test_a_time_whose_offset_is_not_told_is_not_the_end() -> None:
+    assert new_offset(Place(5, 3, 10, None), Target(moment=NOW_MS), P0) is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["t:0,1", "u"], {"t": {0, 1}, "u": set()}),
+        (["t:0", "t:2", "t:0"], {"t": {0, 2}}),
+        (["t:0", "t"], {"t": set()}),
+        (["t", "t:0"], {"t": set()}),
+    ],
+)
+def test_all_topics_and_partitions_that_are_named_count(
+    texts: list[str], expected: dict[str, set[int]]
+) -> None:
+    assert parse_topics(texts) == expected
+
+
+@pytest.mark.parametrize("text", ["t:", "t:0,", "t:,", "t:x", ":0", ""])
+def test_half_a_topic_is_not_taken_for_a_whole_one(text: str) -> None:
+    with pytest.raises(click.UsageError, match="is not of the form TOPIC or TOPIC:0,1"):
+        parse_topics([text])
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -83,6 +115,10 @@ def test_offsets_are_read_as_kafka_and_our_commands_write_them(lines: list[str])
         (["topic,lag", "t,1"], "its head names no topic, partition and offset"),
         (["t,zero,1"], "row 1 is not topic, partition, offset"),
         (["topic,partition,offset", "t"], "row 1 is not topic, partition, offset"),
+        (
+            ["group,topic,partition,committed_offset", "g,t,0,5", "h,t,0,9"],
+            "row 2 names t-0 again, with another offset",
+        ),
         (["topic,partition,offset", "t,0,5", "t,1,five"], "row 2 is not topic, partition, offset"),
     ],
 )

@@ -27,6 +27,24 @@ def settings(**given: str) -> ConnectionSettings:
     return connection_settings({name.replace("_", "."): text for name, text in given.items()})
 
 
+@pytest.mark.parametrize(
+    ("name", "protocol"),
+    [
+        ("sasl.password", "SASL_SSL"),
+        ("ssl.ca.pem", "SSL"),
+        ("ssl.truststore.certificates", "SSL"),
+        ("ssl.certificate.pem", "SSL"),
+        ("ssl.key.location", "SSL"),
+        ("ssl.keystore.key", "SSL"),
+    ],
+)
+def test_who_gives_a_secret_or_a_certificate_is_not_left_without_tls(
+    name: str, protocol: str
+) -> None:
+    with pytest.raises(ClientError, match=f"without security.protocol: add .*={protocol}$"):
+        connection_settings({name: "x"})
+
+
 def test_without_properties_a_cluster_is_open() -> None:
     assert settings() == UNSECURED
     assert UNSECURED.protocol == "PLAINTEXT"

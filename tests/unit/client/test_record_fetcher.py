@@ -173,6 +173,16 @@ def test_a_topic_made_again_is_read_from_its_start(cluster: FakeCluster) -> None
     assert said == ["the topic a was deleted and made again: reading from its start"]
 
 
+def test_a_topic_made_again_ends_who_does_not_follow(cluster: FakeCluster) -> None:
+    cluster.codes = [(A, ErrorCode.OFFSET_OUT_OF_RANGE)]
+    found = fetcher(cluster, Course(starts={A: 7}, ends={A: 9}))
+    cluster.views["a"] = view("a", life=2)
+    cluster.logs = {A: log("another topic")}
+
+    with pytest.raises(ClientError, match="the topic a was deleted and made again"):
+        values(found, 1)
+
+
 def test_a_topic_that_was_deleted_ends_who_does_not_follow(cluster: FakeCluster) -> None:
     cluster.codes = [ONE_DELETED]
     found = fetcher(cluster, Course(starts={A: 0}, ends={A: 1}))
