@@ -62,12 +62,13 @@ class ArchiveCommand(click.Command):
 @click.option(
     "--allow-loss",
     is_flag=True,
-    help="Go on where the source deleted records before they were archived, and note them as lost.",
+    help="Continue where the source deleted records before they were archived, and note them "
+    "as lost.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="End with exit code 1 where offsets are missing and nothing explains it.",
+    help="End with exit code 1 if offsets are missing and nothing explains it.",
 )
 @click.option(
     "--json-schema",

@@ -109,7 +109,7 @@ class _Watcher:
         self.begin()
 
     def begin(self) -> None:
-        """All anew."""
+        """Everything again."""
         self.counter = WindowCounter(self.task.window_ms, by_record=self.task.is_deep)
         self.gatherer = BatchGatherer() if self.task.archived is not None else None
 

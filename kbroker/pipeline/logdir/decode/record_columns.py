@@ -99,7 +99,7 @@ class _PieceReader:
 
     def _rows_at_once(self, rows: pa.RecordBatch) -> int:
         """So many rows of the usual size as stay, on their way to Spark, in a processor's cache and
-        in memory that Arrow's Java side pools: what is beyond 4 MiB it asks of the system anew.
+        in memory that Arrow's Java side pools: what is beyond 4 MiB it asks of the system again.
         """
         by_size: int = self._options.bytes_per_batch * len(rows) // max(rows.nbytes, 1)
         return max(min(self._options.rows_per_batch, by_size), 1)

@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     position: int  # of the buffer in the file
     bounds: list[int]  # where each batch begins in the buffer, and where the last one ends
     is_old: bool  # some are messages of format 0 or 1
-    damage: DamagedBatchError | None = None  # what stands behind them, if it is no batch
+    damage: DamagedBatchError | None = None  # what stands behind them, if it is not a batch
     follower_offset: int | None = None  # base offset of the batch behind them, if known
 
 
@@ -95,7 +95,9 @@ def _needed(file: File, piece: Piece, file_size: int, asked: int) -> int | Damag
     offset = _base_offset(piece)
     have = len(piece.buffer) - at
     if len(piece.buffer) < min(asked, file_size - piece.position):
-        return DamagedBatchError(file.path, position, offset, "the file became shorter meanwhile")
+        return DamagedBatchError(
+            file.path, position, offset, "the file became shorter while it was read"
+        )
     if have < HEADER_SIZE and position + have < file_size and at:
         return HEADER_SIZE
     try:

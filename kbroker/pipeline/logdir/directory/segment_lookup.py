@@ -115,7 +115,7 @@ class SegmentLookup:
         return None
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """What stands there; None where that is no header. Raises StorageError."""
+        """What stands there; None where that is not a header. Raises StorageError."""
         if position < 0:
             return None
         file = self._file_system.open(self.path, read_only=True)

@@ -80,8 +80,8 @@ def read_split(
             replanned += 1
             if replanned > _ATTEMPTS:
                 raise PipelineError(
-                    f"{each.task.directory} does not come to rest: its segments are replaced all "
-                    "the time; try again"
+                    f"{each.task.directory} keeps changing: its segments are replaced all the "
+                    "time; try again"
                 )
             waiting = [*_planned_anew(disk, each, reading), *waiting]
 
@@ -152,8 +152,8 @@ def _behind(
 
 def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:
     return (
-        f"{error}; `kbroker log verify {task.directory}` tells all that is wrong, "
-        "in Spark code the option onDamage=skip reads what is sound"
+        f"{error}; `kbroker log verify {task.directory}` shows all that is wrong; "
+        "in Spark code, the option onDamage=skip reads what is intact"
     )
 
 

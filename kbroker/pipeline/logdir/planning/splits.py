@@ -42,7 +42,7 @@ class SplitOptions:
 class PlannedTask:
     """A task, and what its segment looked like when it was planned.
 
-    Its offsets are all of the log in that stretch, so that they can be planned anew when the
+    Its offsets are all of the log in that stretch, so that they can be planned again when the
     segment is gone or was replaced.
     """
 
