@@ -58,7 +58,7 @@ class ContentCheck:
     def damaged(
         self, problem: Problem, position: int, offset: int | None, *, may_be_dead: bool = True
     ) -> None:
-        """Something at a position is no sound batch."""
+        """Something at a position is not a sound batch."""
         self._damages.append(_Damage(problem, position, offset, may_be_dead))
         self.is_awaiting = True
 
@@ -89,12 +89,10 @@ class ContentCheck:
         try:
             problems = list(record_problems(header, scan.read(batch), unpacked))
         except KafkaError as error:
-            problems = [
-                Problem(FindingCode.BATCH_TOO_LARGE, f"was not looked into: {error.message}")
-            ]
+            problems = [Problem(FindingCode.BATCH_TOO_LARGE, f"was not checked: {error.message}")]
         for problem in problems:
             if problem.code in _WITHOUT_ALARM:
-                advice = "readers are served all the same"
+                advice = "readers are still served it"
                 place = (batch.position, header.base_offset)
                 self._say(Severity.WARNING, advice, problem, *place)
             else:

@@ -3,7 +3,8 @@
 Which batches count is the rule in `record.batch_order`; here are the ways to ask for it of a file,
 a window at a time.
 
-Law: nothing here changes a file; any bytes give an answer.
+Law: nothing here changes a file, and any bytes give an answer, because it runs on files of running
+brokers and on damaged ones.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
 # Headers are read in pieces of this size: the default index interval.
 _HEADER_WINDOW_BYTES: Final = 4096
-# Larger reads cost three times as much for each byte: the allocator maps them anew each time.
+# Larger reads cost three times as much for each byte: the allocator maps them again each time.
 _BATCH_WINDOW_BYTES: Final = 128 * 1024
 
 
@@ -275,4 +275,4 @@ class RecordsSlice:
 
     def _check(self) -> None:
         if self.records.cuts != self._cuts:
-            raise StorageError(self.records.path, "read", ESTALE, "the log was cut meanwhile")
+            raise StorageError(self.records.path, "read", ESTALE, "the log was truncated meanwhile")

@@ -4,7 +4,7 @@ batches confirm it.
 
 Law: no batch from here is served before its checksum and its offsets were checked, once. An index
 entry is followed only to a batch that it describes. At the first contradiction the whole part is
-read, its damaged batches are noted and said, and both indexes are made anew from the sound ones.
+read, its damaged batches are noted and logged, and both indexes are rebuilt from the intact ones.
 
 Owned by the event loop.
 """
@@ -141,11 +141,13 @@ class FoundRecords:
         return self._largest
 
     def salvage(self) -> None:
-        """Read the whole part: note what is damaged, and make the indexes anew."""
+        """Read the whole part: note what is damaged, and rebuild the indexes."""
         if self._is_salvaged:
             return
         self._is_salvaged = True
-        _log.warning("Reading all of %s: it is damaged, or an index of it is", self._records.path)
+        _log.warning(
+            "Reading all of %s: it is damaged, or one of its indexes is", self._records.path
+        )
         base_offset = self._segment.base_offset
         known = [(base_offset + o, p) for o, p in self._segment.offset_index.entries()]
         position, expected = 0, base_offset
@@ -166,7 +168,7 @@ class FoundRecords:
         self._index_anew()
 
     def _index_anew(self) -> None:
-        """Make both indexes anew from the sound batches; entries of what was appended since this
+        """Rebuild both indexes from the intact batches; entries of what was appended since this
         part was found stay.
         """
         segment = self._segment

@@ -3,7 +3,8 @@ start, a disk that refuses. Kafka calls it LocalLog, too; here producers and epo
 for they are cut with the segments.
 
 Law: after each change segments, offsets, leader epochs and producer state agree. A change that the
-disk has interrupted is noted before it begins and ended before anything else is written.
+disk has interrupted is noted before it begins and completed before anything else is written: a
+half-done truncation would mix old records with new ones.
 
 Owned by the event loop.
 """
@@ -184,7 +185,7 @@ class LocalLog:
             self.environment.on_full(self.directory, error, 0)
         if self.failure is None and not error.is_passing:
             self.failure = error
-            _log.error("Log of %s fails: %s", self.topic_partition, error)
+            _log.error("Log of %s failed: %s", self.topic_partition, error)
             self.environment.on_failure(self.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 

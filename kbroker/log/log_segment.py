@@ -1,10 +1,10 @@
 """A stretch of a log: one data file and its indexes, named after the first offset it may hold.
 
-Law: offsets in a segment rise, and indexes are entered exactly as Kafka does: one entry in both as
-soon as more than `index_interval_bytes` were appended since the last one, and the largest timestamp
-once more at close or roll. What this process appended or recovered is taken at its word; the part
-it only found goes through a `FoundRecords`. Owned by the event loop; `sync` and reads may run on
-worker threads.
+Law: offsets in a segment rise, and indexes are written exactly as Kafka does, so that Apache Kafka
+can take over the directory: one entry in both as soon as more than `index_interval_bytes` were
+appended since the last one, and the largest timestamp once more at close or roll. What this process
+appended or recovered is trusted; the part that it only found goes through a `FoundRecords`. Owned
+by the event loop; `sync` and reads may run on worker threads.
 """
 
 from __future__ import annotations

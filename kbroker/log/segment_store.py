@@ -1,8 +1,9 @@
 """The files of one log: which segments it has, which one takes the appends, which ones wait for
 removal.
 
-Law: a log has at least one segment; only the last is written to. Files that were taken out stay,
-renamed, for file.delete.delay.ms. Every method may raise StorageError. Owned by its log.
+Law: a log has at least one segment, and only the last is written to. Files that were taken out
+stay, renamed, for file.delete.delay.ms, because answers under way still read them. Every method may
+raise StorageError. Owned by its log.
 """
 
 from __future__ import annotations

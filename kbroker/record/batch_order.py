@@ -10,13 +10,13 @@ where the next segment begins, or the log ends.
     one that begins with `expected`  counts: it needs no other witness
     one behind a gap                 counts unless the batch right behind it is sound, could stand
                                      in its place, and claims some of its offsets: one of the two
-                                     was moved. A gap alone is no fault: compaction leaves gaps
+                                     was moved. A gap alone is not a fault: compaction leaves gaps
     one that contradicts so          counts if what follows goes on where it ends
 
 Who may cut a log is told less by a gap: see `recoverable`.
 
-Law: offsets in, judgements out; offsets are those of first and last record, inclusive. Of a message
-of an old format that wraps others, the header tells the last one only.
+Law: offsets in, judgements out; offsets are those of the first and last record, inclusive. For a
+message of an old format that wraps others, the header gives only the last one.
 """
 
 from __future__ import annotations

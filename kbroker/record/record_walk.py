@@ -237,8 +237,8 @@ def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
 
 
 def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
-    """The length of a record as zigzag has it, odd or negative where it is no length; the position
-    after it.
+    """The length of a record as zigzag has it, odd or negative where it is not a length; the
+    position after it.
     """
     high = plain[at + 1]
     if high < 0x80:

@@ -1,7 +1,8 @@
 """What a producer is told of records that are not appended.
 
-Law: codes and texts are Kafka's, except that an unknown codec gets a code that a client can act on.
-Values only; who calls decides what is wrong.
+Law: codes and texts are Kafka's, because clients act on the codes and users search for the texts;
+only an unknown codec gets another code, one that a client can act on. Values only; the caller
+decides what is wrong.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 old clients once `message_set_append` has checked them.
 
 Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for
-sequences, and control batches end transactions.
+sequences, and control batches end transactions: the leader has accepted them already, and a
+follower that refused one would never catch up.
 """
 
 from __future__ import annotations

@@ -230,7 +230,7 @@ class IndexFile(SegmentPart):
         size = self._file_system.size(self.path)
         if size % self._entry.size:
             raise CorruptIndexError(
-                f"{self.path}: {size} bytes are no multiple of {self._entry.size}"
+                f"{self.path}: {size} bytes are not a multiple of {self._entry.size}"
             )
 
     def _forget(self) -> None:

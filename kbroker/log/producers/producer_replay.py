@@ -2,7 +2,8 @@
 it.
 
 Law: a replayed batch was accepted once and is never refused. Replaying gives the state that
-appending gave, and where a transaction index is handed in, its entries as well.
+appending gave, and the entries of a transaction index where one is passed in: otherwise a restart
+would accept duplicates that the broker refused before.
 """
 
 from __future__ import annotations

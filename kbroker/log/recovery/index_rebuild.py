@@ -3,7 +3,7 @@ point, or of a log that was stopped cleanly.
 
 Law: such indexes are believed at the next start, so a power loss during the rebuild must not leave
 ones that look right and are not. They are made beside their places and renamed when they are on
-the disk; the offset index comes last, and without it the rebuild begins anew.
+the disk; the offset index comes last, and without it the rebuild starts over.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def rebuild_beside(
     file_system: FileSystem,
     rebuild: Callable[[LogSegment], _T],
 ) -> _T:
-    """Call `rebuild`, which writes the indexes anew, and put them into their places.
+    """Call `rebuild`, which writes the indexes again, and put them in place.
 
     Returns what `rebuild` does.
     """

@@ -1,7 +1,8 @@
 """Doubts about the small files of a cleanly stopped log: what has no checksum of its own is held
 against the batches before it is believed.
 
-Law: nothing here changes a file; the answer is what to believe.
+Law: nothing here changes a file; the answer says what to trust. So a start decides on everything
+before it repairs anything.
 """
 
 from __future__ import annotations

@@ -142,6 +142,9 @@ class ProducerLoading:
             except StorageError as error:
                 if not error.is_out_of_space:
                     raise
-                _log.warning("A producer snapshot does not fit, the log is read without: %s", error)
+                _log.warning(
+                    "A producer snapshot does not match its log, which is read without it: %s",
+                    error,
+                )
                 return
             self.last_snapshot_offset = offset
