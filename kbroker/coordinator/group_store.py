@@ -159,7 +159,9 @@ class GroupStore:
 
         def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                _log.warning("Tombstones of group %s: %s", coordinated.group.group_id, error.name)
+                _log.warning(
+                    "Tombstones of group %s not stored: %s", coordinated.group.group_id, error.name
+                )
             written(error)
 
         if tombstones:

@@ -4,8 +4,8 @@ A BufferedProtocol: the loop receives into the channel's own buffer and a frame 
 it lies; that is the only copy of it. One request is in work at a time, so answers keep the order of
 requests; further frames wait in the buffer, and when that is full the channel stops reading.
 
-Law: bytes that a request in work still views are never moved or overwritten. The buffer is
-compacted, replaced or given back only while none does.
+Law: bytes that a request in work still views are never moved or overwritten, as its records are not
+copied. The buffer is compacted, replaced or given back only while no request views it.
 
 Owned by the event loop.
 """

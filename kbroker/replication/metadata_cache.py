@@ -149,7 +149,9 @@ class MetadataCache:
             self._names.pop(topic.topic_id, None)
 
     def _replaced(self, named: list[tuple[str, UUID, PartitionState]]) -> list[TopicPartition]:
-        """Partitions of topics that were deleted and made anew without our hearing of the first."""
+        """Partitions of topics that were deleted and created again without our hearing of the
+        first.
+        """
         ids = {name: id_ for name, id_, _ in named if id_ != ZERO_UUID}
         return [
             TopicPartition(name, index)

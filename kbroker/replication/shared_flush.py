@@ -154,7 +154,9 @@ class SharedFlush:
             try:
                 self._settle(flush, unknown if fault is not None and error is None else error)
             except Exception:  # the others of this share wait as well
-                _log.exception("%s was flushed, and who waits not told", flush.partition)
+                _log.exception(
+                    "%s was flushed, but those who wait for it were not told", flush.partition
+                )
         if self._wanted:
             self._start_waiting()
 

@@ -1,5 +1,5 @@
-"""A directory that began standalone is exported into a ZooKeeper ensemble, runs there as a broker of
-a cluster, and comes back: topics, settings, groups and records go along, and at no time does it
+"""A directory that began standalone is exported into a ZooKeeper ensemble, runs there as a broker
+of a cluster, and comes back: topics, settings, groups and records go along, and at no time does it
 start where its metadata is not.
 """
 

@@ -188,7 +188,7 @@ def _record_values(file_system: FileSystem, directory: str) -> Iterator[bytes]:
                 continue
             if header.base_offset != end_offset:
                 raise MetadataUnreadableError(
-                    f"{path} goes on at offset {header.base_offset}, expected {end_offset}"
+                    f"{path} continues at offset {header.base_offset}, expected {end_offset}"
                 )
             end_offset = header.next_offset
             yield from _values(data, header, position)
