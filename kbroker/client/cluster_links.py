@@ -1,7 +1,7 @@
 """The brokers of a cluster as a command meets them: open links by broker, and who leads a topic.
 
 Law: any broker may be asked, so one that is gone costs nothing while another one answers. OSError
-means that none does.
+means that none answers.
 """
 
 from __future__ import annotations

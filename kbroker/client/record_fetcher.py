@@ -261,7 +261,7 @@ class RecordFetcher:
         self._topics[view.name] = view
         if known is None or known.topic_id == view.topic_id:
             return False
-        self._tell(f"the topic {view.name} was deleted and made again: reading from its start")
+        self._tell(f"the topic {view.name} was deleted and created again: reading from its start")
         self._troubles.say_again(view.name)
         for place in [place for place in self._positions if place.topic == view.name]:
             self._positions[place] = 0

@@ -2,7 +2,7 @@
 
 Law: order and number of records are the business of each PartitionQueue; with acks=all the producer
 is idempotent. What goes wrong for a while, an election or a broker that is away, is tried again for
-30 s. Blocks only where a broker does not read what it is sent; owned by one thread.
+30 s. Blocks only where a broker does not read its requests; owned by one thread.
 """
 
 from __future__ import annotations
