@@ -128,7 +128,7 @@ Need = ForRequest | ForEach | AskedInside
 
 
 def guarded(needs: tuple[Need, ...], handler: Handler) -> Handler:
-    """The handler behind all its needs, the first one outermost."""
+    """The handler after all its needs, the first one outermost."""
     for need in reversed(needs):
         handler = need.guard(handler)
     return handler

@@ -31,7 +31,7 @@ from kbroker.protocol.schema import Message, Versions, response_class
 
 _ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
-_CODE_AT = 4  # in an answer to ApiVersions of any version: behind the correlation id
+_CODE_AT = 4  # in an answer to ApiVersions of any version: after the correlation id
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _WANTED: dict[int, Versions] = {
     ApiKey.PRODUCE: Versions(3, 12),  # format 2; later ones name topics by id, as the next three do

@@ -50,7 +50,7 @@ class TopicView:
 class ClusterLinks:
     """Opens links when they are needed and keeps them; owned by one thread.
 
-    Questions have links of their own: they need not wait behind records.
+    Questions have links of their own: they need not wait for records.
     """
 
     def __init__(self, bootstrap: str, *, sleep: Callable[[float], None] = time.sleep) -> None:

@@ -97,7 +97,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     check_reachable(bootstrap)
     from kafka import errors
 
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are no news for a person
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are not news for a person
     try:
         yield
     except errors.KafkaConnectionError as error:

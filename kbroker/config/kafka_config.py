@@ -64,7 +64,7 @@ GROUPS: dict[str, type[ConfigGroup]] = {
     "kbroker": KbrokerConfig,
 }
 
-# Set on a broker by IncrementalAlterConfigs only; they are no static settings (KIP-73).
+# Set on a broker by IncrementalAlterConfigs only; they are not static settings (KIP-73).
 DYNAMIC_ONLY = (
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",

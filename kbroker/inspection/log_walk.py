@@ -67,7 +67,7 @@ class BatchWatcher(Protocol):
         """A look at a partition begins: the first one, or one that replaces it."""
 
     def batch(self, header: BatchHeader) -> None:
-        """A sound batch."""
+        """An intact batch."""
 
     def records(self, header: BatchHeader, size_bytes: int, timestamps: list[int]) -> None:
         """With a deep look, after `batch`: size of the unpacked records, and their times in ms."""

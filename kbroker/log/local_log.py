@@ -123,7 +123,7 @@ class LocalLog:
         """Drop the batch that holds `offset`, where there is one, and all after it. StorageError:
         the next append or truncation begins with it.
 
-        No first segment may lie behind `offset`.
+        No first segment may come after `offset`.
         """
         self.unfinished_cut = offset
         self._before_cut(self.files.planned_cut(offset, self.log_start_offset))

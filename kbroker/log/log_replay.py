@@ -166,7 +166,7 @@ class LogReplay:
             yield from self._doubt("cut off")
 
     def _doubt(self, reason: str) -> Iterator[Gap]:
-        """Bytes that this process wrote, or recovered, are no batches any more: have the whole
+        """Bytes that this process wrote, or recovered, are not batches any more: have the whole
         segment checked, as one that was only found. What even then stays unreadable is passed over.
         """
         segment = self._segment()

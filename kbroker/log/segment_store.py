@@ -189,7 +189,7 @@ class SegmentStore:
         return Cut(end_offset, min(log_start_offset, end_offset), safe_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop the batch that holds `offset`, which no first segment may lie behind, and all after
+        """Drop the batch that holds `offset`, which no first segment may come after, and all after
         it; the offset at which the log ends now.
         """
         self.take_out([s for s in reversed(list(self.segments)) if s.base_offset > offset], None)

@@ -28,7 +28,7 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 # A length and six fields, of one byte each: length, attributes, time, offset, key, value, headers.
 SMALLEST_RECORD_BYTES: Final = 7
 
-_LOWS: Final = 64  # deltas whose varints share all bytes behind the first
+_LOWS: Final = 64  # deltas whose varints share all bytes after the first
 _TAIL_BYTES: Final = 1024  # how much larger than the average record the last one may be
 _TAIL_TRIES: Final = 8
 

@@ -218,7 +218,7 @@ class MetadataCache:
         return ZERO_UUID if found is None else found.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name behind a topic id."""
+        """The name of a topic id."""
         return self._names.get(topic_id)
 
     def alive_brokers(self) -> list[Broker]:

@@ -26,7 +26,7 @@ from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED
 
 class ArchiveCommand(click.Command):
     """The job itself, and commands of upkeep by their names: `archive merge` needs no checkpoint,
-    so it is a command of its own behind the job's name.
+    so it is a command of its own after the job's name.
     """
 
     def make_context(

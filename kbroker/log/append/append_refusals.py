@@ -52,7 +52,7 @@ def record_corrupt(header: BatchHeader, topic_partition: TopicPartition) -> Kafk
 
 
 def malformed(error: KafkaError, size: int) -> KafkaError:
-    """The refusal of bytes that are no whole batch of format 2."""
+    """The refusal of bytes that are not a whole batch of format 2."""
     if error.code != ErrorCode.INVALID_RECORD:
         return error
     if size == 0:

@@ -76,7 +76,7 @@ class TrustedBatches:
             next_offset = header.next_offset
 
     def check_offsets(self, log_end_offset: int) -> bool:
-        """True where the batches leave gaps behind the log or one another.
+        """True where the batches leave gaps after the log or one another.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE where they do not follow.
         """

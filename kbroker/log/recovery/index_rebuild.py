@@ -70,7 +70,7 @@ def rebuild_beside(
 
 def index_sound_batches(segment: LogSegment, end_offset: int, on_batch: OnBatch) -> None:
     """As `LogSegment.recover` for a segment that was on the disk for good, with offsets below
-    `end_offset`: nothing is cut. `on_batch` sees its sound batches.
+    `end_offset`: nothing is cut. `on_batch` sees its intact batches.
     """
     for index in segment.parts[1:]:
         index.reset()

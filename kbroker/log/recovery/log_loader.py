@@ -8,8 +8,8 @@ What was on the disk for good loses no intact batch, whatever is rebuilt beside 
 that was stopped cleanly, and every segment below the recovery point. Nor does such a log give out
 again the offsets of an end that is missing.
 
-Missing offsets are no damage by themselves: the cleaner leaves gaps, and leaders send them. Only
-behind the offset from which this broker is known to have written the log without any (see
+Missing offsets are not damage by themselves: the cleaner leaves gaps, and leaders send them. Only
+after the offset from which this broker is known to have written the log without any (see
 `gapless_offsets`) do the batches have to fit: a segment that does not begin where the one before
 ends shows that a power loss took that end, a last batch that does not follow the one before that
 its offset was damaged, and a leader epoch that falls that a power loss brought back what was cut.
@@ -167,7 +167,7 @@ class LogLoader:
         return segments
 
     def _recover_all(self, end_offset: int) -> int:
-        """The log end: the recovery point behind it is that of a deleted log of this name, or of
+        """The log end: the recovery point after it is that of a deleted log of this name, or of
         records that were cut off.
         """
         _log.warning("%s ends at %d, before its recovery point", self._directory, end_offset)

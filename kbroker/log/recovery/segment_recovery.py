@@ -1,7 +1,7 @@
 """Reads segments of a log that is being opened from end to end: those that an unclean stop may have
 left broken, and those whose indexes must be rebuilt.
 
-Law: what may not have been on the disk is cut at the first broken batch, and all behind it goes,
+Law: what may not have been on the disk is cut at the first broken batch, and all after it goes,
 durably; what was there for good is only read around its damage. Epochs and producers follow the
 batches that stay. See `log_loader` for what counts as broken.
 """

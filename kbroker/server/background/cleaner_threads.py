@@ -1,4 +1,4 @@
-"""Carries out cleaning jobs behind the event loop: each on a thread, and its work in a process
+"""Carries out cleaning jobs outside the event loop: each on a thread, and its work in a process
 (`kbroker.cleaner=process`) or on that thread itself (`thread`).
 
 Why a process: Python runs one thread at a time. A cleaning thread would hold the loop up for 5 ms

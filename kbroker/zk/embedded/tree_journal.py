@@ -228,7 +228,7 @@ class TreeJournal:
         self._size_bytes = end
 
     def _keep_damaged(self, data: bytes, position: int) -> None:
-        """Save a journal whose transactions behind `position` can no longer be applied."""
+        """Save a journal whose transactions after `position` can no longer be applied."""
         _log.error(
             "%s is damaged at byte %d, and whole transactions follow: what they changed is lost, "
             "and logs of topics that are unknown now are left alone. The damaged file is kept as "

@@ -1,8 +1,8 @@
 """How records that took the places of archived ones are noticed.
 
 Offsets alone do not tell: after an unclean leader election a partition may have lost its tail and
-grown beyond it again. Every leader has an epoch, and what it writes begins behind what it found: so
-an archived record is still there as long as its epoch, or an older one, goes up to behind it
+grown beyond it again. Every leader has an epoch, and what it writes begins after what it found: so
+an archived record is still there as long as its epoch, or an older one, goes up to after it
 (KIP-101, KIP-320; a Java consumer says LogTruncationException). The archive remembers an epoch that
 none of its records is above: that of the leader before they were read.
 

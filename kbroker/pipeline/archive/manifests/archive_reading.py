@@ -2,7 +2,7 @@
 
 Every hundredth manifest has a snapshot beside it, the state after it; the last two are kept.
 Snapshots save time only: one that is missing or damaged is passed over. Manifests are never
-deleted, and are read from the newest sound snapshot on.
+deleted, and are read from the newest intact snapshot on.
 
 Reading takes no lock: manifests appear whole, in order, and do not change.
 """

@@ -42,7 +42,7 @@ _PATH = re.compile(r"(data|rejected)(/[A-Za-z0-9._-]+)+\.parquet")
 
 
 class ManifestError(Exception):
-    """Bytes that are no manifest; the message is the end of a sentence about the file."""
+    """Bytes that are not a manifest; the message is the end of a sentence about the file."""
 
 
 class OtherLayoutError(ManifestError):

@@ -54,7 +54,7 @@ def read_archive(path: str) -> ReadArchive:
 
 
 def read_history(path: str, findings: Findings) -> ArchiveState:
-    """What all sound manifests say together. PipelineError where there is no archive at all."""
+    """What all intact manifests say together. PipelineError where there is no archive at all."""
     disk = RealFileSystem()
     if not disk.exists(path):
         raise PipelineError(f"{path} does not exist", ExitCode.USAGE)

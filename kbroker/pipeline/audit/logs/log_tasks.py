@@ -114,7 +114,7 @@ class _Watcher:
         self.gatherer = BatchGatherer() if self.task.archived is not None else None
 
     def batch(self, header: BatchHeader) -> None:
-        """A sound batch."""
+        """An intact batch."""
         self.counter.batch(header)
         if self.gatherer is not None:
             self.gatherer.batch(header)

@@ -26,7 +26,7 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The records that the task wants, in the order of the log; no batch of rows is empty.
 
-    Raises DamagedBatchError behind the last record before the damage, StorageError (also for a file
+    Raises DamagedBatchError after the last record before the damage, StorageError (also for a file
     that retention removed meanwhile), ValueError for a column that there is not.
     """
     reader = _PieceReader(file_system, task, options)

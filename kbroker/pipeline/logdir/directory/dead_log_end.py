@@ -56,7 +56,7 @@ def clean_end(
 
 
 def _last_sound(audit: BatchAudit, lookup: SegmentLookup) -> Iterator[tuple[int, BatchHeader]]:
-    """From the last index entry on; all of them where fewer than two are behind it: what is wrong
+    """From the last index entry on; all of them where fewer than two are after it: what is wrong
     with the last one is seen beside the one before.
     """
     position = lookup.last()

@@ -148,7 +148,7 @@ class LogStream:
         file_system = self._disk.file_system
         longer = reaching(file_system, log.log, end_offset)
         state = log.transactions
-        # To the end of the files: the markers that let the offset be read may lie behind it.
+        # To the end of the files: the markers that let the offset be read may come after it.
         known = None if state is None else scan_transactions(file_system, longer, state)
         return ReadableLog(longer, known)
 

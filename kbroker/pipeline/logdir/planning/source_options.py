@@ -28,7 +28,7 @@ pushFilters          true: filters by topic, partition, offset and time spare re
                      is 4.1 or later and spark.sql.python.filterPushdown.enabled is set. Not the
                      default, because Spark 4.1 to 4.3 (SPARK-58551 mends it for 5.0) keeps one plan
                      for all that is made of one load(), that of the filter it saw last: a union of
-                     two filters, or a count() behind a filter, misses rows. So load again for each
+                     two filters, or a count() after a filter, misses rows. So load again for each
                      use. The options topics, partitions, startingOffsets, endingOffsets and
                      startingTimestamp spare the same reading with any version, and are always safe
 """

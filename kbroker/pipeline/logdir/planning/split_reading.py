@@ -141,7 +141,7 @@ def _read(held: HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterat
 def _behind(
     error: StorageError | DamagedBatchError, task: SegmentTask, reading: SplitReading
 ) -> SegmentTask:
-    """What is left of the task behind damage; PipelineError where that is not to be left out."""
+    """What is left of the task after damage; PipelineError where that is not to be left out."""
     if isinstance(error, StorageError):
         raise refused_by_disk(error) from error
     if not reading.skips_damage:
