@@ -54,7 +54,7 @@ test: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 test-fast: $(VENV)/.test-ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/unit tests/properties tests/scenarios $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not spark" tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py tests/unit tests/properties tests/scenarios $(ARGS)
 
 test-frameworks: $(VENV)/.test-ready tools
 	$(BIN)/python -m pytest compat_tests/frameworks $(ARGS)
@@ -64,7 +64,7 @@ check: $(VENV)/.test-ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py $(PAGE_TESTS)
+	$(BIN)/python -m pytest -q tests/test_tidy.py tests/test_tidy_names.py tests/test_tidy_language.py $(PAGE_TESTS)
 
 format: $(VENV)/.test-ready
 	$(BIN)/ruff format .

@@ -351,7 +351,7 @@ def test_what_is_not_there_is_told_in_one_sentence(
     assert f"no such group: {group}" in kbroker("pipeline", "lag", "--groups", group).refused(
         ITEM_FAILED
     )
-    assert "is no duration" in kbroker("pipeline", "lag", "--every", "soon").refused(USAGE)
+    assert "is not a duration" in kbroker("pipeline", "lag", "--every", "soon").refused(USAGE)
     assert "does not end in" in kbroker("pipeline", "lag", "--plot", "a.pdf").refused(USAGE)
     unreachable = run("pipeline", "lag", "--bootstrap", UNUSED).refused(CANNOT_CONNECT)
     assert "cannot connect" in unreachable

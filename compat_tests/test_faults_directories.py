@@ -1,4 +1,6 @@
-"""Data directories that go away under a broker or hold what is not its own, seen by a real client."""
+"""Data directories that go away under a broker or hold what is not its own, seen by a real
+client.
+"""
 
 from __future__ import annotations
 
@@ -153,4 +155,4 @@ def test_a_log_of_another_topic_of_the_name_holds_no_start_up(
     assert client.list_offsets("other", -1).startswith("6 NOT_LEADER_OR_FOLLOWER")
     client.close()
     assert "INCONSISTENT_TOPIC_ID" in broker.log_text()
-    assert "serves before it leads" not in broker.log_text()
+    assert "starts to serve before it leads" not in broker.log_text()

@@ -103,7 +103,9 @@ def error_of(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def _certificate(folder: Path, name: str, alternative: str) -> Path:
-    """A certificate that is its own authority; its key is name.key, and both are in name-both.pem."""
+    """A certificate that is its own authority; its key is name.key, and both are in
+    name-both.pem.
+    """
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}",
@@ -206,7 +208,7 @@ def test_a_certificate_lets_a_command_in(secured: Secured) -> None:
 REFUSALS = {
     "no TLS": ("SASL_SSL", {}, "this port speaks TLS: give security.protocol=SSL"),
     "TLS": ("PLAINTEXT", {"security_protocol": "SSL"}, "this port does not speak TLS: give the"),
-    "no login": ("SASL_PLAINTEXT", {}, "where a port wants a login, give security.protocol=SASL_P"),
+    "no login": ("SASL_PLAINTEXT", {}, "where a port needs a login, give security.protocol=SASL_P"),
     "a login": (
         "PLAINTEXT",
         {"security_protocol": "SASL_PLAINTEXT"},
@@ -240,7 +242,7 @@ REFUSALS = {
     "no certificate": (
         "SSL",
         {"security_protocol": "SSL"},
-        "the broker wants a client certificate",
+        "the broker asks for a client certificate",
     ),
 }
 

@@ -70,7 +70,7 @@ def one_session_of_two_connections(caller: Caller) -> None:
 
 
 def session_of_a_topic_that_changes(caller: Caller) -> None:
-    """Made, deleted and made again under a session's feet."""
+    """Made, deleted and created again under a session's feet."""
     for version in (7, 12, 13, 17):
         own = f"session-of-{version}"
         _make(caller, own)

@@ -1,4 +1,6 @@
-"""How brokers of kbroker start at a ZooKeeper: the ids they get, and what is refused in a sentence."""
+"""How brokers of kbroker start at a ZooKeeper: the ids they get, and what is refused in a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def make(tmp_path: Path, connect: str) -> Iterator[Starts]:
 
 
 def refusal(broker: BrokerProcess) -> str:
-    """The sentence of a broker that does not start: its last line but for the place that it names."""
+    """The sentence of a broker that does not start: its last line but for the place that it
+    names.
+    """
     broker.launch()
     assert broker.process is not None
     assert broker.process.wait(60) == 1, broker.log_text()
@@ -163,7 +167,7 @@ def test_topics_that_nobody_can_serve_hold_no_start_up(make: Starts, tree: Zooke
     assert broker.stop() == 0
     said = broker.log_text()
     assert "/brokers/topics/state.spoilt/partitions/0/state" in said
-    assert "has told nothing yet" not in said
+    assert "has not yet sent the metadata" not in said
     assert "serving without" not in said
 
 
@@ -178,7 +182,7 @@ def test_the_directory_of_another_cluster_is_refused(
     said = refusal(make("broker", where=elsewhere))
 
     assert re.match(
-        rf"Error: Data directory \S+ belongs to cluster \S+, but ZooKeeper at {elsewhere} is of no "
+        rf"Error: Data directory \S+ belongs to cluster \S+, but ZooKeeper at {elsewhere} holds no "
         r"cluster yet: check the address \(with its chroot\)",
         said,
     )

@@ -1,8 +1,9 @@
 """ConfigAdmin: reads and alters dynamic settings under /config (KIP-339, KIP-226).
 
 Law: a change is checked whole before it is written; the entity's node is written first, then a
-notification that makes every broker read it again (`dynamic_config_manager`). Refusals of one
-resource are KafkaErrors with the sentences of Kafka 3.9.
+notification that makes every broker read it again (`dynamic_config_manager`): the other way round a
+broker could read the old node. Refusals of one resource are KafkaErrors with the sentences of Kafka
+3.9.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What changes make of settings: set, delete, append to and subtract from a list (KIP-339).
 
-Law: nothing is read and nothing written here; refusals are KafkaErrors with the sentences of Kafka
-3.9.
+Law: nothing is read or written here; refusals are KafkaErrors with the sentences of Kafka 3.9,
+which tools show as they are.
 """
 
 from __future__ import annotations

@@ -169,4 +169,4 @@ class DynamicConfigManager:
                 handler(entity, overrides)
             except ConfigError as error:
                 # Written by another hand than ours; as in Kafka, no reason not to start.
-                log.error("settings of %s/%s are not taken over: %s", entity_type, entity, error)
+                log.error("settings of %s/%s are not applied: %s", entity_type, entity, error)

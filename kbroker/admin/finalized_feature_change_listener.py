@@ -1,7 +1,7 @@
 """FinalizedFeatureChangeListener: keeps the broker's picture of the cluster's features as the tree
 has it (KIP-584).
 
-Law: a broker that does not support what the cluster has settled on is no part of it: it neither
+Law: a broker that does not support what the cluster has settled on is not part of it: it neither
 starts nor goes on. A node that cannot be read is reported, and what was known stays.
 """
 

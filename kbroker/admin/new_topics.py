@@ -1,7 +1,8 @@
 """NewTopics: the topics that one request wants to have made, from the check to the write.
 
 Law: everything is checked before anything is written; all of it is looked up and written at once,
-each topic whole or not at all. Refusals of one topic are values in its result.
+each topic whole or not at all, because half a topic can be neither used nor created again. Refusals
+of one topic are values in its result.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 AUTO_CREATE_TIMEOUT_MS = 5_000
 # A deleted topic leaves the metadata first and the tree when its replicas have gone. So long its
-# name cannot be used again, which a client that deletes and creates anew must not see.
+# name cannot be used again, which a client that deletes and recreates must not see.
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1
 _TOPICS_PER_TURN = 25  # of a long list, then others get their turn: about 5 ms

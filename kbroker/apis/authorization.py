@@ -7,8 +7,8 @@ the request, and has what is refused first in OffsetCommit and DescribeGroups. N
 it: clients find answers by name. Where neither fits, the handler asks itself, and the need says for
 what.
 
-Law: what may not be seen is not looked up. Where everybody may do everything this stage is not
-there at all.
+Law: what a principal may not see is not looked up, so that an answer does not reveal whether it
+exists. Where everybody may do everything this stage is absent.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ Need = ForRequest | ForEach | AskedInside
 
 
 def guarded(needs: tuple[Need, ...], handler: Handler) -> Handler:
-    """The handler behind all its needs, the first one outermost."""
+    """The handler after all its needs, the first one outermost."""
     for need in reversed(needs):
         handler = need.guard(handler)
     return handler

@@ -1,7 +1,8 @@
 """DescribeClientQuotas (key 48), versions 0 and 1: which quotas are stored (KIP-546).
 
 v1: flexible. What is stored is told, in the sentences of Kafka 3.9; whether it is enforced is
-another matter. A value that is no number is passed over, and so are settings that are no quotas.
+another matter. A value that is not a number is passed over, and so are settings that are not
+quotas.
 """
 
 from __future__ import annotations

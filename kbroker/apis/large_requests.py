@@ -1,4 +1,4 @@
-"""Requests of many entries: read behind the loop and answered in parts, so that other clients are
+"""Requests of many entries: read outside the loop and answered in parts, so that other clients are
 answered in between.
 
 Law: what a client sends costs memory in proportion to what it may honestly need. An entry of a few

@@ -188,7 +188,7 @@ def _describe_asked(
             return Topic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic.topic_id)
     elif name is None:  # neither name nor id: Kafka's answer to this too
         return Topic(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, name="")
-    if name in hidden:  # an id is no secret, a name is
+    if name in hidden:  # an id is not a secret, a name is
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return Topic(error_code=code, name=None if is_by_id else name, topic_id=topic.topic_id)
     if ctx.services.metadata.contains_topic(name):

@@ -2,7 +2,7 @@
 
 A listener whose advertised address was configured has that one. A listener without one (host "" or
 a wildcard) is announced under the address by which this very client reached us: that one works for
-it, behind any forwarding.
+it, after any forwarding.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AbortedTransactions: which batches of an answer to a read_committed fetch are no records.
+"""AbortedTransactions: which batches of an answer to a read_committed fetch are not records.
 
 A broker names the aborted transactions of an answer by producer and first offset; each lasts until
 its marker (KIP-98). No socket, no clock.

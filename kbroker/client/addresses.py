@@ -25,7 +25,7 @@ def check_reachable(bootstrap: str, name: str = OPTION) -> None:
         except OSError as error:
             reason = error.strerror or str(error)
         except UnicodeError:
-            reason = f"'{host}' is no name of a host"
+            reason = f"'{host}' is not a host name"
     raise cannot_connect(bootstrap, reason, name)
 
 

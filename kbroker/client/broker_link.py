@@ -31,7 +31,7 @@ from kbroker.protocol.schema import Message, Versions, response_class
 
 _ANSWER_BYTES_MAX = 100 * 1024 * 1024
 _ASKED_VERSION = 3  # of ApiVersions: what brokers since Kafka 2.4 know; older ones answer with 35
-_CODE_AT = 4  # in an answer to ApiVersions of any version: behind the correlation id
+_CODE_AT = 4  # in an answer to ApiVersions of any version: after the correlation id
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 _WANTED: dict[int, Versions] = {
     ApiKey.PRODUCE: Versions(3, 12),  # format 2; later ones name topics by id, as the next three do
@@ -77,7 +77,7 @@ class BrokerLink:
         self._served: dict[int, Versions] = {}
         self._renew_s: float | None = None  # when the login should be renewed
         self._pending: Callable[[], int] | None = None  # bytes that TLS has decrypted
-        self._is_proven = False  # whether a request was answered that wants a login
+        self._is_proven = False  # whether a request that needs a login was answered
         timeout_s = settings.request_timeout_s or timeout_s
         try:
             self._socket = socket.create_connection(
@@ -161,7 +161,7 @@ class BrokerLink:
             over_tls = secured(self._socket, host, self._settings.tls)
             self._socket, self._pending = over_tls, over_tls.pending
         except TimeoutError as error:
-            raise TimeoutError(f"{self.name} does not shake hands for TLS") from error
+            raise TimeoutError(f"{self.name} does not complete the TLS handshake") from error
         except OSError as error:
             reason = tls_reason(error, host)
             if reason is None and _speaks_plaintext(host, port):
@@ -203,7 +203,7 @@ class BrokerLink:
         try:
             self._socket.sendall(b"".join((SIZE.pack(len(frame)), frame)))
         except TimeoutError as error:
-            raise TimeoutError(f"{self.name} does not read what it is sent") from error
+            raise TimeoutError(f"{self.name} does not read its requests") from error
         except OSError as error:
             raise ConnectionResetError(f"{self.name}: {_reason(error)}") from error
 

@@ -1,7 +1,7 @@
 """The brokers of a cluster as a command meets them: open links by broker, and who leads a topic.
 
 Law: any broker may be asked, so one that is gone costs nothing while another one answers. OSError
-means that none does.
+means that none answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TopicView:
 class ClusterLinks:
     """Opens links when they are needed and keeps them; owned by one thread.
 
-    Questions have links of their own: they need not wait behind records.
+    Questions have links of their own: they need not wait for records.
     """
 
     def __init__(self, bootstrap: str, *, sleep: Callable[[float], None] = time.sleep) -> None:

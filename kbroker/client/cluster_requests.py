@@ -42,7 +42,7 @@ def ask_controller(
                 refused = error
         if time.monotonic() > give_up_s:
             raise refused or ClientError(
-                f"the cluster of {links.bootstrap} has no controller now: see that its brokers "
+                f"the cluster of {links.bootstrap} has no controller now: check that its brokers "
                 "reach its ZooKeeper, and try again",
                 trouble=Trouble.NO_CONTROLLER,
             )

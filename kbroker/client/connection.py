@@ -97,14 +97,14 @@ def client_errors(bootstrap: str) -> Iterator[None]:
     check_reachable(bootstrap)
     from kafka import errors
 
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are no news for a person
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its retries are not news for a person
     try:
         yield
     except errors.KafkaConnectionError as error:
         if is_unsent(error):
             raise ClientError(
                 f"{bootstrap} names another broker that cannot be reached ({error}): it has just "
-                "stopped, or the address it gives to clients is of no use here",
+                "stopped, or the address it advertises cannot be reached from here",
                 ExitCode.CANNOT_CONNECT,
                 Trouble.ADVERTISED_ADDRESS,
             ) from error
@@ -123,7 +123,7 @@ def client_errors(bootstrap: str) -> Iterator[None]:
         if "active controller" not in str(error):
             raise
         raise ClientError(
-            f"the cluster of {bootstrap} has no controller now: see that its brokers reach its "
-            "ZooKeeper, and try again",
+            f"the cluster of {bootstrap} has no controller now: check that its brokers reach "
+            "its ZooKeeper, and try again",
             trouble=Trouble.NO_CONTROLLER,
         ) from error

@@ -117,7 +117,7 @@ def check_names(names: Iterable[str], place: str) -> None:
         if known or name in _NAMES or name in _OTHER_SPELLINGS:
             continue
         every = [*_NAMES, *_OTHER_SPELLINGS, *OTHER_NAMES, *SECURITY_NAMES]
-        hint = did_you_mean(name, every, shown=1) or ": Kafka's clients have none of that name"
+        hint = did_you_mean(name, every, shown=1) or ": Kafka's clients have no such property"
         raise _refusal(f"{place}: unknown property {name}{hint}")
 
 

@@ -1,6 +1,6 @@
 """Troubles: which topics cannot be read now, why, and what a person is told of it.
 
-Law: a sentence is said once, and only after a while: an election is no news. Topics with the same
+Law: a sentence is said once, and only after a while: an election is not news. Topics with the same
 trouble share a sentence. No socket, no clock.
 """
 

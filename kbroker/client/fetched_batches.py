@@ -1,7 +1,7 @@
 """Record batches as a fetch brought them: found in the bytes of an answer, then decoded.
 
 Law: offsets below the one asked for and from the end on are left out, as a batch may begin before
-and end behind them; so is a last batch that is cut short. No socket, no clock.
+and end after them; so is a last batch that is cut short. No socket, no clock.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def fetched_batches(
 def records_of(batches: Iterable[FetchedBatch]) -> Iterator[tuple[TopicPartition, list[Record]]]:
     """Partition and wanted records, those of several batches at once where they are small.
 
-    KafkaError where they are damaged, behind the records before.
+    KafkaError where they are damaged, after the records before.
     """
     gathered: list[Record] = []
     last: TopicPartition | None = None

@@ -7,7 +7,7 @@ from kbroker.client.connection_settings import ConnectionSettings
 from kbroker.client.exit_code import ExitCode
 from kbroker.errors import Trouble
 
-_TLS_ALERT = b"\x15\x03"  # how a TLS port answers what is no TLS
+_TLS_ALERT = b"\x15\x03"  # how a TLS port answers anything but TLS
 _HTTP = b"HTTP"
 
 
@@ -30,7 +30,7 @@ def check_first_bytes(address: str, head: bytes, settings: ConnectionSettings) -
             "where its certificate comes from an authority of your own",
         )
     if head == _HTTP:
-        raise refused(address, "a web server listens there, no Kafka broker")
+        raise refused(address, "a web server listens there, not a Kafka broker")
 
 
 def no_tls(settings: ConnectionSettings) -> str:
@@ -42,6 +42,6 @@ def no_tls(settings: ConnectionSettings) -> str:
 def login_hint(settings: ConnectionSettings) -> str:
     """What may help where a broker cuts a link at its first request."""
     return (
-        "at the first request: where a port wants a login, give security.protocol="
+        "at the first request: where a port needs a login, give security.protocol="
         f"SASL_{settings.protocol}, sasl.mechanism, sasl.username and sasl.password"
     )

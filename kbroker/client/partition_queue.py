@@ -1,8 +1,8 @@
 """PartitionQueue: the records on their way to one partition, and the order in which they go.
 
 Law: batches are written in the order they were gathered, each once. A batch that was not written
-holds those behind it back until it is; one that was refused for good leaves its sequence numbers to
-the next, and what is in flight behind it is refused as out of order. Brokers refuse so only once
+holds those after it back until it is; one that was refused for good leaves its sequence numbers to
+the next, and what is in flight after it is refused as out of order. Brokers refuse so only once
 they know the producer: until one batch was taken there is one in flight, and no more for a producer
 without sequence numbers (KIP-98).
 
@@ -90,7 +90,7 @@ class PartitionQueue:
         return min(oldest, default=None)
 
     def gather(self, bodies: Sequence[bytes], times: Sequence[int] = ()) -> None:
-        """Records behind those before; `times` (Unix ms): of each, where they have their own."""
+        """Records after those before; `times` (Unix ms): of each, where they have their own."""
         assert len(times) == len(bodies) or not (times or self._times), "each has one, or none has"
         self._gathered += bodies
         self._times += times
@@ -112,7 +112,7 @@ class PartitionQueue:
         self._waiting.append(SentBatch(self._partition, bodies, times or timestamp_ms, give_up_s))
 
     def add(self, packed: PackedBatch, give_up_s: float) -> None:
-        """A batch as it is, behind those before; nothing is gathered."""
+        """A batch as it is, after those before; nothing is gathered."""
         assert not self._gathered, "they go before it"
         self._waiting.append(SentBatch(self._partition, [], 0, give_up_s, packed=packed))
 
@@ -141,7 +141,7 @@ class PartitionQueue:
         self._is_known = True
 
     def fail(self, batch: SentBatch) -> None:
-        """It may be written or not: it is sent again, before those behind it."""
+        """It may be written or not: it is sent again, before those after it."""
         self._in_flight.remove(batch)
         self._failed.append(batch)
 

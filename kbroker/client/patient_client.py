@@ -3,7 +3,7 @@
 Until the cluster has noticed, that broker is among those it names, and the client library asks any
 of them: a command would fail by chance, most of all where it was to say what is wrong.
 
-Law: only what was not sent is asked for again, so it may be a change as well as a question.
+Law: only what was not sent is asked for again, since a change that was sent may have been made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """RecordFetcher: reads partitions of topics from where it is told, batch by batch.
 
 Law: the records of a partition come in the order of its log, each once. A partition whose leader is
-gone goes on where it ended, and keeps no other one waiting; a topic that was deleted and made again
+gone goes on where it ended, and keeps no other one waiting; a topic that was deleted and created again
 is read from its start where the course has no ends. The next answer is asked for before the last
 one is decoded.
 
@@ -264,7 +264,7 @@ class RecordFetcher:
         self._topics[view.name] = view
         if known is None or known.topic_id == view.topic_id:
             return False
-        reason = f"the topic {view.name} was deleted and made again"
+        reason = f"the topic {view.name} was deleted and created again"
         if self._ends is not None:  # they were those of the topic before
             raise ClientError(reason)
         self._tell(f"{reason}: reading from its start")

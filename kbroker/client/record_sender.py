@@ -2,7 +2,7 @@
 
 Law: order and number of records are the business of each PartitionQueue; with acks=all the producer
 is idempotent. What goes wrong for a while, an election or a broker that is away, is tried again for
-30 s. Blocks only where a broker does not read what it is sent; owned by one thread.
+30 s. Blocks only where a broker does not read its requests; owned by one thread.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class RecordSender:
     def put(
         self, partition: int, bodies: Sequence[bytes], timestamp_ms: int, times: Sequence[int] = ()
     ) -> None:
-        """Records behind those before; full batches wait to be sent from now on. `times` (Unix ms)
+        """Records after those before; full batches wait to be sent from now on. `times` (Unix ms)
         are those of the records, where not all of a batch have the time at which it is made.
         """
         queue = self._queue(partition)
@@ -114,7 +114,7 @@ class RecordSender:
             self._cut(queue, timestamp_ms)
 
     def put_packed(self, partition: int, packed: PackedBatch, timestamp_ms: int) -> None:
-        """A batch behind the records before, to be sent as it is."""
+        """A batch after the records before, to be sent as it is."""
         queue = self._queue(partition)
         while queue.is_gathering:
             self._cut(queue, timestamp_ms)

@@ -18,7 +18,7 @@ _HEADER = "n,,"  # no channel binding, no other name to act for
 
 
 class ScramError(Exception):
-    """What the server said is no part of an exchange, or proves that it is the wrong one."""
+    """What the server said is not part of an exchange, or proves that it is the wrong one."""
 
 
 class ScramExchange:
@@ -34,7 +34,7 @@ class ScramExchange:
         self._server_signature = b""
 
     def first(self) -> bytes:
-        """Who wants in."""
+        """The first message: the user's name and the client's nonce."""
         return f"{_HEADER}{self._first_bare}".encode()
 
     def final(self, server_first: bytes) -> bytes:
@@ -42,7 +42,7 @@ class ScramExchange:
         text, fields = _fields(server_first)
         nonce, salt, iterations = fields.get("r", ""), fields.get("s", ""), fields.get("i", "")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
-            raise ScramError("it did not repeat our nonce")
+            raise ScramError("it did not repeat the client's nonce")
         if not iterations.isdecimal() or not (ITERATIONS_MIN <= int(iterations) <= ITERATIONS_MAX):
             raise ScramError(
                 f"it asks for {iterations or 'no'} iterations, allowed are {ITERATIONS_MIN} to "
@@ -78,7 +78,7 @@ def _fields(message: bytes) -> tuple[str, dict[str, str]]:
     try:
         text = message.decode()
     except UnicodeDecodeError as error:
-        raise ScramError("it sent a message that is no text") from error
+        raise ScramError("it sent a message that is not text") from error
     return text, {part[:1]: part[2:] for part in text.split(",") if part[1:2] == "="}
 
 

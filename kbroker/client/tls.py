@@ -52,7 +52,7 @@ def tls_reason(error: OSError, host: str) -> str | None:
     alert = getattr(error, "reason", None) or ""
     if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert):
         return (
-            "the broker wants a client certificate that it trusts "
+            "the broker asks for a client certificate that it trusts "
             f"({alert}): give ssl.certificate.location and ssl.key.location"
         )
     return None

@@ -1,7 +1,8 @@
 """What topics hold: where their partitions begin and end, and how many bytes they take.
 
-Law: one question per broker, however many partitions there are. What is not told is left out, and
-spoils nothing else: a broker that is gone, a partition without leader, sizes that are not for us.
+Law: one question per broker, however many partitions there are. What a broker does not answer is
+left out and spoils nothing else: a broker that is gone, a partition without a leader, sizes that
+this user may not see.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ GroupT = TypeVar("GroupT", bound=ConfigGroup)
 def config_group(cls: type[GroupT]) -> type[GroupT]:
     """Turn the declared settings of a class into slots and `keys`.
 
-    The class is made anew, as slots need.
+    The class is created again, as slots need.
     """
     namespace = dict(cls.__dict__)
     keys = []

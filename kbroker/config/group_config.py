@@ -104,7 +104,7 @@ class GroupConfig(ConfigGroup):
     )
     offsets_retention_check_interval_ms: int = define(
         600_000,
-        "How often expired offsets are looked for.",
+        "How often expired offsets are searched for.",
         type=ConfigType.LONG,
         at_least=1,
         importance="high",

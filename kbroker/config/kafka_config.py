@@ -64,7 +64,7 @@ GROUPS: dict[str, type[ConfigGroup]] = {
     "kbroker": KbrokerConfig,
 }
 
-# Set on a broker by IncrementalAlterConfigs only; they are no static settings (KIP-73).
+# Set on a broker by IncrementalAlterConfigs only; they are not static settings (KIP-73).
 DYNAMIC_ONLY = (
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
@@ -229,7 +229,7 @@ class KafkaConfig:
         for end_point in self.advertised_end_points():
             if end_point.listener_name not in names:
                 raise invalid_value(
-                    "advertised.listeners", end_point, "there is no such listener in listeners"
+                    "advertised.listeners", end_point, "listeners has no such listener"
                 )
             # No client can connect to the address that stands for all of them.
             is_wildcard = end_point.host in ("0.0.0.0", "::")  # noqa: S104  refused, not bound
@@ -261,7 +261,7 @@ class KafkaConfig:
             )
         if name == self.inter_broker_listener_name():
             raise invalid_value(
-                "control.plane.listener.name", name, "brokers have this listener for themselves"
+                "control.plane.listener.name", name, "this listener is for brokers only"
             )
 
     def warnings(self) -> list[str]:

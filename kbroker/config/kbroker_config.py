@@ -11,7 +11,7 @@ class KbrokerConfig(ConfigGroup):
 
     kbroker_profile: str = define(
         "dev",
-        "Set of defaults to start from: dev for one's own machine, prod for Kafka's defaults.",
+        "Set of defaults to start from: dev for your own machine, prod for Kafka's defaults.",
         one_of=("dev", "prod"),
         importance="high",
     )
@@ -30,12 +30,13 @@ class KbrokerConfig(ConfigGroup):
     )
     kbroker_advertise: str | None = define(
         None,
-        "HOST:PORT given to every client, whatever address it came by; for the first listener.",
+        "HOST:PORT given to every client, whichever address it connected to; for the first "
+        "listener.",
     )
     kbroker_cleaner: str = define(
         "process",
-        "Where compacted logs are cleaned: in a process of its own, which leaves the broker's "
-        "answers as fast as they are, or on a thread of the broker.",
+        "Where compacted logs are cleaned: in a separate process, which does not slow the "
+        "broker's answers, or on a thread of the broker.",
         one_of=("process", "thread"),
         importance="low",
     )

@@ -89,11 +89,11 @@ class LogConfig(ConfigGroup):
         dynamic="cluster-wide",
     )
     log_retention_check_interval_ms: int = define(
-        300_000, "How often retention is looked at.", type=ConfigType.LONG, at_least=1
+        300_000, "How often retention is checked.", type=ConfigType.LONG, at_least=1
     )
     log_cleanup_policy: tuple[str, ...] = define(
         ("delete",),
-        "What happens to old segments: delete, compact or both.",
+        "What to do with old segments: delete, compact or both.",
         list_of=("compact", "delete"),
         dynamic="cluster-wide",
     )
@@ -253,14 +253,14 @@ class LogConfig(ConfigGroup):
     )
     log_message_timestamp_before_max_ms: int = define(
         MAX_LONG,
-        "How far a record's time may lie behind the broker's.",
+        "How far a record's time may be before the broker's.",
         type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
     )
     log_message_timestamp_after_max_ms: int = define(
         MAX_LONG,
-        "How far a record's time may lie ahead of the broker's.",
+        "How far a record's time may be after the broker's.",
         type=ConfigType.LONG,
         at_least=0,
         dynamic="cluster-wide",
@@ -288,7 +288,7 @@ class LogConfig(ConfigGroup):
     )
     compression_type: str = define(
         "producer",
-        "Codec of stored records; producer keeps what came.",
+        "Codec of stored records; producer keeps the producer's codec.",
         one_of=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         importance="high",
         dynamic="cluster-wide",
@@ -322,7 +322,7 @@ class LogConfig(ConfigGroup):
     )
     producer_id_expiration_check_interval_ms: int = define(
         600_000,
-        "How often idle producers are looked for.",
+        "How often idle producers are searched for.",
         at_least=1,
         importance="low",
         internal=True,

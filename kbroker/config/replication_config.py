@@ -37,7 +37,7 @@ class ReplicationConfig(ConfigGroup):
     )
     replica_lag_time_max_ms: int = define(
         30_000,
-        "A follower behind for longer leaves the in-sync replicas.",
+        "A follower that is behind for longer leaves the in-sync replicas.",
         type=ConfigType.LONG,
         importance="high",
     )
@@ -111,7 +111,7 @@ class ReplicationConfig(ConfigGroup):
     )
     leader_imbalance_check_interval_seconds: int = define(
         300,
-        "How often leadership balance is looked at.",
+        "How often leadership balance is checked.",
         type=ConfigType.LONG,
         at_least=1,
         importance="high",

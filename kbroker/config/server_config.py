@@ -19,7 +19,7 @@ class ServerConfig(ConfigGroup):
         -1, "KRaft's name of broker.id; used when broker.id is not set.", importance="high"
     )
     broker_rack: str | None = define(
-        None, "Rack of this broker, told to clients and used in replica placement."
+        None, "Rack of this broker; clients see it, and replica placement uses it."
     )
     broker_id_generation_enable: bool = define(True, "Generate an id when none is set.")
     reserved_broker_max_id: int = define(1000, "Generated ids start above this.", at_least=0)

@@ -49,7 +49,7 @@ class SocketServerConfig(ConfigGroup):
     socket_send_buffer_bytes: int = define(
         KAFKAS_SEND_BUFFER_BYTES,
         "SO_SNDBUF of client connections; -1 leaves it to the system. The default grows for "
-        "clients that fetch large answers, another value stays.",
+        "clients that fetch large answers, any other value is fixed.",
         importance="high",
     )
     socket_receive_buffer_bytes: int = define(

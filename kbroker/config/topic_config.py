@@ -23,7 +23,7 @@ class TopicConfig(ConfigGroup):
 
     cleanup_policy: tuple[str, ...] = define(
         ("delete",),
-        "What happens to old segments: delete, compact or both.",
+        "What to do with old segments: delete, compact or both.",
         list_of=("compact", "delete"),
         synonyms=("log.cleanup.policy",),
     )
@@ -42,7 +42,7 @@ class TopicConfig(ConfigGroup):
     )
     compression_type: str = define(
         "producer",
-        "Codec of stored records; producer keeps what came.",
+        "Codec of stored records; producer keeps the producer's codec.",
         one_of=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         synonyms=("compression.type",),
     )
@@ -139,14 +139,14 @@ class TopicConfig(ConfigGroup):
     )
     message_timestamp_after_max_ms: int = define(
         MAX_LONG,
-        "How far a record's time may lie ahead of the broker's.",
+        "How far a record's time may be after the broker's.",
         type=ConfigType.LONG,
         at_least=0,
         synonyms=("log.message.timestamp.after.max.ms",),
     )
     message_timestamp_before_max_ms: int = define(
         MAX_LONG,
-        "How far a record's time may lie behind the broker's.",
+        "How far a record's time may be before the broker's.",
         type=ConfigType.LONG,
         at_least=0,
         synonyms=("log.message.timestamp.before.max.ms",),

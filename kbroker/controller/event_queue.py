@@ -1,8 +1,8 @@
 """The controller's queue: events are worked one at a time, in the order they came, by one task.
 
-Law: an event in work is never interrupted; between two events the queue may rest (the tree cannot
-be reached), and what came meanwhile is worked afterwards. Whoever asked learns the answer, or that
-there is none: an event dropped with its reign is refused with NOT_CONTROLLER.
+Law: an event being handled is never interrupted; between two events the queue may rest (the tree
+cannot be reached), and what came meanwhile is worked afterwards. Whoever asked learns the answer,
+or that there is none: an event dropped with its reign is refused with NOT_CONTROLLER.
 
 Owned by the controller, which starts and stops it. Unbounded as in Kafka: an event that is dropped
 would be a change of the cluster nobody ever acts on; what is queued is bounded by the number of

@@ -8,9 +8,9 @@ Laws:
   the same session: the reign goes on, if the tree still says so. LOST: the reign and all that is
   queued are dropped. A new session: the broker registers, then takes part in the election.
 - A controller that finds its epoch raised, by the tree or by a broker that refuses it, drops
-  everything at once and stays a plain broker until it is elected anew.
+  everything at once and stays a plain broker until it is elected again.
 - An event that fails half way leaves a picture nobody can trust: the controller then reads the
-  whole cluster anew within its reign (`ReadAgain`), until that succeeds. What is queued meanwhile
+  whole cluster again within its reign (`ReadAgain`), until that succeeds. What is queued meanwhile
   is dropped, for the tree says it too; who asked for something is refused with NOT_CONTROLLER and
   asks again. So no change of the cluster is lost.
 - Events about the seat are tried again until they succeed or the session ends.
@@ -154,7 +154,7 @@ class KafkaController:
 
     @property
     def is_doubtful(self) -> bool:
-        """True while this broker is controller and has yet to read the cluster anew."""
+        """True while this broker is controller and has yet to read the cluster again."""
         return self._reign is not None and self._reign.is_doubtful
 
     @property
@@ -254,10 +254,10 @@ class KafkaController:
         except ControllerMovedError as error:
             await self._on_moved(error)
         except TreeUnavailableError as error:
-            log.warning("event %.500s failed, the cluster will be read anew: %r", event, error)
+            log.warning("event %.500s failed, the cluster will be read again: %r", event, error)
             self.read_anew()
         except Exception:
-            log.exception("event %.500s failed, the cluster is read anew", event)
+            log.exception("event %.500s failed, reading the cluster again", event)
             self.read_anew()
         raise not_controller()
 
@@ -341,7 +341,7 @@ class KafkaController:
         if self._reign is not None:
             if holder == self._settings.broker_id:
                 return
-            log.info("no longer controller: the seat says %d", holder)
+            log.info("no longer controller: /controller names %d", holder)
             await self._resign()
         if await self._elector.clear_own_node():
             seat = await self._elector.elect()

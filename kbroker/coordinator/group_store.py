@@ -6,9 +6,9 @@ here. What a record says of members enters a group once it is stored, as in Kafk
 groups are not replayed before either): until then members act on what holds, and a failed append
 has nothing to take back. A static member's new id enters it also where the log has it and nobody
 confirmed that in time: the next load will find it there. Offsets are replayed at once; readers see
-those that are stored. The record of a group that has become empty is written behind: those who left
-do not come back if that fails, and a coordinator that loads the older record waits for them one
-session.
+those that are stored. The record of a group that has become empty is written in the background:
+those who left do not come back if that fails, and a coordinator that loads the older record waits
+for them one session.
 """
 
 from __future__ import annotations
@@ -159,7 +159,9 @@ class GroupStore:
 
         def settled(error: ErrorCode) -> None:
             if error is not ErrorCode.NONE:
-                _log.warning("Tombstones of group %s: %s", coordinated.group.group_id, error.name)
+                _log.warning(
+                    "Tombstones of group %s not stored: %s", coordinated.group.group_id, error.name
+                )
             written(error)
 
         if tombstones:

@@ -3,8 +3,8 @@
 
     /consumers/<group>/offsets/<topic>/<partition>   the offset in decimal
 
-Law: these offsets belong to clients from before the group coordinator; the two stores do not know
-of each other.
+Law: these offsets belong to clients older than the group coordinator, as in Kafka; the two stores
+know nothing of each other.
 """
 
 from __future__ import annotations

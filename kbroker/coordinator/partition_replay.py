@@ -88,9 +88,14 @@ class PartitionReplay:
         if len(others) > _SHOWN:
             _log.error("%s: %d gaps in all", self._partition, len(others))
         if missing:  # a replica that was copied from a cleaned one has them too
-            _log.warning("%s has %d holes, at first %s", self._partition, len(missing), missing[0])
+            _log.warning(
+                "%s has %d gaps in its offsets, the first is %s",
+                self._partition,
+                len(missing),
+                missing[0],
+            )
         for reason, count in self.not_understood.most_common(_SHOWN):
-            _log.warning("%s: %d records passed over, %s", self._partition, count, reason)
+            _log.warning("%s: skipped %d records, %s", self._partition, count, reason)
 
     def _take(self, batch: WholeBatch) -> None:
         header = batch.header

@@ -137,7 +137,7 @@ class CoordinatorRuntime(Generic[MachineT]):
         shard.resign()
 
     def _leads(self, shard: Shard[MachineT]) -> bool:
-        """False once it has been given up, even if it is led anew."""
+        """False once it has been given up, even if it is led again."""
         return self._shards.get(shard.topic_partition.partition) is shard
 
     def _begin_load(self, shard: Shard[MachineT], new_machine: NewMachine[MachineT]) -> None:

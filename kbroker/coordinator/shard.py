@@ -1,6 +1,7 @@
 """Shard: one partition of an internal topic that this broker leads, and the line of its writes.
 
-Law: the state is what the log says, and nothing else.
+Law: the state is what the log says, and nothing else: the next broker that loads the log must come
+to the same state.
 
 * A write enters the state (`replay`) when the log has taken it, at the latest, and the next
   decision rests on it at once. It is settled, and what rests on it is answered, when enough

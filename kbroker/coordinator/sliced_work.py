@@ -1,7 +1,7 @@
 """SlicedWork: long work on the event loop, in slices between which others run.
 
-Law: a piece of work is a generator that yields after each small step. Pieces are worked one after
-the other, so that however many wait, the loop is held for one slice at a time.
+Law: a piece of work is a generator that yields after each small step. Pieces run one after the
+other, so that however many wait, the loop is held for one slice at a time.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class TransactionLogValue(Message):
 
 
 def read_transaction_log_key(key: bytes) -> TransactionLogKey:
-    """The id a record is about. ProtocolError for bytes that are no key."""
+    """The id a record is about. ProtocolError for bytes that are not a key."""
     return decode(TransactionLogKey, _version(key), key, _VERSION.size)[0]
 
 

@@ -45,7 +45,7 @@ def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[P
     if header.base_offset < segment_base_offset:
         yield Problem(
             FindingCode.BATCH_BEFORE_SEGMENT,
-            f"base offset {header.base_offset} lies before the segment's, {segment_base_offset}",
+            f"base offset {header.base_offset} is before the segment's, {segment_base_offset}",
         )
     elif header.last_offset - segment_base_offset > MAX_RELATIVE_OFFSET:
         yield Problem(
@@ -61,7 +61,7 @@ def header_problems(header: BatchHeader, segment_base_offset: int) -> Iterator[P
         )
     if header.compression not in CODEC_NAMES:
         yield Problem(
-            FindingCode.BATCH_HEADER, f"compression {header.compression}, which is no codec"
+            FindingCode.BATCH_HEADER, f"compression {header.compression}, which is not a codec"
         )
     if header.magic == MAGIC and header.attributes & ~_KNOWN_ATTRIBUTES:
         yield Problem(FindingCode.BATCH_HEADER, f"unknown attribute bits {header.attributes:#06x}")
@@ -88,7 +88,7 @@ def record_problems(
     except KafkaError as error:
         if error.code is ErrorCode.MESSAGE_TOO_LARGE:
             yield Problem(
-                FindingCode.BATCH_TOO_LARGE, f"its records were not looked at: {error.message}"
+                FindingCode.BATCH_TOO_LARGE, f"its records were not checked: {error.message}"
             )
         else:
             yield Problem(FindingCode.BATCH_RECORDS, f"its records cannot be read: {error.message}")

@@ -30,7 +30,7 @@ class ContentCheck:
     """The batches of one segment file. `next_base_offset` is that of the segment after it; None: it
     is the last.
 
-    How bad a damaged batch is follows from the next sound one: where that begins at the log start
+    How bad a damaged batch is follows from the next intact one: where that begins at the log start
     or before, nobody is served what was damaged.
     """
 
@@ -48,7 +48,7 @@ class ContentCheck:
         self._findings = findings
         self._next_base_offset = next_base_offset
         self._damages: list[_Damage] = []
-        self.is_awaiting = False  # the next sound batch is to be told
+        self.is_awaiting = False  # the next intact batch is to be told
 
     def wrong_crc(self, batch: ScannedBatch) -> None:
         """A batch whose checksum is not that of its bytes."""
@@ -58,12 +58,12 @@ class ContentCheck:
     def damaged(
         self, problem: Problem, position: int, offset: int | None, *, may_be_dead: bool = True
     ) -> None:
-        """Something at a position is no sound batch."""
+        """Something at a position is not an intact batch."""
         self._damages.append(_Damage(problem, position, offset, may_be_dead))
         self.is_awaiting = True
 
     def sound(self, base_offset: int) -> None:
-        """A sound batch behind what was damaged."""
+        """An intact batch after what was damaged."""
         self.is_awaiting = False
         is_cut = self._view.is_recovered(self._next_base_offset)
         is_cleaned = self._view.cleaner_offset is not None  # a cleaner reads all there is
@@ -83,18 +83,16 @@ class ContentCheck:
             self.sound(2**63 if self._next_base_offset is None else self._next_base_offset)
 
     def look(self, scan: SegmentScan, batch: ScannedBatch) -> None:
-        """Unpack a sound batch and walk its records; to be called before the scan goes on."""
+        """Unpack an intact batch and walk its records; to be called before the scan goes on."""
         header = batch.header
         unpacked = Unpacked()
         try:
             problems = list(record_problems(header, scan.read(batch), unpacked))
         except KafkaError as error:
-            problems = [
-                Problem(FindingCode.BATCH_TOO_LARGE, f"was not looked into: {error.message}")
-            ]
+            problems = [Problem(FindingCode.BATCH_TOO_LARGE, f"was not checked: {error.message}")]
         for problem in problems:
             if problem.code in _WITHOUT_ALARM:
-                advice = "readers are served all the same"
+                advice = "readers are still served it"
                 place = (batch.position, header.base_offset)
                 self._say(Severity.WARNING, advice, problem, *place)
             else:

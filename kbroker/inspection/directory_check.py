@@ -132,8 +132,8 @@ def check_together(views: Sequence[LogDirectoryView], findings: Findings) -> Non
         for name in view.partitions:
             other = homes.setdefault((*owner, name), view.path)
             if other != view.path:
-                what = f"lies in {other} too"
-                advice = "no broker starts with both: remove the older one"
+                what = f"is in {other} too"
+                advice = "a broker does not start with both: remove the older one"
                 path = f"{view.path}/{name}"
                 findings.add(
                     Finding(Severity.ERROR, FindingCode.PARTITION_TWICE, path, what, advice)
@@ -152,12 +152,14 @@ def check_names(view: LogDirectoryView, findings: Findings, *, is_at_work: bool 
             findings.add(finding)
     for name in view.moved:
         if not name.endswith(_PASSING_DIRECTORIES):
-            what = "is a partition the cluster does not know"
+            what = "is a partition that the cluster does not know"
             _tell(findings, view, name, FindingCode.MOVED_DIRECTORY, what)
     for name in view.others:
         is_known = name in _KNOWN_FILES or name.startswith(_OWN_PREFIX)
         if not is_known and not name.endswith(_TEMPORARY):
-            _tell(findings, view, name, FindingCode.FOREIGN, "is nothing that a broker keeps here")
+            _tell(
+                findings, view, name, FindingCode.FOREIGN, "is not a file that a broker keeps here"
+            )
 
 
 def _passing(view: LogDirectoryView) -> Iterator[Finding]:
@@ -165,14 +167,14 @@ def _passing(view: LogDirectoryView) -> Iterator[Finding]:
     for name in view.moved:
         path = f"{view.path}/{name}"
         if name.endswith(DELETE_DIRECTORY_SUFFIX):
-            what, advice = "is a partition that was deleted", "it is removed when its delay is over"
+            what, advice = "is a partition that was deleted", "it is removed after its delay"
             yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, advice)
         elif name.endswith(FUTURE_DIRECTORY_SUFFIX):
             what = "is a copy of a partition that was moving to this directory"
             yield Finding(Severity.INFO, FindingCode.MOVED_DIRECTORY, path, what, _LEFT_ALONE)
     for name in view.others:
         if name.endswith(_TEMPORARY):
-            what = "is left over from a write that was cut off"
+            what = "is left over from an interrupted write"
             path = f"{view.path}/{name}"
             yield Finding(Severity.INFO, FindingCode.LEFTOVER, path, what, "it may be removed")
 

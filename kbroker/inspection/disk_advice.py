@@ -1,5 +1,5 @@
-"""What is to be done where the disk refuses to read a file: it may be broken, or only forbidden to
-the user who looks.
+"""What to do when the disk refuses to read a file: it may be broken, or only forbidden to this
+user.
 """
 
 from __future__ import annotations

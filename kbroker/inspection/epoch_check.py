@@ -55,7 +55,7 @@ class EpochCheck:
             found = self._entries[slot].epoch
             yield Problem(
                 FindingCode.EPOCHS_WRONG,
-                f"the batch at {header.base_offset} carries epoch {epoch}, the file says {found}",
+                f"the batch at {header.base_offset} has epoch {epoch}, the file says {found}",
             )
         elif slot < 0 and not self._is_missing_told:
             self._is_missing_told = True
@@ -72,6 +72,6 @@ class EpochCheck:
             if entry.start_offset > log_end_offset:
                 yield Problem(
                     FindingCode.EPOCHS_BEYOND,
-                    f"epoch {entry.epoch} begins with {entry.start_offset}, the log ends with "
-                    f"{log_end_offset}",
+                    f"epoch {entry.epoch} begins with {entry.start_offset}, beyond the log's "
+                    f"end {log_end_offset}",
                 )

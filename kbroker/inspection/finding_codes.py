@@ -21,7 +21,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     SEGMENT_GARBAGE = (
         "segment-garbage", Severity.ERROR,
-        "Bytes of a segment are no batch.",
+        "Bytes of a segment are not a batch.",
     )  # fmt: skip
     SEGMENT_ZEROS = (
         "segment-zeros", Severity.WARNING,
@@ -41,7 +41,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     BATCH_HEADER = (
         "batch-header", Severity.ERROR,
-        "A batch's header says what cannot be.",
+        "A batch's header contradicts itself.",
     )  # fmt: skip
     BATCH_CONTROL = (
         "batch-control", Severity.ERROR,
@@ -57,7 +57,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     BATCH_TOO_LARGE = (
         "batch-too-large", Severity.WARNING,
-        "A batch is too large to be looked into.",
+        "A batch is too large to be checked.",
     )  # fmt: skip
     SEGMENT_OVERLAP = (
         "segment-overlap", Severity.ERROR,
@@ -106,7 +106,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     INDEX_SIZE = (
         "index-size", Severity.WARNING,
-        "The size of an index file is no multiple of its entries'.",
+        "The size of an index file is not a multiple of its entries'.",
     )  # fmt: skip
     INDEX_ORPHAN = (
         "index-orphan", Severity.WARNING,
@@ -138,7 +138,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     TIMEINDEX_BEYOND = (
         "timeindex-beyond", Severity.ERROR,
-        "An entry of a time index lies after the last offset.",
+        "An entry of a time index is after the last offset.",
     )  # fmt: skip
     TIMEINDEX_SHORT = (
         "timeindex-short", Severity.ERROR,
@@ -162,7 +162,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     TXNINDEX_BEYOND = (
         "txnindex-beyond", Severity.ERROR,
-        "An entry of a transaction index lies after the last offset.",
+        "An entry of a transaction index is after the last offset.",
     )  # fmt: skip
     # Other files, and the directory
     SNAPSHOT = (
@@ -171,7 +171,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     SNAPSHOT_BEYOND = (
         "snapshot-beyond", Severity.WARNING,
-        "A snapshot of producers lies beyond the end of the log.",
+        "A snapshot of producers is beyond the end of the log.",
     )  # fmt: skip
     SNAPSHOT_MISSING = (
         "snapshot-missing", Severity.WARNING,
@@ -187,7 +187,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     EPOCHS_WRONG = (
         "epochs-wrong", Severity.WARNING,
-        "A batch carries another leader epoch than the file says.",
+        "A batch has another leader epoch than the file says.",
     )  # fmt: skip
     EPOCHS_MISSING = (
         "epochs-missing", Severity.WARNING,
@@ -219,19 +219,19 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     RECOVERY_POINT = (
         "recovery-point", Severity.ERROR,
-        "The recovery point lies beyond the end of the log.",
+        "The recovery point is beyond the end of the log.",
     )  # fmt: skip
     HIGH_WATERMARK = (
         "high-watermark", Severity.WARNING,
-        "The high watermark lies beyond the end of the log.",
+        "The high watermark is beyond the end of the log.",
     )  # fmt: skip
     CLEANER_OFFSET = (
         "cleaner-offset", Severity.WARNING,
-        "The cleaner's offset lies beyond the end of the log.",
+        "The cleaner's offset is beyond the end of the log.",
     )  # fmt: skip
     LOG_START_OFFSET = (
         "log-start-offset", Severity.ERROR,
-        "The log start offset lies beyond the end of the log.",
+        "The log start offset is beyond the end of the log.",
     )  # fmt: skip
     NO_SEGMENT = (
         "no-segment", Severity.WARNING,
@@ -243,7 +243,7 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     GONE = (
         "gone", Severity.INFO,
-        "A segment was deleted while it was looked at.",
+        "A segment was deleted while it was checked.",
     )  # fmt: skip
     LEFTOVER = (
         "leftover", Severity.INFO,
@@ -255,11 +255,11 @@ class FindingCode(FindingKind):
     )  # fmt: skip
     FOREIGN = (
         "foreign", Severity.INFO,
-        "A file is none of a broker's.",
+        "A file is not one of a broker's.",
     )  # fmt: skip
     MOVED_DIRECTORY = (
         "moved-directory", Severity.INFO,
-        "A partition directory is on its way out or in.",
+        "A partition is being deleted, or moved to this directory.",
     )  # fmt: skip
     PARTITION_TWICE = (
         "partition-twice", Severity.ERROR,

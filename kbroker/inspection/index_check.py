@@ -1,8 +1,8 @@
 """Holds index entries against the batches they speak of, while a segment is walked once from its
 start. Bytes and headers in, problems out.
 
-Law: an entry is wrong when a look-up that follows it would pass over records, or when no append can
-have written it. What is only coarse is fine: entries may be missing between two others.
+Law: an entry is wrong when a look-up that follows it would skip records, or when no append can have
+written it. A coarse index is fine: entries may be missing between two others.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class OffsetIndexCheck:
         """The walk has ended at `position`, after the batch with `last_offset`."""
         if self._awaited is not None:
             yield Problem(
-                FindingCode.INDEX_BEYOND, f"the entry {self._awaited} lies after the last batch"
+                FindingCode.INDEX_BEYOND, f"the entry {self._awaited} is after the last batch"
             )
         left = () if self._next is None else (self._next, *self._entries)
         for relative_offset, entry_position in left:
@@ -158,7 +158,7 @@ class TimeIndexCheck:
             yield from self._order(timestamp, relative_offset)
             yield Problem(
                 FindingCode.TIMEINDEX_BEYOND,
-                f"the entry {timestamp}, {self._base_offset + relative_offset} lies after the last "
+                f"the entry {timestamp}, {self._base_offset + relative_offset} is after the last "
                 f"offset, {last_offset}",
             )
         if is_closed and not left and self._previous[0] < self.newest:

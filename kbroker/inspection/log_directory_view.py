@@ -1,7 +1,8 @@
 """A data directory as its checkpoint files show it, and what they say of each partition; for those
 who only look.
 
-Law: a file that cannot be read is a finding, not an exception; without it nothing is known.
+Law: a file that cannot be read is a finding, not an exception: the other files still have something
+to say.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _WITHOUT = {
     RECOVERY_POINT_CHECKPOINT_FILE: "after an unclean stop every log is read from its beginning",
     REPLICATION_OFFSET_CHECKPOINT_FILE: "high watermarks begin at the log starts",
     LOG_START_OFFSET_CHECKPOINT_FILE: "records that were deleted within a segment are back",
-    CLEANER_OFFSET_CHECKPOINT_FILE: "the cleaner begins anew",
+    CLEANER_OFFSET_CHECKPOINT_FILE: "the cleaner starts from the beginning",
     GAPLESS_OFFSET_CHECKPOINT_FILE: "after an unclean stop no gap of offsets counts as damage",
 }
 _NO_START = (
-    "no broker starts with this directory; write the file anew with the ids of its cluster and "
+    "no broker starts with this directory; write the file again with the ids of its cluster and "
     "broker"
 )
 
@@ -172,7 +173,7 @@ def _read_offsets(file_system: FileSystem, view: LogDirectoryView, file: str) ->
                 FindingCode.CHECKPOINT_UNREADABLE,
                 path,
                 f"cannot be read: {error}",
-                advice_on(error, f"it is taken as empty and written anew: {_WITHOUT[file]}"),
+                advice_on(error, f"it counts as empty and is written again: {_WITHOUT[file]}"),
             )
         )
         return
@@ -188,7 +189,7 @@ def emptied_checkpoints(view: LogDirectoryView) -> Iterator[Finding]:
     """
     for file in view.empty:
         if _was_filled(view, file):
-            yield _emptied(view, file, Severity.WARNING, "it was emptied, and is written anew")
+            yield _emptied(view, file, Severity.WARNING, "it was emptied, and is written again")
         elif file == LOG_START_OFFSET_CHECKPOINT_FILE and _has_content(
             view, RECOVERY_POINT_CHECKPOINT_FILE
         ):  # they are written one right after the other

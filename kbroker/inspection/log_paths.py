@@ -61,7 +61,7 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
         )
     names = file_system.list(path)
     if not names:
-        raise NotALogError(f"{path} is empty: there is no log in it")
+        raise NotALogError(f"{path} is empty: it holds no log")
     topic_partition = parse_directory_name(path.rpartition("/")[2])
     if topic_partition is not None and _holds_a_log(names):
         return PartitionDirectory(path, topic_partition)

@@ -18,17 +18,17 @@ from kbroker.inspection.transaction_check import TransactionCheck
 from kbroker.log.format import offset_of
 from kbroker.record.record_batch import BatchHeader
 
-REBUILT = "the next start builds the file anew"
+REBUILT = "the next start rebuilds the file"
 NOT_REBUILT = (
-    "no start builds it anew: remove the file while no broker runs, and the segment's indexes are "
-    "built again"
+    "a start does not rebuild it: remove the file while no broker runs, and the next start "
+    "rebuilds the segment's indexes"
 )
 CUT = "the next start cuts the log here; what follows is lost"
 NOT_CUT = (
     "a clean start does not look at it: readers fail here until the records are deleted, or the "
     "segment is copied from another replica"
 )
-DEAD = "it lies before the log start: no reader is served it, and it goes with its segment"
+DEAD = "it is before the log start: no reader is served it, and it is deleted with its segment"
 
 
 _T = TypeVar("_T")
@@ -67,7 +67,7 @@ class BatchWatcher(Protocol):
         """A look at a partition begins: the first one, or one that replaces it."""
 
     def batch(self, header: BatchHeader) -> None:
-        """A sound batch."""
+        """An intact batch."""
 
     def records(self, header: BatchHeader, size_bytes: int, timestamps: list[int]) -> None:
         """With a deep look, after `batch`: size of the unpacked records, and their times in ms."""
@@ -175,7 +175,7 @@ class LogWalk:
         self.findings.add(finding)
 
     def index_problem(self, path: str, code: FindingCode, what: str, *, is_recovered: bool) -> None:
-        """A file that can be built anew from the segment is wrong."""
+        """A file that can be rebuilt from the segment is wrong."""
         severity = Severity.WARNING if is_recovered else Severity.ERROR
         advice = REBUILT if is_recovered else NOT_REBUILT
         self.say(Finding(severity, code, path, what, advice))

@@ -38,7 +38,7 @@ from kbroker.log.leader_epoch_cache import EpochEntry
 from kbroker.log.producers.producer_snapshot import SnapshotError, decode_snapshot
 from kbroker.model import GROUP_METADATA_TOPIC
 
-_GOING = "a running broker removes what retention and the cleaner let go"
+_GOING = "a running broker removes what retention and the cleaner release"
 _NOT_OPENED = "the partition is not opened; remove the file, and the topic id is written again"
 _END_IS_LOST = "its last records are lost; the next start goes on at the recovery point"
 _REPLAYED = "it is deleted at the next start and the log is replayed instead"
@@ -137,7 +137,9 @@ class PartitionCheck:
 
     def _gone(self, name: str) -> None:
         if not self._options.is_at_work:
-            self._say(Severity.INFO, FindingCode.GONE, name, "went while it was looked at", _GOING)
+            self._say(
+                Severity.INFO, FindingCode.GONE, name, "was deleted while it was checked", _GOING
+            )
 
     def _names(self, files: PartitionFiles) -> None:
         if not self._options.is_at_work:
@@ -148,7 +150,7 @@ class PartitionCheck:
                 Severity.WARNING, FindingCode.INDEX_ORPHAN, name, what, "the next start removes it"
             )
         for name in files.foreign:
-            what = "is no file of a log"
+            what = "is not a file of a log"
             self._say(Severity.INFO, FindingCode.FOREIGN, name, what, "it is left alone")
 
     def _passing_names(self, files: PartitionFiles) -> None:
@@ -158,18 +160,18 @@ class PartitionCheck:
                 self._say(
                     Severity.INFO, FindingCode.LEFTOVER, name,
                     "is left over from a deletion or a cleaning",
-                    "it is removed at the next start, or when its delay is over",
+                    "it is removed at the next start, or after its delay",
                 )  # fmt: skip
             else:
                 is_at_work = self._options.waits and not self._view.was_clean
                 self._say(
                     Severity.INFO if is_at_work else Severity.WARNING,
                     FindingCode.LEFTOVER_SWAP, name,
-                    "is a cleaned segment that is to take the place of others",
-                    "a running broker is about to do that, or the next start finishes it",
+                    "is a cleaned segment that is about to replace others",
+                    "a running broker is about to replace them, or the next start does",
                 )  # fmt: skip
         for name in files.temporary:
-            what = "is left over from a write that was cut off"
+            what = "is left over from an interrupted write"
             self._say(Severity.INFO, FindingCode.LEFTOVER, name, what, "it may be removed")
 
     def _metadata(self) -> None:
@@ -196,7 +198,7 @@ class PartitionCheck:
                 LEADER_EPOCH_CHECKPOINT_FILE,
                 f"cannot be read: {error}",
                 advice_on(
-                    error, "it is taken as empty; a start that recovers the log writes it anew"
+                    error, "it counts as empty; a start that recovers the log writes it again"
                 ),
             )
             return None
@@ -207,13 +209,13 @@ class PartitionCheck:
 
     def _epoch_finding(self, walk: LogWalk, code: FindingCode, what: str) -> None:
         path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
-        advice = "the next start drops the entries that cannot be"
+        advice = "the next start drops the impossible entries"
         walk.say(Finding(Severity.WARNING, code, path, what, advice))
 
     def _gaps(self, walk: LogWalk) -> None:
         lost = "unless the topic was compacted they are lost: copy the log from a replica"
         if self._is_cleaned() or walk.was_compacted:
-            self._gap(walk.gaps, Severity.INFO, "that is so in a compacted log")
+            self._gap(walk.gaps, Severity.INFO, "a compacted log is like that")
         else:
             self._gap(walk.gaps, Severity.ERROR, lost)
         advice = f"the cleaner says that it came to {self._view.cleaner_offset}: unless it was "
@@ -249,7 +251,7 @@ class PartitionCheck:
                 self._say(Severity.WARNING, FindingCode.SNAPSHOT, name, what, advice)
                 continue
             if offset > walk.end_offset:
-                what = f"speaks of offset {offset}, the log ends with {walk.end_offset}"
+                what = f"names offset {offset}, beyond the log's end {walk.end_offset}"
                 self._say(Severity.WARNING, FindingCode.SNAPSHOT_BEYOND, name, what, _REPLAYED)
             elif any(batch.last_offset >= offset for e in entries for batch in e.batches):
                 what = "holds a batch that came after it"
@@ -265,12 +267,12 @@ class PartitionCheck:
                 FindingCode.SNAPSHOT_MISSING,
                 file_name(offset, PRODUCER_SNAPSHOT_SUFFIX),
                 "is missing, as every segment but the first has one",
-                "a start that needs it replays the log and writes it anew",
+                "a start that needs it replays the log and writes it again",
             )
 
     def _checkpoints(self, walk: LogWalk, files: PartitionFiles) -> None:
         view, end = self._view, walk.end_offset
-        beyond = f"lies beyond the end of the log, {end}"
+        beyond = f"is beyond the end of the log, {end}"
         if view.recovery_point is not None and view.recovery_point > end:
             what = f"the recovery point {view.recovery_point} {beyond}"
             severity, advice = Severity.WARNING, "it is set to the end"
@@ -284,7 +286,11 @@ class PartitionCheck:
         if view.cleaner_offset is not None and view.cleaner_offset > end:
             what = f"the cleaner's offset {view.cleaner_offset} {beyond}"
             self._say(
-                Severity.WARNING, FindingCode.CLEANER_OFFSET, "", what, "the cleaner begins anew"
+                Severity.WARNING,
+                FindingCode.CLEANER_OFFSET,
+                "",
+                what,
+                "the cleaner starts from the beginning",
             )
         start = view.log_start_offset
         if start is not None and start > end:
@@ -294,7 +300,7 @@ class PartitionCheck:
         if not files.has_segments and files.names:
             what = "the directory holds no segment"
             self._say(
-                Severity.WARNING, FindingCode.NO_SEGMENT, "", what, "a start makes an empty one"
+                Severity.WARNING, FindingCode.NO_SEGMENT, "", what, "a start creates an empty one"
             )
 
     def _say(

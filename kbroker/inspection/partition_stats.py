@@ -31,7 +31,7 @@ class LogStats:
     last_timestamp: int = NO_TIMESTAMP
     missing_offsets: int = 0  # that compaction or aborted writing left between batches and records
     biggest_batch_bytes: int = 0
-    unreadable_bytes: int = 0  # at the ends of segments, what is no batch
+    unreadable_bytes: int = 0  # at the ends of segments, what is not a batch
     codec_bytes: Counter[str] = field(default_factory=Counter)
     format_batches: Counter[int] = field(default_factory=Counter)
 

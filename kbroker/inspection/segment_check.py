@@ -39,7 +39,7 @@ _TAIL_ATTEMPTS = 4  # a running broker may be in the middle of a write
 _TRANSACTION_BITS = TRANSACTIONAL_BIT | CONTROL_BIT
 _TIMESTAMP_ADVICE = {
     FindingCode.TIMESTAMP_FUTURE: "retention by time keeps the segment until then",
-    FindingCode.TIMESTAMP_BEHIND: "look-ups by time pass it by",
+    FindingCode.TIMESTAMP_BEHIND: "look-ups by time skip it",
 }
 _SEQUENCE_ADVICE = {
     FindingCode.SEQUENCE_GAP: (
@@ -47,7 +47,7 @@ _SEQUENCE_ADVICE = {
     ),
     FindingCode.SEQUENCE_DUPLICATE: "readers are served them twice",
     FindingCode.PRODUCER_EPOCH: (
-        "it was fenced when it wrote: readers are served what it should not write"
+        "it was fenced when it wrote: readers are served records that it should not have written"
     ),
 }
 _PROGRESS_BYTES = 4 * 1024 * 1024
@@ -83,9 +83,7 @@ class SegmentCheck:
         """Walk the segment. Raises StorageError."""
         walk = self._walk
         if walk.last_offset >= self._base_offset:
-            what = (
-                f"begins with {self._base_offset}, the segment before ends with {walk.last_offset}"
-            )
+            what = f"begins with {self._base_offset}, the one before ends with {walk.last_offset}"
             self._inside.damaged(
                 Problem(FindingCode.SEGMENT_OVERLAP, what), 0, self._base_offset, may_be_dead=False
             )
@@ -243,7 +241,7 @@ class SegmentCheck:
             problem = walk.timestamps.batch(header)
         if problem is not None:
             behind = problem.code == FindingCode.TIMESTAMP_BEHIND
-            advice = _TIMESTAMP_ADVICE.get(problem.code, "readers are served it all the same")
+            advice = _TIMESTAMP_ADVICE.get(problem.code, "readers are still served it")
             self._say(
                 Severity.INFO if behind else Severity.WARNING,
                 problem.code, problem.what, advice, batch.position, header.base_offset,
@@ -263,7 +261,7 @@ class SegmentCheck:
         for problem in walk.epochs.batch(header):
             path = f"{walk.directory}/{LEADER_EPOCH_CHECKPOINT_FILE}"
             advice = "followers may not find where their logs part; a start that recovers the log "
-            advice += "writes it anew"
+            advice += "writes it again"
             walk.say(Finding(Severity.WARNING, problem.code, path, problem.what, advice))
 
     def _look_for_gap(self, batch: ScannedBatch) -> None:
@@ -342,7 +340,7 @@ class SegmentCheck:
             self._walk.options.pause()  # a running broker may be giving it its full size
             data = self._file_system.read_bytes(path)
         if len(data) % entry_size:
-            what = f"{len(data)} bytes are no multiple of {entry_size}"
+            what = f"{len(data)} bytes are not a multiple of {entry_size}"
             self._walk.say(Finding(Severity.WARNING, FindingCode.INDEX_SIZE, path, what, REBUILT))
         return data
 

@@ -35,7 +35,7 @@ class TailKind(Enum):
 
 
 class Tail(NamedTuple):
-    """What is left at the end of a file that is no whole batch."""
+    """What is left at the end of a file that is not a whole batch."""
 
     kind: TailKind
     position: int
@@ -135,7 +135,7 @@ class SegmentScan:
             self.tail = Tail(TailKind.TORN, position, size, f"{size} bytes: {error.message}")
         else:
             self.tail = Tail(
-                TailKind.GARBAGE, position, size, f"{size} bytes are no batch ({error.message})"
+                TailKind.GARBAGE, position, size, f"{size} bytes are not a batch ({error.message})"
             )
 
     def _only_zeros_from(self, position: int) -> bool:

@@ -1,8 +1,8 @@
 """Looks whether the timestamps of batches can be: not negative, not in the future, not far behind
 those before them. Headers in, problems out.
 
-Law: header only. Markers are left out: a broker stamps them, clients stamp records. What clients
-say of their time may be old, so what lies behind is only worth knowing.
+Law: header only. Markers are left out: brokers stamp them, clients stamp records. A client may send
+old times on purpose, so a time before an earlier batch's is only a note.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TimestampCheck:
         if newest > self._latest:
             return Problem(
                 FindingCode.TIMESTAMP_FUTURE,
-                f"timestamp {newest} lies {_span(newest - self._latest + AHEAD_MS)} in the future",
+                f"timestamp {newest} is {_span(newest - self._latest + AHEAD_MS)} in the future",
             )
         if base > newest and not header.attributes & _BASE_IS_OTHER and header.record_count:
             return Problem(
@@ -58,7 +58,7 @@ class TimestampCheck:
         elif NO_TIMESTAMP < newest < self._oldest_fine:
             return Problem(
                 FindingCode.TIMESTAMP_BEHIND,
-                f"timestamp {newest} lies {_span(self._newest - newest)} behind one before it",
+                f"timestamp {newest} is {_span(self._newest - newest)} before an earlier batch's",
             )
         return None
 

@@ -101,7 +101,7 @@ class TransactionCheck:
             if entry.last_offset > last_offset:
                 yield Problem(
                     FindingCode.TXNINDEX_BEYOND,
-                    f"the entry that ends with {entry.last_offset} lies after the last offset, "
+                    f"the entry that ends with {entry.last_offset} is after the last offset, "
                     f"{last_offset}",
                 )
             elif not is_cleaned:

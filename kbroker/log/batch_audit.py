@@ -1,9 +1,10 @@
-"""Tells sound batches of a data file from damaged bytes, and finds the next sound one behind them.
+"""Tells intact batches of a data file from damaged bytes, and finds the next intact one after them.
 
 Which batches count is the rule in `record.batch_order`; here are the ways to ask for it of a file,
 a window at a time.
 
-Law: nothing here changes a file; any bytes give an answer.
+Law: nothing here changes a file, and any bytes give an answer, because it runs on files of running
+brokers and on damaged ones.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _unpack = HEADER.unpack_from
 
 
 class Damage(NamedTuple):
-    """Bytes that hold no sound batch, and the offsets that are lost with them (exclusive ends)."""
+    """Bytes that hold no intact batch, and the offsets that are lost with them (exclusive ends)."""
 
     position: int
     end_position: int
@@ -72,7 +73,7 @@ def _intact_batches(
             else:
                 return
     except KafkaError:
-        return  # bytes that are no batch
+        return  # bytes that are not a batch
 
 
 class Readable(Protocol):
@@ -105,7 +106,7 @@ class BatchAudit:
     def verify(self, position: int, expected: int, stop: int) -> tuple[int, int]:
         """Check batches from `position` on, the first of which should have offset `expected`.
 
-        (position behind the last sound batch, offset expected there): below `stop` where the next
+        (position after the last intact batch, offset expected there): below `stop` where the next
         one is damaged.
         """
         while position < stop:
@@ -121,7 +122,7 @@ class BatchAudit:
         return position, expected
 
     def sound_stretches(self, expected: int, position: int = 0) -> Iterator[tuple[int, int]]:
-        """(start, end) of sound batches from `position` on, a window at a time; what lies between
+        """(start, end) of intact batches from `position` on, a window at a time; what lies between
         is damaged.
         """
         while position < self._limit:
@@ -134,7 +135,7 @@ class BatchAudit:
             position = end
 
     def sound_headers(self, expected: int, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of the sound batches from `position` on."""
+        """(position, header) of the intact batches from `position` on."""
         for start, end in self.sound_stretches(expected, position):
             while start < end and (header := self.header(start)) is not None:
                 yield start, header
@@ -148,7 +149,7 @@ class BatchAudit:
         return self._sound_in(memoryview(self._records.read(position, size)), position)
 
     def next_sound(self, position: int, expected: int, known: Iterable[tuple[int, int]]) -> int:
-        """Where sound batches go on behind the damage at `position`; the limit where they do not.
+        """Where intact batches go on after the damage at `position`; the limit where they do not.
 
         `known` are (last offset, position) of an index, which may be wrong.
         """
@@ -192,7 +193,7 @@ class BatchAudit:
         return at, expected
 
     def _fits(self, header: BatchHeader, position: int, expected: int) -> bool:
-        """Whether the sound batch at `position` counts."""
+        """Whether the intact batch at `position` counts."""
         span, end_offset = span_of(header), self._end_offset
         if not can_stand(span, expected, end_offset):
             return False
@@ -211,7 +212,7 @@ class BatchAudit:
         return not is_contradicted(span, witness, expected, end_offset)
 
     def _behind_row(self, position: int, expected: int) -> int | None:
-        """The sound batch behind several damaged ones whose headers still follow on each other."""
+        """The intact batch after several damaged ones whose headers still follow on each other."""
         header = self.header(position)
         while (
             header is not None and header.base_offset == expected and header.last_offset_delta >= 0
@@ -227,7 +228,7 @@ class BatchAudit:
         return None
 
     def _behind_misplaced(self, own: BatchHeader, end: int, expected: int) -> int:
-        """Behind a whole batch that does not count, and behind its follower where the fault may be
+        """After a whole batch that does not count, and after its follower where the fault may be
         that one's.
         """
         span, end_offset = span_of(own), self._end_offset
@@ -242,7 +243,7 @@ class BatchAudit:
         return end if is_confirmed(span_of(follower), next_offset) else behind
 
     def _anchor(self, position: int, expected: int, known: Iterable[tuple[int, int]]) -> int:
-        """The first batch behind `position` that an index knows and that is there, else the end."""
+        """The first batch after `position` that an index knows and that is there, else the end."""
         for last_offset, start in known:
             if position < start < self._limit and last_offset >= expected:
                 header = self.sound(start)
@@ -251,7 +252,7 @@ class BatchAudit:
         return self._limit
 
     def _chain_into(self, stop: int, start: int, expected: int) -> int:
-        """The first position from `start` on whence sound batches lead exactly to `stop`.
+        """The first position from `start` on whence intact batches lead exactly to `stop`.
 
         Bytes that merely look like a batch, such as one inside a record, lead nowhere.
         """
@@ -267,8 +268,8 @@ class BatchAudit:
         return stop
 
     def _leads_to(self, stop: int, position: int, expected: int) -> bool:
-        """Whether sound batches begin at `position` and lead to `stop`; a further damaged one among
-        them may tell its size and offsets.
+        """Whether intact batches begin at `position` and lead to `stop`; a further damaged one
+        among them may tell its size and offsets.
         """
         is_first = True
         while position < stop:

@@ -1,7 +1,8 @@
 """Syncs of logs that nobody waits for: by flush.ms and flush.messages, for full segments, and
 before a checkpoint says more than is on the disk.
 
-Law: nothing here waits for the disk. Owned by the event loop.
+Law: nothing here waits for the disk, since the event loop owns it: a slow disk would stop all
+clients.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 
 # Headers are read in pieces of this size: the default index interval.
 _HEADER_WINDOW_BYTES: Final = 4096
-# Larger reads cost three times as much for each byte: the allocator maps them anew each time.
+# Larger reads cost three times as much for each byte: the allocator maps them again each time.
 _BATCH_WINDOW_BYTES: Final = 128 * 1024
 
 
@@ -50,7 +50,7 @@ class FileRecords(SegmentPart):
         self.cuts = 0  # how often the end was cut off: slices made before hold other bytes now
         self._file: File | None = None
         self._is_deleted = False
-        self._takes_appends = False  # something may lie behind the last batch
+        self._takes_appends = False  # something may come after the last batch
 
     def create(self) -> File:
         """Open the file for appends; a missing one is made."""
@@ -85,7 +85,8 @@ class FileRecords(SegmentPart):
     def headers(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
         """(position, header) of every whole batch between the two positions, of any message format.
 
-        Stops at a batch that is cut off; KafkaError(CORRUPT_MESSAGE) at bytes that are no header.
+        Stops at a batch that is cut off; KafkaError(CORRUPT_MESSAGE) at bytes that are not a
+        header.
         """
         position = start
         limit = self.size_bytes if end is None else min(end, self.size_bytes)
@@ -103,7 +104,7 @@ class FileRecords(SegmentPart):
                 return
             yield position, header
             position += size
-            # No use in reading behind the header of a large batch.
+            # No use in reading after the header of a large batch.
             window_size = HEADER_SIZE if size > _HEADER_WINDOW_BYTES else _HEADER_WINDOW_BYTES
 
     def batches(
@@ -163,7 +164,7 @@ class FileRecords(SegmentPart):
         self.create().truncate(max(size, self.size_bytes))
 
     def trim(self) -> None:
-        """Cut what is behind the last batch: a preallocated rest, or a failed write.
+        """Cut what is after the last batch: a preallocated rest, or a failed write.
 
         Nothing where nobody wrote.
         """
@@ -275,4 +276,4 @@ class RecordsSlice:
 
     def _check(self) -> None:
         if self.records.cuts != self._cuts:
-            raise StorageError(self.records.path, "read", ESTALE, "the log was cut meanwhile")
+            raise StorageError(self.records.path, "read", ESTALE, "the log was truncated meanwhile")

@@ -4,7 +4,7 @@ batches confirm it.
 
 Law: no batch from here is served before its checksum and its offsets were checked, once. An index
 entry is followed only to a batch that it describes. At the first contradiction the whole part is
-read, its damaged batches are noted and said, and both indexes are made anew from the sound ones.
+read, its damaged batches are noted and logged, and both indexes are rebuilt from the intact ones.
 
 Owned by the event loop.
 """
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 class DamagedBatchError(KafkaError):
     """CORRUPT_MESSAGE: the wanted offset was in a batch that is damaged, from `position` on; sound
-    ones begin at `next_offset`, or behind it.
+    ones begin at `next_offset`, or after it.
     """
 
     def __init__(self, path: str, damage: Damage) -> None:
@@ -81,7 +81,7 @@ class FoundRecords:
         self.damages: list[Damage] = []
 
     def find(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """(position, header) of the sound batch that holds `offset` or comes next; None past the
+        """(position, header) of the intact batch that holds `offset` or comes next; None past the
         end of this part.
 
         Raises DamagedBatchError.
@@ -94,7 +94,7 @@ class FoundRecords:
         return None
 
     def sound_end(self, position: int, size: int) -> int:
-        """Where the sound batches from the batch start `position` on end: `size` bytes further, or
+        """Where the intact batches from the batch start `position` on end: `size` bytes further, or
         at the limit, or before damage.
         """
         if not self._is_salvaged:
@@ -106,7 +106,7 @@ class FoundRecords:
         return next((d.position for d in self.damages if d.position >= position), self._limit)
 
     def headers(self, start: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of the sound batches from the batch start `start` on."""
+        """(position, header) of the intact batches from the batch start `start` on."""
         position = start
         while position < self._limit:
             end = self.sound_end(position, _STRIDE_BYTES)
@@ -141,11 +141,13 @@ class FoundRecords:
         return self._largest
 
     def salvage(self) -> None:
-        """Read the whole part: note what is damaged, and make the indexes anew."""
+        """Read the whole part: note what is damaged, and rebuild the indexes."""
         if self._is_salvaged:
             return
         self._is_salvaged = True
-        _log.warning("Reading all of %s: it is damaged, or an index of it is", self._records.path)
+        _log.warning(
+            "Reading all of %s: it is damaged, or one of its indexes is", self._records.path
+        )
         base_offset = self._segment.base_offset
         known = [(base_offset + o, p) for o, p in self._segment.offset_index.entries()]
         position, expected = 0, base_offset
@@ -166,7 +168,7 @@ class FoundRecords:
         self._index_anew()
 
     def _index_anew(self) -> None:
-        """Make both indexes anew from the sound batches; entries of what was appended since this
+        """Rebuild both indexes from the intact batches; entries of what was appended since this
         part was found stay.
         """
         segment = self._segment
@@ -188,7 +190,7 @@ class FoundRecords:
         self._on_indexed_anew(largest)
 
     def _close_damage(self, position: int) -> None:
-        """Sound batches go on at `position`: up to their first offset all are lost."""
+        """Intact batches go on at `position`: up to their first offset all are lost."""
         header = self._audit.sound(position)
         assert header is not None, position
         self.damages[-1] = self.damages[-1]._replace(next_offset=header.base_offset)
@@ -206,7 +208,7 @@ class FoundRecords:
         )
 
     def _start_of(self, offset: int) -> int:
-        """Where to look for `offset` from: the start of a sound batch, or of the part."""
+        """Where to look for `offset` from: the start of an intact batch, or of the part."""
         entry_offset, position = self._segment.offset_index.lookup(offset)
         if position == 0 or self._is_salvaged:
             return position
@@ -241,7 +243,7 @@ class FoundRecords:
                     return following.last_offset == entry_offset
                 expected = following.next_offset
         except KafkaError:
-            return False  # bytes that are no batch
+            return False  # bytes that are not a batch
         return False
 
     def _is_witnessed(self, timestamp: int, offset: int) -> bool:

@@ -1,9 +1,9 @@
 """Which leader epoch wrote from which offset on: what replicas compare to find where their logs
 part.
 
-Law: epochs and start offsets both rise from entry to entry; an entry ends where the next one
-starts. The file `leader-epoch-checkpoint` is written when an entry changes, never per append.
-KIP-101, KIP-279.
+Law: epochs and start offsets both rise from entry to entry, and an entry ends where the next one
+starts: followers find the point where logs diverge by them. The file `leader-epoch-checkpoint` is
+written when an entry changes, never per append. KIP-101, KIP-279.
 """
 
 from __future__ import annotations

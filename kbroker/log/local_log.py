@@ -3,7 +3,8 @@ start, a disk that refuses. Kafka calls it LocalLog, too; here producers and epo
 for they are cut with the segments.
 
 Law: after each change segments, offsets, leader epochs and producer state agree. A change that the
-disk has interrupted is noted before it begins and ended before anything else is written.
+disk has interrupted is noted before it begins and completed before anything else is written: a
+half-done truncation would mix old records with new ones.
 
 Owned by the event loop.
 """
@@ -122,7 +123,7 @@ class LocalLog:
         """Drop the batch that holds `offset`, where there is one, and all after it. StorageError:
         the next append or truncation begins with it.
 
-        No first segment may lie behind `offset`.
+        No first segment may come after `offset`.
         """
         self.unfinished_cut = offset
         self._before_cut(self.files.planned_cut(offset, self.log_start_offset))
@@ -184,7 +185,7 @@ class LocalLog:
             self.environment.on_full(self.directory, error, 0)
         if self.failure is None and not error.is_passing:
             self.failure = error
-            _log.error("Log of %s fails: %s", self.topic_partition, error)
+            _log.error("Log of %s failed: %s", self.topic_partition, error)
             self.environment.on_failure(self.directory, error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 

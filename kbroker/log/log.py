@@ -121,7 +121,7 @@ class Log(LocalLog):
         return log_flush.begin(self, up_to_offset, and_closed=and_closed)
 
     def complete_flush(self, flush: PendingFlush, now_ms: int = 0) -> None:
-        """All of `flush` has been synced: recovery may start behind its records."""
+        """All of `flush` has been synced: recovery may start after its records."""
         self.last_flush_ms = now_ms
         # After a cut, other records have those offsets; and the system reports a failed sync once.
         if flush.cuts == self.cuts and self.failure is None:
@@ -147,7 +147,7 @@ class Log(LocalLog):
             self.complete_flush(pending)
 
     def expire_segments(self, now_ms: int) -> bool:
-        """Move the log start behind what is beyond retention; True where segments lie before it."""
+        """Move the log start past what is beyond retention; True where segments lie before it."""
         try:
             return log_retention.expire(self, now_ms, self._rolled_for_retention)
         except StorageError as error:

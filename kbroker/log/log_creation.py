@@ -41,7 +41,7 @@ class LogCreation:
         """Make a log that is not open, in the data directory with the fewest.
 
         One that is not `is_new` to the cluster may lie in an offline directory: it is not made
-        anew. KafkaError: KAFKA_STORAGE_ERROR.
+        again. KafkaError: KAFKA_STORAGE_ERROR.
         """
         self._check_may_create(topic_partition, is_new=is_new)
         directory = self._emptiest()
@@ -90,7 +90,7 @@ class LogCreation:
         if topic_partition in directory.gone:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"Checkpoints in {directory.path} still speak of an earlier log {topic_partition}",
+                f"Checkpoints in {directory.path} still name an earlier log {topic_partition}",
             )
 
     def _give_up(self, topic_partition: TopicPartition, path: str, error: StorageError) -> None:

@@ -2,8 +2,8 @@
 after from time to time.
 
 Law: every data directory is locked and claimed before its logs are opened, and its clean-shutdown
-marker is gone before anything is written. A directory whose disk failed is offline until the broker
-starts again; the others go on.
+marker is gone before anything is written: a crash after that must lead to a recovery. A directory
+whose disk failed is offline until the broker starts again; the others go on.
 
 Owned by the event loop. Nothing here waits or starts anything by itself: periodic work is a method
 that takes the time.
@@ -156,7 +156,7 @@ class LogManager:
         """The log of a partition, made if need be in the data directory with the fewest logs.
 
         One that is not `is_new` to the cluster may lie in an offline directory: it is not made
-        anew. Raises KafkaError: KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID.
+        again. Raises KafkaError: KAFKA_STORAGE_ERROR, INCONSISTENT_TOPIC_ID.
         """
         log = self._open.logs.get(topic_partition)
         if log is None:

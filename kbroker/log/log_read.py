@@ -1,7 +1,8 @@
 """Reads of a log: by offset within an isolation level, with the aborted transactions of a range.
 
-Law: nothing here changes a log, and nothing at or beyond the bound of the isolation level comes out
-whole.
+Law: nothing here changes a log, and no batch at or beyond the bound of the isolation level is
+returned whole: a reader must not see a record that a new leader may lack, or whose transaction may
+abort.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class LogReplay:
         self._offset = log.log_start_offset
         self._end_offset = log.log_end_offset
         self._read_to: tuple[FileRecords | None, int] = (None, 0)  # a file, and where in it
-        self._doubted: int | None = None  # base offset of the segment that is checked anew
+        self._doubted: int | None = None  # base offset of the segment that is checked again
 
     def __iter__(self) -> Iterator[WholeBatch | Gap]:
         """Batches and gaps in the order of the log.
@@ -104,7 +104,7 @@ class LogReplay:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 yield self._skip_segment(str(error))
             except Exception as error:  # whatever it is, the other segments can be read
-                _log.exception("Unforeseen, reading %s", self._segment().records.path)
+                _log.exception("Unexpected error while reading %s", self._segment().records.path)
                 yield self._skip_segment(str(error))
 
     def _read(self) -> Iterator[WholeBatch | Gap]:
@@ -166,7 +166,7 @@ class LogReplay:
             yield from self._doubt("cut off")
 
     def _doubt(self, reason: str) -> Iterator[Gap]:
-        """Bytes that this process wrote, or recovered, are no batches any more: have the whole
+        """Bytes that this process wrote, or recovered, are not batches any more: have the whole
         segment checked, as one that was only found. What even then stays unreadable is passed over.
         """
         segment = self._segment()

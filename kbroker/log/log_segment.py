@@ -1,10 +1,10 @@
 """A stretch of a log: one data file and its indexes, named after the first offset it may hold.
 
-Law: offsets in a segment rise, and indexes are entered exactly as Kafka does: one entry in both as
-soon as more than `index_interval_bytes` were appended since the last one, and the largest timestamp
-once more at close or roll. What this process appended or recovered is taken at its word; the part
-it only found goes through a `FoundRecords`. Owned by the event loop; `sync` and reads may run on
-worker threads.
+Law: offsets in a segment rise, and indexes are written exactly as Kafka does, so that Apache Kafka
+can take over the directory: one entry in both as soon as more than `index_interval_bytes` were
+appended since the last one, and the largest timestamp once more at close or roll. What this process
+appended or recovered is trusted; the part that it only found goes through a `FoundRecords`. Owned
+by the event loop; `sync` and reads may run on worker threads.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class LogSegment(SegmentFiles):
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last batch; walks the batches behind the last index entry."""
+        """The offset after the last batch; walks the batches after the last index entry."""
         _, position = self.offset_index.lookup(self.offset_index.last_offset)
         offset = self.base_offset
         for _, header in self.records.headers(position):
@@ -150,7 +150,7 @@ class LogSegment(SegmentFiles):
         return found[0] if found is not None else self.size_bytes
 
     def sound_headers(self, start_offset: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """(position, header) of the sound batches from `start_offset` on."""
+        """(position, header) of the intact batches from `start_offset` on."""
         position = self.position_of(start_offset) if start_offset > self.base_offset else 0
         if position < self._unchecked_bytes:
             yield from self._checked().headers(position)
@@ -219,7 +219,7 @@ class LogSegment(SegmentFiles):
     ) -> int:
         """Walk the batches, rebuild the indexes, cut what is broken; the number of bytes that went.
 
-        Broken is also what reaches `end_offset`, where the next segment begins, and behind
+        Broken is also what reaches `end_offset`, where the next segment begins, and after
         `gapless_from` a last batch that does not follow the one before it.
 
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
@@ -279,7 +279,7 @@ class LogSegment(SegmentFiles):
     def _recover_batches(
         self, batches: Iterator[tuple[int, BatchHeader, int, memoryview]], on_batch: OnBatch | None
     ) -> int:
-        """Index the good batches; the position behind the last one."""
+        """Index the good batches; the position after the last one."""
         valid = 0
         made = IndexMaking(self.offset_index, self.time_index, self.config.index_interval_bytes)
         for _, header, position, view in batches:
@@ -298,7 +298,7 @@ class LogSegment(SegmentFiles):
         return self._check
 
     def _indexed_anew(self, largest: TimestampOffset) -> None:
-        """The sound batches of the unchecked part have been read, with this largest timestamp."""
+        """The intact batches of the unchecked part have been read, with this largest timestamp."""
         if self._largest_timestamp is not None and largest.timestamp >= self._largest_timestamp:
             self._note_largest(largest)
 
@@ -306,7 +306,7 @@ class LogSegment(SegmentFiles):
         self._largest_timestamp, self._offset_of_largest_timestamp = largest
 
     def _largest_entry(self) -> TimestampOffset:
-        """The largest timestamp: from the last time index entry and the batches behind it."""
+        """The largest timestamp: from the last time index entry and the batches after it."""
         if self._largest_timestamp is None:
             if self._unchecked_bytes:
                 found = self._checked().largest_entry()

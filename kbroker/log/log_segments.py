@@ -69,7 +69,7 @@ class LogSegments:
         return bisect_right(self._base_offsets, offset) - 1
 
     def after(self, segment: LogSegment) -> LogSegment:
-        """The segment behind one that is not the last."""
+        """The segment after one that is not the last."""
         return self._segments[bisect_right(self._base_offsets, segment.base_offset)]
 
     def end_bound(self, segment: LogSegment) -> int:

@@ -68,7 +68,7 @@ class LogState:
     last_snapshot_offset: int
     gapless_from: int = 0  # no offset is missing between its batches from here on
     topic_id: UUID | None = None
-    rebuilt: frozenset[int] = frozenset()  # base offsets of segments whose indexes were made anew
+    rebuilt: frozenset[int] = frozenset()  # base offsets of segments whose indexes were rebuilt
 
     def unsynced_segments(self) -> list[LogSegment]:
         """Segments that take no more appends, and may not be on the disk as they are."""

@@ -1,7 +1,8 @@
 """Which logs are open, in which data directory each of them lies, and why others stay closed.
 
-Law: a partition lies in one directory. Found in two, it is served from neither; one that could not
-be opened is not taken for one that is not there. Owned by the event loop.
+Law: a partition is in one directory. If it is found in two, neither is served, because nobody can
+tell which one has the acknowledged records. A log that could not be opened is not treated as
+missing: a new one in its place would hide its records. Owned by the event loop.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class OpenLogs:
         reason = (
             f"Partition {topic_partition} lies in {paths}: remove the older one and start again"
         )
-        _log.error("%s. It stays closed and its files stay", reason)
+        _log.error("%s. It stays closed, and its files are kept", reason)
         log.close_files()
         directory.could_not_open(topic_partition)
         if other is not None:
@@ -62,7 +63,7 @@ class OpenLogs:
         home.could_not_open(topic_partition)
         reason = f"The log in {path} could not be opened: {error}"
         self.closed[topic_partition] = reason
-        _log.error("%s. Partition %s stays closed and its files stay", reason, topic_partition)
+        _log.error("%s. Partition %s stays closed, and its files are kept", reason, topic_partition)
 
     def remove(self, topic_partition: TopicPartition) -> Log:
         """It is served no more."""

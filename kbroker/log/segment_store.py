@@ -1,8 +1,9 @@
 """The files of one log: which segments it has, which one takes the appends, which ones wait for
 removal.
 
-Law: a log has at least one segment; only the last is written to. Files that were taken out stay,
-renamed, for file.delete.delay.ms. Every method may raise StorageError. Owned by its log.
+Law: a log has at least one segment, and only the last is written to. Files that were taken out
+stay, renamed, for file.delete.delay.ms, because answers under way still read them. Every method may
+raise StorageError. Owned by its log.
 """
 
 from __future__ import annotations
@@ -188,7 +189,7 @@ class SegmentStore:
         return Cut(end_offset, min(log_start_offset, end_offset), safe_offset)
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop the batch that holds `offset`, which no first segment may lie behind, and all after
+        """Drop the batch that holds `offset`, which no first segment may come after, and all after
         it; the offset at which the log ends now.
         """
         self.take_out([s for s in reversed(list(self.segments)) if s.base_offset > offset], None)

@@ -2,7 +2,7 @@
 
 Law: headers and indexes say which batch to look into, on the event loop; looking into it needs
 nothing but its bytes and may be done on a worker thread. A header may claim a time that no record
-has: then the search goes on behind that batch.
+has: then the search goes on after that batch.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def search(
     log: LocalLog, timestamp_ms: int, starting_offset: int
 ) -> TimestampAndOffset | TimedBatch | None:
     """The first record at or after a time and an offset, looked for in small batches, a few of
-    them; else the batch to look into for it, behind which the search goes on. None for neither.
+    them; else the batch to look into for it, after which the search goes on. None for neither.
     """
     batch = next_timed_batch(log, timestamp_ms, starting_offset)
     for _ in range(_LOOKED_INTO_AT_ONCE):

@@ -1,8 +1,8 @@
-"""What of a log may not be on the disk yet, beside the records behind its recovery point: closed
+"""What of a log may not be on the disk yet, beside the records after its recovery point: closed
 segments, names in directories, leader epochs, the topic id.
 
 Law: in steady state a flush costs one sync, that of the data file that grew. What recovery rebuilds
-from the records behind the recovery point (indexes of the last segment, producer snapshots) is not
+from the records after the recovery point (indexes of the last segment, producer snapshots) is not
 synced; what it will not look at again (a closed segment with its indexes) is synced before the
 recovery point passes it. A name is on the disk once its directory was synced after it was made
 (KAFKA-3968). Everything counts as unsynced when a log is opened: the process before may have been

@@ -98,5 +98,5 @@ def _prepared(step: Step) -> tuple[Callable[[], None], Done] | None:
     try:
         return step()
     except Exception:  # a fault of the program ends its own step, not what others wait for
-        _log.exception("A step of the upkeep could not be taken")
+        _log.exception("A maintenance step failed")
         return None

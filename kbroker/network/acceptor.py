@@ -169,7 +169,10 @@ class Acceptor:
     def _open(self, sock: socket.socket, peer: tuple[str, int]) -> None:
         peer_host = peer[0].removeprefix("::ffff:")
         if not self._quotas.increment(peer_host):
-            _log.info("closed connection from %s: it has max.connections.per.ip of them", peer_host)
+            _log.info(
+                "closed connection from %s: it already has max.connections.per.ip connections",
+                peer_host,
+            )
             sock.close()
             return
         self.accepted.value += 1

@@ -4,8 +4,8 @@ A BufferedProtocol: the loop receives into the channel's own buffer and a frame 
 it lies; that is the only copy of it. One request is in work at a time, so answers keep the order of
 requests; further frames wait in the buffer, and when that is full the channel stops reading.
 
-Law: bytes that a request in work still views are never moved or overwritten. The buffer is
-compacted, replaced or given back only while none does.
+Law: bytes that a request being handled still views are never moved or overwritten, as its records
+are not copied. The buffer is compacted, replaced or given back only while no request views it.
 
 Owned by the event loop.
 """
@@ -187,7 +187,7 @@ class Channel(asyncio.BufferedProtocol):
         return True  # `_run` closes when nothing is left to answer
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  asyncio's signature
-        """The connection is gone; the buffer too, unless a request in work still views it."""
+        """The connection is gone; the buffer too, unless a request being handled still views it."""
         self._closing = True
         self.writer.close()
         buffers = self._owner.buffers

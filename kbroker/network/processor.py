@@ -173,7 +173,7 @@ class Processor:
             bytes_in - seen.frame_from_bytes, now_ms - seen.frame_since_ms, FRAME_DEADLINE_MS
         ):
             self.slow_closed.value += 1
-            return "a request came slower than 1 KiB/s"
+            return "a request arrived slower than 1 KiB/s"
         if active:
             seen.bytes_in, seen.bytes_out, seen.active_ms = bytes_in, bytes_out, now_ms
         elif 0 <= self._idle_ms <= now_ms - seen.active_ms:

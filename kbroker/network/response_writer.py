@@ -8,7 +8,8 @@ not reading.
 A wire that a slice fills up is widened, once: a client that fetches megabytes then finds them
 there, and does not wait for the loop at every 100 KiB. Pages of files are not copied into it.
 
-Law: bytes leave in the order of `write` calls; after an error nothing leaves any more.
+Law: bytes leave in the order of `write` calls, and nothing leaves after an error: a client matches
+answers by their order, and cannot resume inside one.
 """
 
 from __future__ import annotations
@@ -211,5 +212,5 @@ class _SliceRest:
         """Send as much as the wire takes; returns bytes. Raises as `Wire.send`."""
         sent = wire.send_file(self._slice.fileno(), self._position, self._size)
         if sent == 0:
-            raise OSError("the log file ends before the slice that is to be sent")
+            raise OSError("the log file ends before the slice to send")
         return sent

@@ -141,7 +141,7 @@ class SocketServer:
             acceptor.close()
 
     async def shutdown(self, deadline_ms: float = SHUTDOWN_DEADLINE_MS) -> None:
-        """Close every connection: those without a request in work at once, the others after
+        """Close every connection: those without a request being handled at once, the others after
         `deadline_ms`.
         """
         self.stop_accepting()

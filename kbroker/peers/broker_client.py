@@ -100,7 +100,7 @@ class BrokerClient:
             return decode(response_class(type(request)), version, body, offset)[0]
         except TimeoutError as error:
             if asked is not None:
-                # What was sent after it waits behind it.
+                # What was sent after it waits for it.
                 asked.end(ConnectionResetError(f"{self._peer} gave no answer to {what} before it"))
             raise self._no_answer(what, limit_ms) from error
         except asyncio.CancelledError:

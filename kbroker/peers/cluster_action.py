@@ -85,7 +85,7 @@ def controller_refusal(claim: ControllerClaim, known: ControllerClaim) -> ErrorC
     """Why the controller's orders are not those of the controller in the tree; NONE if they are.
 
     A former controller is told so, and a broker that believes to be controller under an epoch which
-    the tree does not have (its node was edited by hand) too: it competes for the seat anew.
+    the tree does not have (its node was edited by hand) too: it competes for the seat again.
     """
     if claim == known:
         return ErrorCode.NONE

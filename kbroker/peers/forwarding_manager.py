@@ -2,7 +2,7 @@
 
 Law: the client sees what it would see had it asked the controller itself: its own version, its own
 correlation id, and answers only after this broker knows of what was done. What an attempt whose
-answer was lost may have done itself is no refusal: REQUEST_TIMED_OUT leaves open whether it was
+answer was lost may have done itself is not a refusal: REQUEST_TIMED_OUT leaves open whether it was
 done.
 
 Between our brokers requests travel in an Envelope, with the client's principal and address. Apache
@@ -139,7 +139,7 @@ class _Attempts:
             _, offset = decode_response_header(data, header.api_key, header.api_version)
             return decode(response_class(type(request)), header.api_version, data, offset)[0]
         except ProtocolError as error:
-            raise ConnectionError(f"the controller's answer is none: {error}") from error
+            raise ConnectionError(f"the controller's answer cannot be read: {error}") from error
 
     async def _direct(self, client: PeerClient, timeout_ms: float) -> Message:
         answer: Message = await client.send(

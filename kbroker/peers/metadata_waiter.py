@@ -35,7 +35,7 @@ class MetadataView(Protocol):
         ...
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name behind a topic id."""
+        """The name of a topic id."""
         ...
 
 

@@ -144,7 +144,7 @@ class NodeToControllerChannel:
         try:
             while not (await asyncio.wait({asking}, timeout=LOOK_INTERVAL_S))[0]:
                 if self.target != target:
-                    raise ConnectionAbortedError(f"{target.broker_id} has lost the seat meanwhile")
+                    raise ConnectionAbortedError(f"{target.broker_id} is no longer the controller")
             answer = asking.result()
         except BaseException:
             asking.cancel()

@@ -15,8 +15,8 @@ _NOT_TRUSTED: Final = (
     "its records cannot be trusted: put the file back from a copy, or archive its offsets again "
     "into another archive"
 )
-_COPY: Final = "put the file back from a copy of the archive, or archive its offsets anew"
-_ARCHIVE_ANEW: Final = "archive these offsets anew, into another archive, and compare the two"
+_COPY: Final = "put the file back from a copy of the archive, or archive its offsets again"
+_ARCHIVE_ANEW: Final = "archive these offsets again, into another archive, and compare the two"
 _FROM_ARCHIVE: Final = "take them from the archive, or copy the log from a replica"
 
 
@@ -83,11 +83,11 @@ class AuditCode(FindingKind):
     SNAPSHOT_DAMAGED = (
         "snapshot-damaged", Severity.WARNING,
         "A snapshot of the manifests cannot be used.",
-        "readers pass it by and read the manifests",
+        "readers ignore it and read the manifests",
     )  # fmt: skip
     SNAPSHOT_DIFFERS = (
         "snapshot-differs", Severity.ERROR,
-        "A snapshot says something else than the manifests up to it.",
+        "A snapshot contradicts the manifests up to it.",
         "remove it: readers believe it",
     )  # fmt: skip
     ARCHIVE_FOREIGN = (
@@ -113,7 +113,7 @@ class AuditCode(FindingKind):
     )  # fmt: skip
     ARCHIVE_FILE_UNREADABLE = (
         "archive-file-unreadable", Severity.ERROR,
-        "A file is no Parquet file that can be read.",
+        "A file is not a readable Parquet file.",
         _COPY,
     )  # fmt: skip
     ARCHIVE_COLUMNS = (
@@ -169,24 +169,24 @@ class AuditCode(FindingKind):
     )  # fmt: skip
     ARCHIVE_HOLE = (
         "archive-hole", Severity.ERROR,
-        "The archive tells of offsets as missing that it has.",
+        "The archive says that offsets are missing, and has them.",
         _ARCHIVE_ANEW,
     )  # fmt: skip
     ARCHIVE_UNEXPLAINED = (
         "archive-unexplained", Severity.WARNING,
-        "Offsets are missing, and nobody knows why.",
-        "hold the archive against the log: --data",
+        "Offsets are missing for an unknown reason.",
+        "compare the archive with the log: --data",
     )  # fmt: skip
     # Log and archive against each other
     ARCHIVE_BEHIND = (
         "archive-behind", Severity.INFO,
         "The log goes on after the end of the archive.",
-        "the next run of the archive goes on there",
+        "the next run of the archive continues there",
     )  # fmt: skip
     ARCHIVE_OTHER_TOPIC = (
         "archive-other-topic", Severity.ERROR,
-        "The archive is of another topic of the same name.",
-        "the topic was made anew, or is another cluster's: it needs an archive of its own",
+        "The archive belongs to another topic of the same name.",
+        "the topic was created again, or is another cluster's: it needs its own archive",
     )  # fmt: skip
     ARCHIVE_OVERTAKEN = (
         "archive-overtaken", Severity.ERROR,
@@ -197,7 +197,7 @@ class AuditCode(FindingKind):
         "archive-hole-contradicted", Severity.WARNING,
         "The archive says why it lacks offsets, and the log has them.",
         "another replica, from which it was archived, may have been cleaned before this one; "
-        "otherwise archive them anew",
+        "otherwise archive them again",
     )  # fmt: skip
     ARCHIVE_EXTRA = (
         "archive-extra", Severity.ERROR,
@@ -223,7 +223,7 @@ class AuditCode(FindingKind):
     LOG_BEHIND_CLUSTER = (
         "log-behind-cluster", Severity.WARNING,
         "The cluster has records beyond the end of the log.",
-        "a follower may be behind; a broker that died has not what came later",
+        "a follower may be behind; a broker that died lacks what came later",
     )  # fmt: skip
     CLUSTER_LACKS = (
         "cluster-lacks", Severity.WARNING,
@@ -233,12 +233,12 @@ class AuditCode(FindingKind):
     CLUSTER_BEHIND_LOG = (
         "cluster-behind-log", Severity.ERROR,
         "The log goes on after the end of the cluster's.",
-        "committed records are not on the cluster any more: take them from this directory",
+        "committed records are no longer on the cluster: take them from this directory",
     )  # fmt: skip
     CLUSTER_BEHIND_ARCHIVE = (
         "cluster-behind-archive", Severity.ERROR,
         "The archive goes on after the end of the cluster's log.",
-        "the cluster lost records, or the topic was made anew",
+        "the cluster lost records, or the topic was created again",
     )  # fmt: skip
     CLUSTER_COUNT = (
         "cluster-count", Severity.ERROR,
@@ -258,5 +258,5 @@ class AuditCode(FindingKind):
     GROUP_BEYOND_END = (
         "group-beyond-end", Severity.WARNING,
         "A group has committed an offset beyond the end of the partition.",
-        "it is set to what auto.offset.reset says, and reads records again or never",
+        "the group starts where auto.offset.reset says, and reads records again or never",
     )  # fmt: skip

@@ -3,8 +3,8 @@ hold them.
 
 A declared class costs microseconds at import: its constructor and codecs are compiled when they are
 first used.
-Law: a declaration is data. Nothing here reads or writes bytes; `codec.py` does, from what is
-declared here.
+Law: a declaration is data: nothing here reads or writes bytes; `codec.py` does, from what is
+declared here. So the documentation and the tests can read declarations too.
 """
 
 from __future__ import annotations

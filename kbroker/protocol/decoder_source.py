@@ -26,7 +26,7 @@ from kbroker.protocol.declaration import FieldSpec, Struct
 
 class DecoderSource:
     """Builds `decode(buf, pos) -> (message, pos)` for one class and version; `buf` is a memoryview,
-    and what is no such message raises ProtocolError.
+    and anything that is not such a message raises ProtocolError.
     """
 
     def __init__(self, cls: type[Struct], version: int, flexible: bool) -> None:

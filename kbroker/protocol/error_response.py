@@ -1,7 +1,8 @@
 """Where an error code goes in a response, and which ones stand in it: worked out from the
 declarations of request and response.
 
-Law: a whole-request error never raises here, whatever the request holds.
+Law: a whole-request error never raises here, whatever the request holds, because the client waits
+for an answer.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 socket.
 
 `next_frame` finds frames in a buffer that somebody else owns and fills.
-Law: sizes are checked before a byte is waited for; a frame's content is none of this file's
-business.
+Law: sizes are checked before a byte is waited for, so that a client cannot make the broker reserve
+memory; the content of a frame does not matter here.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def keep_records(
     horizon = header.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms
     append_time = header.max_timestamp if header.timestamp_type == LOG_APPEND_TIME else None
     times: list[int] = []
-    rests: list[bytes] = []  # of each record, all behind its time
+    rests: list[bytes] = []  # of each record, all after its time
     for span in kept:
         _, at = read_varint(payload, span.start)
         delta, at = read_varint(payload, at + 1, 10)

@@ -2,21 +2,21 @@
 
 A batch counts when it is whole, its checksum is right, and it stands where its offsets can be. The
 checksum does not cover the base offset, so offsets are held against the neighbours'. `expected` is
-the offset behind the last batch that counts, at first the segment's base offset; `end_offset` is
+the offset after the last batch that counts, at first the segment's base offset; `end_offset` is
 where the next segment begins, or the log ends.
 
     a batch that cannot stand        its offsets begin before `expected`, end before they begin, or
                                      reach `end_offset`: it does not count
     one that begins with `expected`  counts: it needs no other witness
-    one behind a gap                 counts unless the batch right behind it is sound, could stand
+    one after a gap                 counts unless the batch right after it is sound, could stand
                                      in its place, and claims some of its offsets: one of the two
-                                     was moved. A gap alone is no fault: compaction leaves gaps
+                                     was moved. A gap alone is not a fault: compaction leaves gaps
     one that contradicts so          counts if what follows goes on where it ends
 
 Who may cut a log is told less by a gap: see `recoverable`.
 
-Law: offsets in, judgements out; offsets are those of first and last record, inclusive. Of a message
-of an old format that wraps others, the header tells the last one only.
+Law: offsets in, judgements out; offsets are those of the first and last record, inclusive. For a
+message of an old format that wraps others, the header gives only the last one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def can_stand(batch: Span, expected: int, end_offset: int) -> bool:
 
 
 def is_contradicted(batch: Span, behind: Span | None, expected: int, end_offset: int) -> bool:
-    """Whether the sound batch right behind one that can stand speaks against it; None: there is
+    """Whether the intact batch right after one that can stand speaks against it; None: there is
     none.
     """
     return (
@@ -76,13 +76,13 @@ def recoverable(
 
     `intact`: (first offset, header, position, anything) of its batches, up to the first that is not
     whole or has a wrong checksum. From `gapless_from` on the log was written without gaps. Beyond
-    it a last batch behind a gap does not count, for no batch behind agrees with it; nor does one of
+    it a last batch after a gap does not count, for no batch after agrees with it; nor does one of
     an earlier leader epoch than the one before: it was cut off, and a power loss has brought it
     back in part of the space that later ones took.
     """
     expected = base_offset
     epoch = -1
-    held: tuple[int, BatchHeader, int, _T] | None = None  # behind a gap
+    held: tuple[int, BatchHeader, int, _T] | None = None  # after a gap
     for batch in intact:  # 500,000 a second: no call for each
         first, header, _, _ = batch
         last = header.base_offset + header.last_offset_delta

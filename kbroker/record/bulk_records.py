@@ -1,7 +1,7 @@
 """Many records of format 2 at once: built from keys and values, or read, at a fraction of what it
 costs record by record.
 
-A body is what is a record's own: its key and value, each behind its length, and its headers where
+A body is what is a record's own: its key and value, each after its length, and its headers where
 not all records have the same. All else of a record, its length, time and offset, is put around the
 bodies of a batch in one go.
 
@@ -161,7 +161,7 @@ def _some_records(
     offsets = _deltas[deltas.start : deltas.stop]
     tails = (tail,) * len(bodies)
     if times is None:
-        # Behind the length: no attributes, and the time of the batch.
+        # After the length: no attributes, and the time of the batch.
         lengths = _Lengths(behind=b"\0\0", more=2 + width + len(tail))
         starts = map(lengths.__getitem__, map(len, bodies))
         return b"".join(chain.from_iterable(zip(starts, offsets, bodies, tails, strict=True)))
@@ -171,7 +171,7 @@ def _some_records(
 
 
 def _read(header: BatchHeader, plain: bytes, found: list[Record]) -> int:  # noqa: C901, PLR0912, PLR0915  a call per field would double the time
-    # What is beyond the end is cut out short, and found by the position behind it.
+    # What is beyond the end is cut out short, and found by the position after it.
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     new, append = _new_tuple, found.append
     at = 0

@@ -246,7 +246,7 @@ def _compress_lz4(data: Bytes, level: int) -> bytes:
 
 
 def _compress_lz4_high(data: Bytes, level: int) -> bytes:
-    """The same frame from the library's own, whose blocks each have a checksum behind them."""
+    """The same frame from the library's own, whose blocks each have a checksum after them."""
     # Java's compressor starts where the frame's level 2 does; its level 1 is the fast one.
     level = max(level, _LZ4_HIGH_LEVEL_MIN)
     packer = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)

@@ -40,7 +40,7 @@ class TargetFormat(NamedTuple):
 
 
 class DownConverted(NamedTuple):
-    """What a fetcher of an old format gets, and the offset behind the last batch looked at."""
+    """What a fetcher of an old format gets, and the offset after the last batch looked at."""
 
     records: bytes
     next_offset: int

@@ -10,7 +10,8 @@ The CRC covers everything from the attributes on: base offset and leader epoch c
 place. Attributes: bits 0-2 compression, 3 timestamp type, 4 transactional, 5 control, 6 delete
 horizon (KIP-534).
 
-Law: any bytes give a header or records, or a KafkaError; nothing is allocated for a claimed size.
+Law: any bytes give a header or records, or a KafkaError, and nothing is allocated for a claimed
+size: the bytes come from clients and from damaged files.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from kbroker.record.record_batch import HEADER_SIZE, BatchHeader
 # A length and six fields, of one byte each: length, attributes, time, offset, key, value, headers.
 SMALLEST_RECORD_BYTES: Final = 7
 
-_LOWS: Final = 64  # deltas whose varints share all bytes behind the first
+_LOWS: Final = 64  # deltas whose varints share all bytes after the first
 _TAIL_BYTES: Final = 1024  # how much larger than the average record the last one may be
 _TAIL_TRIES: Final = 8
 
@@ -237,8 +237,8 @@ def _walk_some(plain: Plain, at: int, deltas: range, walked: list[int]) -> int:
 
 
 def _doubled_length(plain: Plain, at: int) -> tuple[int, int]:
-    """The length of a record as zigzag has it, odd or negative where it is no length; the position
-    after it.
+    """The length of a record as zigzag has it, odd or negative where it is not a length; the
+    position after it.
     """
     high = plain[at + 1]
     if high < 0x80:

@@ -1,6 +1,7 @@
 """A fetch that waits until there are `min_bytes` to read, or its max wait is over.
 
-Law: it waits for bytes that are not there yet, never for bytes that only did not fit.
+Law: it waits for bytes that are not there yet, never for bytes that only did not fit: those would
+not fit later either, and the consumer would stall.
 
 It is woken per partition: by an append, a move of the high watermark or of the last stable offset,
 a change of leadership, or deletion. Then only that partition is looked at again; the answer itself

@@ -6,7 +6,7 @@ whole broker, and read only then, so that old clients cost bounded memory and ne
 loop. An answer holds no more bytes than were read for it, or one converted batch.
 
 Where Kafka answers with a fragment that stops the consumer, because all that was read are
-transaction markers, the read goes on behind them here.
+transaction markers, the read goes on after them here.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class FetchReader:
             is_old = asked.current_leader_epoch == NO_EPOCH
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER if is_old else ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"Broker {params.replica_id} is no replica of {asked.topic_partition}",
+                f"Broker {params.replica_id} is not a replica of {asked.topic_partition}",
             )
         if asked.last_fetched_epoch != NO_EPOCH:
             diverged = partition.diverging_epoch(asked.last_fetched_epoch, asked.fetch_offset)

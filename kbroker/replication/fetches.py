@@ -2,7 +2,7 @@
 
 Owned by the event loop. What one read gives is in `fetch_reader`, how a fetch waits in
 `delayed_fetch`, old formats in `down_conversion`. A follower's fetch also says how far it has come:
-that may move the high watermark, and wakes who waits for it.
+that may move the high watermark, and wakes the fetches that wait for it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The data directories of this broker, as DescribeLogDirs shows them: what lies in each, how far it
 lags behind, how much room is left (KIP-113, KIP-827).
 
-Law: reads only. A directory that has failed has its error and no content.
+Law: reads only. A directory that has failed is reported with its error and no content, because its
+content cannot be trusted.
 """
 
 from __future__ import annotations

@@ -149,7 +149,9 @@ class MetadataCache:
             self._names.pop(topic.topic_id, None)
 
     def _replaced(self, named: list[tuple[str, UUID, PartitionState]]) -> list[TopicPartition]:
-        """Partitions of topics that were deleted and made anew without our hearing of the first."""
+        """Partitions of topics that were deleted and created again without our hearing of the
+        first.
+        """
         ids = {name: id_ for name, id_, _ in named if id_ != ZERO_UUID}
         return [
             TopicPartition(name, index)
@@ -216,7 +218,7 @@ class MetadataCache:
         return ZERO_UUID if found is None else found.topic_id
 
     def topic_name(self, topic_id: UUID) -> str | None:
-        """The name behind a topic id."""
+        """The name of a topic id."""
         return self._names.get(topic_id)
 
     def alive_brokers(self) -> list[Broker]:

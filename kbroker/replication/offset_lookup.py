@@ -3,8 +3,8 @@ KIP-1005, KIP-1023); and for OffsetForLeaderEpoch: the ends of leader epochs (KI
 
 Law: owned by the event loop; a refusal is the error code of one partition. A consumer is told
 nothing beyond what it may read. Batches that take long are looked into on a worker thread; after
-each of them the partition is asked for anew, since its log may have changed. Nothing is ever tiered
-here: the special timestamps of tiered storage find local offsets, or none.
+each of them the partition is asked for again, since its log may have changed. Nothing is ever
+tiered here: the special timestamps of tiered storage find local offsets, or none.
 """
 
 from __future__ import annotations

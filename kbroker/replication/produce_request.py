@@ -1,7 +1,8 @@
 """One Produce request on its way: what is to be appended, and the response as it fills.
 
-Law: each topic and each partition has one entry in the answer, a topic without partitions none. A
-partition that is named twice keeps the records named last, as in Kafka.
+Law: each topic and each partition has one entry in the answer, and a topic without partitions has
+none. A partition that is named twice keeps the records named last. Both are as in Kafka, so that
+every client can match answers to what it sent.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 (`kbroker.flush=acks-all`), of every produce (`always`), or where `flush.messages` are waiting.
 
 Law: owned by the event loop; only the fsync itself runs on worker threads. While one is under way
-for a partition, appends gather behind it and share the next one; partitions that wait for a thread
+for a partition, appends gather after it and share the next one; partitions that wait for a thread
 share it. A failed fsync is never repeated: the kernel may have dropped the pages and would report
 success, so the data directory goes offline instead and nobody who waited is told that it went well.
 """
@@ -154,7 +154,9 @@ class SharedFlush:
             try:
                 self._settle(flush, unknown if fault is not None and error is None else error)
             except Exception:  # the others of this share wait as well
-                _log.exception("%s was flushed, and who waits not told", flush.partition)
+                _log.exception(
+                    "%s was flushed, but those who wait for it were not told", flush.partition
+                )
         if self._wanted:
             self._start_waiting()
 

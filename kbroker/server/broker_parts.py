@@ -1,9 +1,9 @@
 """The second stage of a broker: all its parts, made and told of each other. None of them does
 anything yet.
 
-Law: whatever a part needs is made before it, or is told it as a listener. What a broker meets
-outside itself comes in as `Surroundings`, so that a simulation of clusters puts its brokers
-together by this very code.
+Law: a part gets what it needs in its constructor, or hears of it as a listener. What a broker meets
+outside itself comes in as `Surroundings`, so that a simulation of clusters builds its brokers by
+this very code.
 """
 
 from __future__ import annotations

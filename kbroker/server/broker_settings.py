@@ -49,7 +49,7 @@ class BrokerSettings:
     def _in_force(self, overrides: Mapping[str, str], topic: str = "") -> TopicConfig:
         sound, errors = sound_overrides(overrides)
         for error in errors:
-            _log.error("a setting of topic %s is not used: %s", topic, error)
+            _log.error("ignoring a setting of topic %s: %s", topic, error)
         settings = TopicConfig.from_overrides(self.config, sound)
         protocol = self.config.server.inter_broker_protocol_version
         name = "message.format.version"
@@ -74,7 +74,7 @@ class BrokerSettings:
                 self._dynamic.get(DEFAULT_ENTITY, {}), own
             )
         except ConfigError as error:
-            _log.error("a dynamic setting is not used: %s", error)
+            _log.error("ignoring a dynamic setting: %s", error)
             return
         self._topics.clear()
         self._plain = None

@@ -42,7 +42,7 @@ def loop_factory(
 
 
 def run(main: Coroutine[Any, Any, T], kind: EventLoopKind = EventLoopKind.AUTO) -> T:
-    """Run a program's main coroutine to its end on the chosen loop; threads behind it give way."""
+    """Run a program's main coroutine to its end on the chosen loop; its worker threads give way."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=loop_factory(kind)) as runner:
         return runner.run(main)

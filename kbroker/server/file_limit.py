@@ -26,7 +26,7 @@ def raise_file_limit() -> int | None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
         except (OSError, ValueError) as error:  # macOS has a lower bound of its own
-            _log.debug("the limit of open files stays at %d: %s", soft, error)
+            _log.debug("cannot raise the limit of open files above %d: %s", soft, error)
     if soft == resource.RLIM_INFINITY:
         return None
     if soft < FEW:

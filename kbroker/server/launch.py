@@ -1,7 +1,8 @@
 """A start as its operator asks for it: from options to settings, and from the first step until a
 signal or a failure ends it. What all have in common who run a broker, or several, in their process.
 
-Law: nothing is printed and no environment is read here: sentences go to a `Hearer`.
+Law: nothing is printed and no environment is read here, so that tests and the command line start a
+broker by the same code: sentences go to a `Hearer`.
 """
 
 from __future__ import annotations
@@ -233,7 +234,7 @@ def _chosen(options: StartOptions) -> dict[str, str]:
         raise UsageError(str(error)) from error
     if options.zookeeper is not None:
         if not options.zookeeper.strip():  # as an unset variable in a script gives it
-            raise UsageError("--zookeeper is empty: it takes HOST:PORT/chroot")
+            raise UsageError("--zookeeper is empty: give HOST:PORT/chroot")
         chosen["zookeeper.connect"] = options.zookeeper
     return chosen
 
@@ -293,6 +294,6 @@ def _names_data_directory(settings: LoadedSettings) -> bool:
 def _check_adoption(options: StartOptions, settings: LoadedSettings) -> None:
     if options.adopt and (options.brokers > 1 or settings.config.zk.zookeeper_connect):
         raise UsageError(
-            "--adopt makes a directory that of a broker of its own: leave out --brokers and "
-            "--zookeeper (a broker of an ensemble uses a directory of that cluster as it is)"
+            "--adopt turns a directory into that of a single broker: leave out --brokers and "
+            "--zookeeper (a broker of an ensemble uses a directory of its cluster as it is)"
         )

@@ -1,8 +1,8 @@
 """LocalCluster: several brokers in one process and one event loop (`kbroker start --brokers N`),
 over one znode tree that they share, or over an ensemble with a session each.
 
-Law: the brokers know nothing of each other but what the tree and their connections say; stopping or
-killing one does to the others what it does in a cluster of processes.
+Law: the brokers know of each other only what the tree and their connections say, so that stopping
+or killing one affects the others as in a cluster of processes.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class LocalCluster:
         self._lock = open_log_directory(self._file_system, self._directory)
         if self._lock.meta is not None:
             raise LogDirectoryError(
-                f"Data directory {self._directory} is that of a single broker: start it without "
+                f"Data directory {self._directory} belongs to a single broker: start it without "
                 "--brokers, or give the cluster another directory",
                 Trouble.OTHER_METADATA,
             )
@@ -176,7 +176,7 @@ class LocalCluster:
         left_out = [name for name in there if name not in started]
         if left_out:
             _log.warning(
-                "%s holds %d brokers, %s not started: what only they have is offline",
+                "%s holds %d brokers, %s not started: partitions that only they hold are offline",
                 self._directory,
                 len(there),
                 f"{', '.join(left_out)} {'is' if len(left_out) == 1 else 'are'}",

@@ -78,7 +78,7 @@ def _listeners(
                 if port > _MAX_PORT:
                     where = ", ".join(map(str, first))
                     raise ConfigError(
-                        f"listeners: there are not {count} free ports from {where} on"
+                        f"listeners: fewer than {count} ports are free from {where} on"
                     )
             taken.add(port)
             row.append(replace(before, port=port))
@@ -99,7 +99,7 @@ def _advertised(
         return {}
     if not all(end_point.port for end_point in first):
         name = "kbroker.advertise" if advertise else "advertised.listeners"
-        raise ConfigError(f"{name} with several brokers needs listeners with ports that are set")
+        raise ConfigError(f"{name} with several brokers needs listeners with fixed ports")
     values = {}
     if advertise:
         host, _, port = advertise.rpartition(":")

@@ -50,6 +50,6 @@ class LogDirFailure:
             self.tree.refuse(error)
             _log.error(
                 "%s holds the cluster's metadata too: topics and settings cannot be changed until "
-                "the broker is started again on a sound disk; other directories are served",
+                "the broker is started again on a healthy disk; other directories are served",
                 path,
             )

@@ -2,7 +2,8 @@
 order.
 
 Law: defaults < profile < properties file < environment < override < dynamic settings. The text of a
-file and the variables come in as arguments; the command line alone reads them.
+file and the variables come in as arguments and only the command line reads them, so that a test
+sees no setting of its machine.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def load_settings(sources: SettingSources) -> LoadedSettings:
         origins.update(dict.fromkeys(layer, origin))
     profile = sources.profile or values.get("kbroker.profile", "dev")
     if profile not in PROFILES:
-        raise ConfigError(f"unknown profile {profile}, there are {' and '.join(PROFILES)}")
+        raise ConfigError(f"unknown profile {profile}: choose {' or '.join(PROFILES)}")
     for name, text in _profile_values(profile, values).items():
         if name not in values or name == "kbroker.profile":
             values[name] = text
@@ -119,9 +120,9 @@ def environment_settings(environment: Mapping[str, str]) -> tuple[dict[str, str]
         if name is not None:
             values[name] = environment[variable]
         elif _IGNORED_VARIABLES.fullmatch(variable):
-            notes.append(f"{variable} is set but has no effect: it speaks to Java")
+            notes.append(f"{variable} is set but has no effect: it is meant for Java")
         else:
-            notes.append(f"{variable} is set but names no setting")
+            notes.append(f"{variable} is set but does not name a setting")
     return values, notes
 
 

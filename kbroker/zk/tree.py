@@ -13,7 +13,7 @@ Laws a store keeps:
 - when a session ends, its ephemeral nodes go in one transaction;
 - a tree outlives its session: when the ensemble ends it (LOST), the tree opens another one by
   itself, tells it with CONNECTED, and has another `session_id` then. What was asked through the
-  session before fails with SessionExpiredError; its ephemeral nodes have to be made anew;
+  session before fails with SessionExpiredError; its ephemeral nodes have to be created again;
 - watches outlive both a broken connection and a session: once the tree is connected again, those
   fire whose node or children have changed meanwhile, with the type of the change;
 - a write whose answer was lost with the connection is looked up, never blindly repeated: no

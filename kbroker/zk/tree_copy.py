@@ -6,7 +6,7 @@ last one takes the mark away. A copy that broke off is repeated and goes on wher
 start brokers on a marked tree. Nothing is written where brokers live, or over the tree of another
 cluster.
 
-Not copied: ephemeral nodes, ZooKeeper's own, and notifications, as their numbers would begin anew
+Not copied: ephemeral nodes, ZooKeeper's own, and notifications, as their numbers would start over
 in the target and nobody who missed them is alive. The version of /brokers/seqid is carried over: it
 counts the broker ids given out.
 """
@@ -172,7 +172,7 @@ def plan_copy(source: TreeImage, target: TreeImage, *, replace: bool = False) ->
         raise CopyRefusedError(
             f"the target holds a tree of cluster {cluster_id} that differs in "
             f"{len(differing) + len(missing) + len(extra)} nodes, such as {example}: add --replace "
-            "to give it up for the one that is copied"
+            "to replace it with the source's"
         )
     writes: list[Sequence[Op]] = [
         *((DeleteOp(path),) for path in reversed(extra)),
@@ -230,7 +230,7 @@ def _check(source: TreeImage, target: TreeImage) -> str:
     if cluster_id is None:
         raise CopyRefusedError("the source holds no cluster: it has no node /cluster/id")
     if source.broken_off is not None:
-        raise CopyRefusedError("the source is itself a copy that broke off: repeat that one first")
+        raise CopyRefusedError("the source is itself an interrupted copy: repeat that one first")
     for name, image in (("source", source), ("target", target)):
         if image.live_brokers:
             ids = ", ".join(sorted(image.live_brokers))
@@ -248,7 +248,7 @@ def _check(source: TreeImage, target: TreeImage) -> str:
     is_foreign = target.cluster_id is None and target.broken_off is None
     if is_foreign and (foreign or target.topics):
         raise CopyRefusedError(
-            f"the target is not empty, and of no cluster: it has nodes such as "
+            f"the target is not empty, and holds no cluster: it has nodes such as "
             f"{(foreign or [zk_paths.TOPICS])[0]}; use another chroot, or remove them"
         )
     return cluster_id

@@ -380,7 +380,7 @@ def decode_config(path: str, data: bytes | None) -> dict[str, str]:
         return {}
     config = decode_json(path, data).get("config", {})
     if not isinstance(config, dict) or not all(isinstance(v, str) for v in config.values()):
-        raise ZnodeFormatError(f"{path}: config is no map of texts")
+        raise ZnodeFormatError(f"{path}: config is not a map of strings")
     return config
 
 
@@ -401,7 +401,7 @@ def decode_config_change(data: bytes | None) -> str:
         else:
             raise ValueError(f"version {version}")
         if not all(entity_path.partition("/")):
-            raise ValueError(f"{entity_path!r} is no path of an entity")
+            raise ValueError(f"{entity_path!r} is not the path of an entity")
     except (KeyError, ValueError) as error:
         raise ZnodeFormatError(f"{CONFIG_CHANGES}: {error!r}") from error
     return entity_path

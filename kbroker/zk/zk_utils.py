@@ -124,7 +124,7 @@ class ZkUtils:
             if zk_paths.is_broker_id(name):
                 ids.append(int(name))
             else:
-                self.report(ZnodeFormatError(f"{zk_paths.BROKER_IDS}/{name}: no broker id"))
+                self.report(ZnodeFormatError(f"{zk_paths.BROKER_IDS}/{name}: not a broker id"))
         brokers = await self._brokers(sorted(ids), broker_watch)
         return [broker for broker in brokers if broker is not None]
 
@@ -398,7 +398,7 @@ class ZkUtils:
             if len(self._reported) == _REPORTS:
                 self._reported.clear()
             self._reported.add(text)
-            log.error("a node that Kafka cannot read is left aside: %s", text)
+            log.error("ignoring a node that Kafka cannot read: %s", text)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str]:
         """Names of the children of a node that is made where absent: a watch needs it."""

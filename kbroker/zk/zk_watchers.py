@@ -4,7 +4,7 @@ for /config/changes.
 
 Law: each notification is handled once, in the order of its number, also across broken connections
 and new sessions; notifications older than 15 minutes are removed by whoever sees them. A parent
-that was removed by hand is made anew, and its numbers begin anew.
+that was removed by hand is created again, and its numbers start over.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ChangeNotificationWatcher:
         await self._purge(path for _, path in notifications)
 
     async def _notifications(self) -> list[tuple[int, str]]:
-        """Numbers and paths of all notifications, in order; other nodes are none of ours."""
+        """Numbers and paths of all notifications, in order; other nodes are not kbroker's."""
         while True:
             with suppress(NoNodeError):
                 names = await self._tree.children(self._root, self._reading.on_event)
@@ -133,7 +133,7 @@ class ChangeNotificationWatcher:
         try:
             self._on_change(data)
         except ZnodeFormatError as error:
-            log.error("notification %s is left aside: %s", path, error)
+            log.error("ignoring notification %s: %s", path, error)
 
     async def _purge(self, paths: Iterable[str]) -> None:
         oldest_ms = self._clock.now_ms() - CHANGE_EXPIRATION_MS

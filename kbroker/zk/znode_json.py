@@ -29,14 +29,14 @@ def decode_json(path: str, data: bytes | None) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ZnodeFormatError(f"{path}: {error}") from error
     if not isinstance(document, dict):
-        raise ZnodeFormatError(f"{path}: no JSON object")
+        raise ZnodeFormatError(f"{path}: not a JSON object")
     return document
 
 
 def int32(value: object) -> int:
     """A number of 32 bits. Raises ValueError."""
     if not isinstance(value, int) or isinstance(value, bool) or not -_2_31 <= value < _2_31:
-        raise ValueError(f"{value!r} is no 32-bit number")
+        raise ValueError(f"{value!r} is not a 32-bit number")
     return value
 
 
@@ -48,5 +48,5 @@ def int32s(values: Iterable[object]) -> tuple[int, ...]:
 def text(value: object) -> str:
     """A text. Raises ValueError."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
+        raise ValueError(f"{value!r} is not a string")
     return value

@@ -1,5 +1,5 @@
-"""A directory that began standalone is exported into a ZooKeeper ensemble, runs there as a broker of
-a cluster, and comes back: topics, settings, groups and records go along, and at no time does it
+"""A directory that began standalone is exported into a ZooKeeper ensemble, runs there as a broker
+of a cluster, and comes back: topics, settings, groups and records go along, and at no time does it
 start where its metadata is not.
 """
 
@@ -180,8 +180,8 @@ def test_what_cannot_be_moved_is_refused_with_one_sentence(tmp_path: Path, conne
     ]
     assert lines == [(1, 1)] * 5 + [(2, 1)]
     sentences = [
-        "is in use by a running broker", "has no tree that could be exported",
-        "is not a directory", "is no data directory of a broker", "the source holds no cluster",
+        "is in use by a running broker", "has no tree to export",
+        "is not a directory", "is not a broker's data directory", "the source holds no cluster",
         "--zookeeper: ",
     ]  # fmt: skip
     assert [s in said for s, (_, said) in zip(sentences, outcomes, strict=True)] == [True] * 6

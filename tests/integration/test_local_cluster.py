@@ -260,5 +260,5 @@ async def test_the_directory_of_a_single_broker_is_not_made_that_of_a_cluster(
     await single.startup()
     await single.shutdown()
     local = LocalCluster(configs_of_brokers(together, BROKERS), str(tmp_path))
-    with pytest.raises((LogDirectoryError, StartError), match="is that of a single broker"):
+    with pytest.raises((LogDirectoryError, StartError), match="belongs to a single broker"):
         await local.startup()

@@ -270,7 +270,7 @@ def test_parsed_values_are_a_column_and_the_rest_is_kept_with_its_reason(
     assert {at: None if row is None else tuple(row) for at, row in parsed.items()} == {
         0: (1, "a"), 1: None, 2: None, 3: None, 4: None, 5: None, 6: (2, None),
     }  # fmt: skip
-    assert reasons == {at: (values[at], "is no JSON that fits the schema") for at in (1, 4, 5)}
+    assert reasons == {at: (values[at], "is not JSON that fits the schema") for at in (1, 4, 5)}
     assert archived(spark, tmp_path) == sorted(written.rows)
     check_archive(tmp_path)
 

@@ -1,5 +1,5 @@
-"""The data source "kbroker-log": every directory of real brokers as a Java client read it, batches as
-Kafka's dump tool states them, and what is asked for wrongly.
+"""The data source "kbroker-log": every directory of real brokers as a Java client read it, batches
+as Kafka's dump tool states them, and what is asked for wrongly.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def test_a_directory_without_a_log_is_one_sentence(spark: Any, tmp_path: Path) -
 
     with refused("does not exist"):
         read(spark, tmp_path / "nowhere").collect()
-    with refused("is empty: there is no log in it"):
+    with refused("is empty: it holds no log"):
         read(spark, tmp_path / "empty").collect()
     with refused("is neither a data directory"):
         read(spark, tmp_path).collect()

@@ -120,7 +120,7 @@ def test_a_topic_that_was_made_anew_is_refused_although_it_is_longer_now(
     create_topic(bootstrap, topic, 2)
     write(bootstrap, topic, 0, 100)
 
-    with pytest.raises(PipelineError, match=f"topic {topic} was deleted and made anew"):
+    with pytest.raises(PipelineError, match=f"topic {topic} was deleted and created again"):
         job(source, tmp_path / "checkpoint", Collected()).run(spark)
 
 

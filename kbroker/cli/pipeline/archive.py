@@ -26,7 +26,7 @@ from kbroker.pipeline.archive.manifests.manifest import UNEXPLAINED
 
 class ArchiveCommand(click.Command):
     """The job itself, and commands of upkeep by their names: `archive merge` needs no checkpoint,
-    so it is a command of its own behind the job's name.
+    so it is a command of its own after the job's name.
     """
 
     def make_context(
@@ -62,12 +62,13 @@ class ArchiveCommand(click.Command):
 @click.option(
     "--allow-loss",
     is_flag=True,
-    help="Go on where the source deleted records before they were archived, and note them as lost.",
+    help="Continue where the source deleted records before they were archived, and note them "
+    "as lost.",
 )
 @click.option(
     "--strict",
     is_flag=True,
-    help="End with exit code 1 where offsets are missing and nothing explains it.",
+    help="End with exit code 1 if offsets are missing and nothing explains it.",
 )
 @click.option(
     "--json-schema",

@@ -31,7 +31,7 @@ def _size(text: str) -> int:
     """Bytes of `256MB`, `64kB` or `1GB`."""
     matched = re.fullmatch(r"(\d+)\s*(k|M|G)B", str(text).strip())
     if matched is None or int(matched[1]) == 0:
-        raise click.BadParameter(f"'{text}' is no size such as 64kB, 256MB or 1GB")
+        raise click.BadParameter(f"'{text}' is not a size such as 64kB, 256MB or 1GB")
     return int(matched[1]) << (10 + 10 * "kMG".index(matched[2]))
 
 
@@ -74,7 +74,7 @@ def list_archive(target: str, output: str) -> None:
     default="1h",
     show_default=True,
     metavar="DURATION",
-    help="Only hours that ended so long ago: younger ones still grow.",
+    help="Only hours that ended at least this long ago: younger ones still grow.",
 )
 @click.option(
     "--target-size",
@@ -82,7 +82,7 @@ def list_archive(target: str, output: str) -> None:
     default="256MB",
     show_default=True,
     metavar="SIZE",
-    help="How large merged files become.",
+    help="Target size of merged files.",
 )
 def merge(target: str, topics: Collection[str] | None, older_than: float, target_size: int) -> None:
     """Merge small files of past hours. Merged files replace them for readers at once; the small
@@ -100,9 +100,9 @@ def merge(target: str, topics: Collection[str] | None, older_than: float, target
     required=True,
     type=duration,
     metavar="DURATION",
-    help="Files whose records are all older go, such as 30d.",
+    help="Delete files whose records are all older than this, such as 30d.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would go, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted, and delete nothing.")
 @output_option
 def expire(
     target: str, topics: Collection[str] | None, keep: float, dry_run: bool, output: str

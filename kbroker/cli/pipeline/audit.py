@@ -67,7 +67,7 @@ IN_PROCESS_BYTES = 1024 * 1024 * 1024
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="Warnings end with exit code 1 too.")
 @click.option("--quiet", is_flag=True, help="Leave out what is only worth knowing.")
-@click.option("--dry-run", is_flag=True, help="Print what would be looked at, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print what would be checked, and stop.")
 @security_options
 @output_option
 @config_option

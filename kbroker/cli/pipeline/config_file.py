@@ -57,7 +57,7 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise click.UsageError(f"cannot read {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{path} is no TOML: {error}") from error
+        raise click.UsageError(f"{path} is not TOML: {error}") from error
 
 
 def _jobs(ctx: click.Context) -> dict[str, click.Command]:
@@ -82,7 +82,7 @@ def defaults_of(
         else:
             _check_known(key, everywhere | set(options), path)
             if key in options:
-                raise click.UsageError(f"{path}: {key} is a job, write its values below [{key}]")
+                raise click.UsageError(f"{path}: {key} is a job: write its values below [{key}]")
             if key in options[job]:
                 option = options[job][key]
                 defaults[str(option.name)] = _value(option, value, f"{path}: {key}")

@@ -16,7 +16,7 @@ _COMMANDS = {
         "Check data directories, archive and cluster against each other.",
     ),
     "lag": LazyCommand(
-        "kbroker.cli.pipeline.lag", "lag", "Show how far groups and Spark queries are behind."
+        "kbroker.cli.pipeline.lag", "lag", "Show how far behind groups and Spark queries are."
     ),
 }
 

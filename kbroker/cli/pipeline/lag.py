@@ -75,22 +75,22 @@ def _plot_file(text: str) -> Path:
 )  # fmt: skip
 @click.option(
     "--window", type=duration, default="5m", show_default=True, metavar="DURATION",
-    help="Rates are of records written this long before now.",
+    help="Compute rates from the records of this long before now.",
 )  # fmt: skip
 @click.option(
     "--every", type=duration, metavar="DURATION",
-    help="Look again and again, and tell what was consumed between, and when who catches up.",
+    help="Look repeatedly, and show what was consumed in between and when each group catches up.",
 )  # fmt: skip
 @click.option(
     "--looks", type=click.IntRange(min=1), metavar="N",
-    help="With --every: stop after so many. Otherwise Ctrl-C stops.",
+    help="With --every: stop after this many looks. Otherwise Ctrl-C stops.",
 )  # fmt: skip
 @click.option(
     "--max-lag", type=click.IntRange(min=0), metavar="N",
     help="End with exit code 1 when a partition of a group lags more records at the last look.",
 )  # fmt: skip
 @click.option(
-    "--plot", type=_plot_file, metavar="FILE", help="Write a plot too, as .svg or .png.",
+    "--plot", type=_plot_file, metavar="FILE", help="Also write a plot, as .svg or .png.",
 )  # fmt: skip
 @config_option
 @output_option

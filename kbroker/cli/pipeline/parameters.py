@@ -15,7 +15,7 @@ def duration(text: str) -> float:
     """Seconds of `500ms`, `30s`, `5m`, `1h` or `2d`; more than 0."""
     match = _DURATION.fullmatch(str(text).strip())
     if match is None or float(match[1]) == 0:
-        raise click.BadParameter(f"'{text}' is no duration such as 500ms, 30s, 5m or 1h")
+        raise click.BadParameter(f"'{text}' is not a duration such as 500ms, 30s, 5m or 1h")
     return float(match[1]) * _UNIT_S[match[2]]
 
 
@@ -26,7 +26,7 @@ def names(text: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def directory(text: str) -> str:
-    """The path of a directory, there or not; no address of a store that is no disk."""
+    """The path of a directory, there or not; no address of a store that is not a disk."""
     if "://" in str(text):
         raise click.BadParameter(
             f"'{text}' is an address: give a directory of a disk, own or mounted"
@@ -38,5 +38,5 @@ def pair(text: str) -> tuple[str, str]:
     """Key and value of `KEY=VALUE`; the value may hold further signs `=`."""
     key, sign, value = str(text).partition("=")
     if not sign or not key.strip():
-        raise click.BadParameter(f"'{text}' is no KEY=VALUE")
+        raise click.BadParameter(f"'{text}' is not KEY=VALUE")
     return (key.strip(), value)

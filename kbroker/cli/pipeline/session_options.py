@@ -104,8 +104,8 @@ _OPTIONS = (
         "--jars",
         multiple=True,
         metavar="PATH",
-        help="A jar, or a folder of jars: Spark's Kafka connector, where no registry is reached. "
-        "May be repeated.",
+        help="A jar, or a folder of jars: Spark's Kafka connector, for machines that reach no "
+        "registry. May be repeated.",
     ),
-    click.option("--verbose", is_flag=True, help="Show all that Java, Ivy and Spark say."),
+    click.option("--verbose", is_flag=True, help="Show everything that Java, Ivy and Spark print."),
 )

@@ -49,7 +49,7 @@ def source_of(ctx: click.Context) -> Source:
     values = ctx.params
     topics, pattern = values["topics"] or (), values["pattern"]
     if bool(topics) == bool(pattern):
-        raise click.UsageError("give --topics A,B or --pattern REGEX, and not both")
+        raise click.UsageError("give --topics A,B or --pattern REGEX, not both")
     if pattern is not None:
         _check_pattern(pattern)
     bootstrap = wished_bootstrap(ctx, has_other_source=bool(values["data"]))
@@ -88,7 +88,9 @@ def _check_kafka_options(given: Iterable[str]) -> None:
     for name in given:
         option = _SAID_ELSEWHERE.get(name.lower())
         if option is not None:
-            raise click.UsageError(f"--kafka-option {name}: the job sees to that, give {option}")
+            raise click.UsageError(
+                f"--kafka-option {name}: the job sets that itself, give {option}"
+            )
 
 
 def _check_pattern(pattern: str) -> None:
@@ -96,7 +98,7 @@ def _check_pattern(pattern: str) -> None:
         re.compile(pattern)
     except re.error as error:
         raise click.UsageError(
-            f"--pattern '{pattern}' is no regular expression: {error}"
+            f"--pattern '{pattern}' is not a regular expression: {error}"
         ) from error
 
 

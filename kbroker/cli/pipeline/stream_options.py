@@ -94,7 +94,7 @@ def _every_s(ctx: click.Context) -> float | None:
         if sources == (ParameterSource.DEFAULT_MAP, ParameterSource.COMMANDLINE):
             return every
     if once == (every is not None) and not ctx.params["dry_run"]:
-        raise click.UsageError("give --once, or --every DURATION such as 30s, and not both")
+        raise click.UsageError("give --once, or --every DURATION such as 30s, not both")
     return every
 
 
@@ -104,7 +104,7 @@ _OPTIONS = (
         required=True,
         type=click.Path(file_okay=False),
         metavar="DIR",
-        help="Where the job remembers how far it is: a directory of its own.",
+        help="Where the job notes how far it is: a directory of its own.",
     ),
     click.option(
         "--name", metavar="NAME", help="Name of the query in Spark; otherwise that of the job."
@@ -119,7 +119,7 @@ _OPTIONS = (
         default=DEFAULT_BATCH_RECORDS,
         show_default=True,
         metavar="N",
-        help="At most so many records in a batch, all partitions together.",
+        help="Maximum records in a batch, over all partitions.",
     ),
     click.option(
         "--metrics",

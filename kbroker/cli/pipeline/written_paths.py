@@ -18,7 +18,7 @@ def prepare_file(path: Path, option: str) -> None:
     if path.is_dir():
         raise _refused(path, option, os.strerror(EISDIR))
     if path.exists() and not path.is_file():
-        raise _refused(path, option, "It is no ordinary file")
+        raise _refused(path, option, "It is not an ordinary file")
     _prepare(path.parent, path, option)
 
 

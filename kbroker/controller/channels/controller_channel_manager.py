@@ -4,8 +4,8 @@ Law: requests of one broker are sent one after the other, each after the answer 
 and none overtakes another. A request that could not be sent is sent again until it is answered or
 the broker goes: dropping one would leave that broker with a wrong picture for good. What waits for
 a broker that cannot be reached is merged (`request_merge`), so it stays bounded by the number of
-partitions. A broker that registers anew gets an empty queue and another channel: what was meant for
-its earlier life is dropped, and the controller tells it everything again.
+partitions. A broker that registers again gets an empty queue and another channel: what was meant
+for its earlier life is dropped, and the controller tells it everything again.
 
 Kafka keeps every request in an unbounded queue instead (ControllerChannelManager.scala).
 """
@@ -188,7 +188,7 @@ class _Sender:
                 self._report(error, failures)
             else:
                 if failures:
-                    log.info("broker %d is reached again", self.broker.broker_id)
+                    log.info("broker %d can be reached again", self.broker.broker_id)
                 return None if self._is_superseded else (request, response)
             finally:
                 self._in_flight = None

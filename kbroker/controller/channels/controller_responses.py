@@ -30,7 +30,7 @@ def event_of_response(
     if response.error_code == ErrorCode.STALE_CONTROLLER_EPOCH:
         return events.ControllerFenced(request.controller_epoch)
     if response.error_code != ErrorCode.NONE:
-        # STALE_BROKER_EPOCH: the broker has registered anew, and will be told everything again.
+        # STALE_BROKER_EPOCH: the broker has registered again, and will be told everything again.
         kind, code = type(request).__name__, ErrorCode(response.error_code).name
         log.warning("broker %d refused %s: %s", broker_id, kind, code)
     if isinstance(request, LeaderAndIsrRequest) and isinstance(response, LeaderAndIsrResponse):

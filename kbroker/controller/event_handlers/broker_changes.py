@@ -56,7 +56,7 @@ class BrokerChanges:
         await self._states.channels.set_brokers(found.values())
 
     async def clear_notifications(self) -> None:
-        """Remove news from before this reign: all that they tell of is read anew."""
+        """Remove news from before this reign: all that they tell of is read again."""
         epoch_version = self._context.epoch_version
         paths, _ = await self._notifications.log_dir_events(self._watches.log_dir_events)
         await self._notifications.delete(paths, epoch_version)
@@ -170,7 +170,7 @@ class BrokerChanges:
         watch = self._watches.log_dir_events
         paths, broker_ids = await self._notifications.log_dir_events(watch)
         if broker_ids:
-            log.info("news of the log directories of brokers %s", sorted(broker_ids))
+            log.info("log directories changed on brokers %s", sorted(broker_ids))
             replicas = self._context.replicas_on(broker_ids)
             topics = {replica.topic_partition.topic for replica in replicas}
             deleting = {topic for topic in topics if self._context.is_queued_for_deletion(topic)}

@@ -87,7 +87,7 @@ class ClusterChanges:
         """Take over: read the cluster, set up the states, tell the brokers, end what was begun.
 
         May be called again during the reign, when what is known may be wrong: everything is read
-        anew.
+        again.
         """
         context = self.context
         context.forget_cluster()

@@ -1,6 +1,7 @@
 """FeatureUpdates: the controller keeps the levels of features that the cluster has settled on.
 
-Law: only what is in the tree counts; a node that cannot be read is reported and left as it is.
+Law: only what is in the tree counts; a node that cannot be read is reported and left as it is,
+because writing over it would enable or disable features for the whole cluster.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class FeatureUpdates:
             try:
                 epoch = await self._stored.write(after, node.epoch, self._context.epoch_version)
             except (BadVersionError, NoNodeError) as error:
-                log.warning("the features were changed by another hand meanwhile: %r", error)
+                log.warning("something else changed the features meanwhile: %r", error)
         if epoch is None:
             refusals = {name: refusal or update_failed() for name, refusal in refusals.items()}
         return FeatureUpdateResult(refusals, epoch)

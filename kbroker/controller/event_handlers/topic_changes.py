@@ -137,7 +137,7 @@ class TopicChanges:
 
     async def _forget(self, topics: Iterable[str]) -> None:
         for topic in topics:
-            log.warning("topic %s was removed from the tree: it is served no longer", topic)
+            log.warning("topic %s was removed from the tree: it is no longer served", topic)
             was_queued = self._context.is_queued_for_deletion(topic)
             self._states.topic_removed(topic)
             if was_queued:

@@ -56,7 +56,7 @@ class TopicDeletions:
     async def on_answer(self, event: events.TopicDeletionStopReplicaResponseReceived) -> None:
         """A broker has deleted replicas, or could not.
 
-        One that has registered anew since is asked again.
+        One that has registered again since is asked again.
         """
         if not self._context.is_registered(event.broker_id, event.broker_epoch):
             return
@@ -84,7 +84,7 @@ class TopicDeletions:
         before: list[DeletionStep] = []
         while steps := self._manager.resume(topics):
             if steps == before:
-                log.error("topics cannot be deleted, the same steps are due again: %.500s", steps)
+                log.error("topics cannot be deleted yet, trying again: %.500s", steps)
                 return
             for step in steps:
                 await self._carry_out(step)

@@ -63,7 +63,7 @@ class ControllerContext:
         self.replicas_on_failed_dirs: set[Replica] = set()
 
     def forget_cluster(self) -> None:
-        """Be ready to read the cluster anew within one reign.
+        """Be ready to read the cluster again within one reign.
 
         What only brokers can tell stays: who is about to stop, which replicas cannot be used. So do
         the registrations, by which it is seen whether a broker is still the same.

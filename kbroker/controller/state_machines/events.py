@@ -43,7 +43,7 @@ class Expire(Event):
 
 
 class RegisterBrokerAndReelect(Event):
-    """A new session follows one that ended: the broker registers anew, then takes part again."""
+    """A new session follows one that ended: the broker registers again, then takes part again."""
 
     __slots__ = ()
 
@@ -62,7 +62,7 @@ class ControllerFenced(Event):
 
 
 class ReadAgain(Event):
-    """An event failed half way: the controller reads the whole cluster anew."""
+    """An event failed half way: the controller reads the whole cluster again."""
 
     __slots__ = ()
 

@@ -254,7 +254,7 @@ def on_static_member_stored(step: Step, token: StaticMemberStored, error: ErrorC
     `error`, and comes back for another id. Kafka has the old one back in its memory then, and the
     new one in its log.
 
-    A group that has gone on meanwhile decides anew.
+    A group that has changed meanwhile decides again.
     """
     group, attempt = step.group, token.attempt
     if group.state is GroupState.DEAD:

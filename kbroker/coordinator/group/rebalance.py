@@ -76,7 +76,7 @@ class Step:
 def keep_alive(step: Step, member: Member, timeout_ms: int | None = None) -> None:
     """The member was heard of: its session lasts from now.
 
-    The timer is set anew only when it would fire too late.
+    The timer is set again only when it would fire too late.
     """
     deadline = step.now.monotonic_ms + (timeout_ms or member.session_timeout_ms)
     member.session_deadline_ms = deadline

@@ -5,7 +5,7 @@ protocol.
     record value = int16 version, fields      missing (tombstone) when the offset or group is gone
 
 Offsets are written in version 3, or 1 where the commit named a retention time; groups in version 3.
-Keys from 3 on belong to the consumer protocol (KIP-848) and are none of ours.
+Keys from 3 on belong to the consumer protocol (KIP-848) and are not kbroker's.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ def _versioned(data: Message, version: int) -> bytes:
 
 
 def read_key(key: bytes) -> OffsetCommitKey | GroupMetadataKey | None:
-    """What a record is about; None for kinds that are none of ours.
+    """What a record is about; None for kinds that are not kbroker's.
 
-    ProtocolError for bytes that are no key.
+    ProtocolError for bytes that are not a key.
     """
     version = _version(key)
     if version in OffsetCommitKey.spec.versions:

@@ -177,7 +177,7 @@ def _on_session_timer(step: Step, key: TimerKey) -> None:
         member.timer_at_ms = member.session_deadline_ms
         step.effects.append(SetTimer(key, member.session_deadline_ms))
     elif not member.is_new and (member.join is not None or member.sync is not None):
-        keep_alive(step, member)  # it waits for us; its session starts anew with the answer
+        keep_alive(step, member)  # it waits for us; its session starts over with the answer
     else:
         remove_member(step, member)
 

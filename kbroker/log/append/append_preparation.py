@@ -1,8 +1,9 @@
 """Batches that take long to check, convert or compress: prepared on a worker thread, appended by
 the event loop.
 
-Law: preparing reads the bytes, the topic's rules and a place, and no log. What was prepared by
-rules, or for a place, that do not hold any more when it is appended is prepared again.
+Law: preparing reads the bytes, the topic's rules and a place, but no log, so that it may run on a
+worker thread. What was prepared by rules, or for a place, that no longer hold when it is appended
+is prepared again.
 """
 
 from __future__ import annotations

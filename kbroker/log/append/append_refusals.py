@@ -1,7 +1,8 @@
 """What a producer is told of records that are not appended.
 
-Law: codes and texts are Kafka's, except that an unknown codec gets a code that a client can act on.
-Values only; who calls decides what is wrong.
+Law: codes and texts are Kafka's, because clients act on the codes and users search for the texts;
+only an unknown codec gets another code, one that a client can act on. Values only; the caller
+decides what is wrong.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def record_corrupt(header: BatchHeader, topic_partition: TopicPartition) -> Kafk
 
 
 def malformed(error: KafkaError, size: int) -> KafkaError:
-    """The refusal of bytes that are no whole batch of format 2."""
+    """The refusal of bytes that are not a whole batch of format 2."""
     if error.code != ErrorCode.INVALID_RECORD:
         return error
     if size == 0:

@@ -1,6 +1,6 @@
 """The settings of a topic that an append goes by, and how much of the event loop it may take.
 
-Law: values only; one object stands for equal rules.
+Law: values only; equal rules are one object, so comparing them costs an append nothing.
 """
 
 from __future__ import annotations

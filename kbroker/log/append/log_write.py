@@ -1,7 +1,7 @@
 """Appends to a log: a batch from a client, several at once, what a leader sent.
 
 Law: bytes, end offset and producer state come together or not at all. The end offset moves with the
-bytes, in one place; whatever fails behind that, expected or not, has the bytes cut off again, and
+bytes, in one place; whatever fails after that, expected or not, has the bytes cut off again, and
 where even that fails the log takes no more appends. So no offset is ever given twice.
 
 On the event loop a batch is opened only within the `WorkLimit` of its append.

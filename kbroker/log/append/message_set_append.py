@@ -252,7 +252,7 @@ def _in_place(
 ) -> bytes | None:
     """A compressed message of format 1 that needs a new offset and time only; else None.
 
-    Some clients count the wrapped offsets wrongly: those are wrapped anew.
+    Some clients count the wrapped offsets wrongly: those are wrapped again.
     """
     header, message = messages[0]
     if header.magic != 1 or rules.magic != 1 or not codec or header.compression != codec:

@@ -2,7 +2,8 @@
 old clients once `message_set_append` has checked them.
 
 Law: several batches go in as one write. Their CRCs are checked, their producers are not asked for
-sequences, and control batches end transactions.
+sequences, and control batches end transactions: the leader has accepted them already, and a
+follower that refused one would never catch up.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class TrustedBatches:
             next_offset = header.next_offset
 
     def check_offsets(self, log_end_offset: int) -> bool:
-        """True where the batches leave gaps behind the log or one another.
+        """True where the batches leave gaps after the log or one another.
 
         Raises KafkaError: OFFSET_OUT_OF_RANGE where they do not follow.
         """

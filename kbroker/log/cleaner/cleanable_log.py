@@ -2,7 +2,8 @@
 KIP-354).
 
 Law: nothing at or beyond the last stable offset, in the active segment, or younger than
-min.compaction.lag.ms is cleaned, and whole segments only. Nothing here changes a log.
+min.compaction.lag.ms is cleaned, and only whole segments are: readers may still need those records,
+and appends may still reach that segment. Nothing here changes a log.
 """
 
 from __future__ import annotations

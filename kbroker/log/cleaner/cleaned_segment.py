@@ -1,7 +1,8 @@
 """The segment a cleaning writes: `.cleaned` files that nobody else knows until they are whole.
 
-Law: after `finish` what is in its files is on the disk, and they look as if the log had written
-them, with the modification time of the newest source.
+Law: after `finish` the content of its files is on the disk, and they look as if the log had written
+them, with the modification time of the newest source: the swap that follows deletes the sources,
+and retention reads that time.
 """
 
 from __future__ import annotations

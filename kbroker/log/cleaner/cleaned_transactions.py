@@ -1,8 +1,9 @@
 """Transactions as the cleaner meets them: which data was aborted, and which markers nobody needs
 any more (KIP-98).
 
-Law: batches come in the order of the log. A marker may go once nothing of its transaction is left;
-until then an abort stays in the transaction index of the segment its marker is in.
+Law: batches come in the order of the log. A marker may be removed once nothing of its transaction
+is left; until then an abort stays in the transaction index of the segment that holds its marker.
+Otherwise a reader of committed data would get records of an aborted transaction.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
 The process reads jobs from its input and writes what happens to its output, as frames of a 4-byte
 length and a pickle; both ends are this program. It ends with its input, and stops working when its
-parent has died: a broker that is started anew must be alone with its files.
+parent has died: a broker that is restarted must be alone with its files.
 
-Law: every job gets exactly one end.
+Law: every job gets exactly one end, because the broker keeps the log's files in place until it
+hears one.
 """
 
 from __future__ import annotations

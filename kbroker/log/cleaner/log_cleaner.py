@@ -397,14 +397,14 @@ class LogCleaner:
 
     def _disk_failed(self, log: Log, error: StorageError) -> None:
         if error.is_passing:
-            _log.warning("Cleaning of log %s is tried again: %s", log.topic_partition, error)
+            _log.warning("Cleaning of log %s will be tried again: %s", log.topic_partition, error)
         elif error.errno != ENOENT or self._logs.get_log(log.topic_partition) is log:
             self._logs.fail_directory(log.directory, error)
 
     def _mark_uncleanable(self, log: Log, reason: str) -> None:
         self._uncleanable.add(log)
         _log.warning(
-            "Log %s is not cleaned any more until the broker starts again: %s",
+            "Log %s will not be cleaned until the broker starts again: %s",
             log.topic_partition,
             reason,
         )

@@ -1,6 +1,7 @@
 """Holds a cleaner to log.cleaner.io.max.bytes.per.second, and tells it to stop.
 
-Law: no pause is longer than it takes to hear of a stop.
+Law: no pause is longer than it takes to notice a stop, so that throttling never delays the end of
+the broker.
 """
 
 from __future__ import annotations

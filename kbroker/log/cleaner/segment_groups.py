@@ -1,7 +1,8 @@
 """Which segments are cleaned into one: neighbours that fit into one segment together.
 
-Law: no group is larger than a segment or an index may be, and no offset of it is further from the
-first than an index entry can say, whatever the cleaning takes away.
+Law: no group is larger than a segment or an index may be, and none of its offsets is further from
+the first than an index entry can say, whatever the cleaning removes: otherwise the merged segment
+could not be indexed.
 """
 
 from __future__ import annotations

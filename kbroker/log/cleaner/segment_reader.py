@@ -20,7 +20,7 @@ _MIN_BATCH_BYTES: Final = 26  # the header of any old message fits
 
 
 class DamagedLogError(Exception):
-    """A segment holds bytes that are no sound batch; the message says where."""
+    """A segment holds bytes that are not an intact batch; the message says where."""
 
 
 def read_batches(

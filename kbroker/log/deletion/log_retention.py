@@ -1,7 +1,8 @@
 """Which of a log's oldest segments may go: by age, by size, by the log start offset.
 
-Law: segments go from the oldest on without a gap, only below the high watermark, and never an empty
-active one. The log start passes them before they go.
+Law: segments are deleted from the oldest on without a gap, only below the high watermark, and never
+an empty active one. The log start moves past them first, so that no reader is promised an offset
+that is gone.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ whole.
 
 Law: a deletion is answered when its rename is on the disk, else a topic of that name made later
 could find these records after a loss of power. What memory says of a directory is what its name
-says, after each step: one that was renamed is no log any more, whatever the sync comes to; it is
+says, after each step: one that was renamed is not a log any more, whatever the sync comes to; it is
 tried again until it is done. Files stay for file.delete.delay.ms, so that answers under way can
-still be sent from them, and go behind the event loop, which owns this.
+still be sent from them, and go outside the event loop, which owns this.
 """
 
 from __future__ import annotations

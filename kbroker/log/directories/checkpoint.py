@@ -5,7 +5,7 @@ Law: a file is replaced whole, by writing beside it and renaming, so a reader fi
 new content. Text and file differ only in `write_atomically` and the `read_*` functions; everything
 else here is text in, values out.
 
-    checkpoint     version "0", entry count, then one entry per line; fields parted by one space
+    checkpoint     version "0", entry count, then one entry per line; fields separated by one space
     offsets        topic partition offset   (recovery-point-, replication-, log-start-, cleaner-)
     leader epochs  epoch start-offset
 """
@@ -195,7 +195,7 @@ def parse_checkpoint(text: str, path: str) -> list[list[str]]:
     if not text:
         return []
     if not text.endswith("\n"):
-        raise CheckpointError(f"The checkpoint file {path} ends inside a line: it was cut")
+        raise CheckpointError(f"The checkpoint file {path} ends inside a line: it was cut short")
     lines = text.splitlines()
     if lines[0].strip() != str(CHECKPOINT_VERSION):
         raise CheckpointError(

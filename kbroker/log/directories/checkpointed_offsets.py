@@ -2,7 +2,7 @@
 start, or up to where they are on the disk.
 
 Law: no log is cut below an offset that such a file names, or that is on its way to it: the file is
-brought down first, durably. Else, after a power loss, what is written behind the cut would pass for
+brought down first, durably. Else, after a power loss, what is written after the cut would pass for
 safe, and a start beyond the end, which nobody believes, would show deleted records again.
 """
 
@@ -18,8 +18,8 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class CheckpointedOffsets:
-    """Those of one file. What is gathered on the event loop is written behind it, in that order;
-    what is lowered, at once.
+    """Those of one file. What is gathered on the event loop is written in the background, in that
+    order; what is lowered, at once.
     """
 
     def __init__(self, write: Callable[[Offsets], None]) -> None:

@@ -1,14 +1,14 @@
 """A sync that failed, and the next start of a broker on that directory.
 
-After a failed sync the kernel may hold pages for clean that are not on the disk: who reads them is
+After a failed sync the kernel may hold pages for clean that are not on the disk: a reader is
 shown what a loss of power takes away, and no later sync writes them. That lasts as long as the page
 cache, and so does the note of it, a file that nobody syncs. A start that finds it writes again what
 was not surely on the disk, and syncs it, before anything of it is believed: then the disk says what
 the cache says, or refuses once more and the directory stays offline. What the cache has let go of
 meanwhile is read from the disk, and recovered like after a loss of power.
 
-Law: the note goes when all of it is done. Indexes behind the recovery point are left out, as
-recovery makes them anew.
+Law: the note is removed only when all of it is done, so that a crash in between repeats the work.
+Indexes beyond the recovery point are left out, as recovery rebuilds them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def make_good(file_system: FileSystem, log_dir: str) -> bool:
     path = f"{log_dir}/{NOTE_FILE}"
     if not file_system.exists(path):
         return False
-    _log.warning("A sync in %s failed before this start: what it left out is written anew", log_dir)
+    _log.warning(
+        "A sync in %s failed before this start: what it left unsynced is written again", log_dir
+    )
     for file in _unsure_files(file_system, log_dir):
         _write_again(file_system, file)
     file_system.sync_directory(log_dir)

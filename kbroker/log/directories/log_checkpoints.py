@@ -1,10 +1,10 @@
 """The three checkpoint files of each data directory that say something of its logs: recovery
 points, log starts, high watermarks.
 
-Law: what is written is gathered on the event loop, which owns this, and written behind it, in that
-order. A log start that somebody waits for is in every file from the moment it was asked for, and
-counts as written only with the records up to it: a log that ends before its start after a loss of
-power would show its records again.
+Law: what is written is gathered on the event loop, which owns this, and written in the background,
+in that order. A log start that somebody waits for is in every file from the moment it was asked
+for, and counts as written only with the records up to it: a log that ends before its start after a
+loss of power would show its records again.
 """
 
 from __future__ import annotations

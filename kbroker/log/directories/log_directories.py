@@ -3,8 +3,8 @@
 Law: a directory is locked and claimed, and its clean-shutdown marker is gone, before anything else
 is written to it. One that cannot be used at the start, or whose disk fails later, is offline until
 the broker starts again; nothing in it is read, written or deleted any more, and no clean-shutdown
-marker ever says that it is whole. The others go on. A full disk is no failure: what does not fit is
-refused until there is room.
+marker ever says that it is whole. The others go on. A full disk is not a failure: what does not fit
+is refused until there is room.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One entry of `log.dirs`: who holds it, whose it is, how it was left, and its checkpoint files.
 
 Law: a directory is locked before anything in it is read, belongs to one broker of one cluster for
-good, and its clean-shutdown marker is gone before the first write to it.
+good, and its clean-shutdown marker is gone before the first write to it: two brokers in one
+directory would destroy its logs, and a stale marker would hide a crash.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class IndexFile(SegmentPart):
         self._file_system.truncate(self.path, self.max_entries * self._entry.size)
 
     def trim(self) -> None:
-        """Write everything and cut the file behind the last entry."""
+        """Write everything and cut the file after the last entry."""
         self.write_out()
         self._file_system.truncate(self.path, self._count * self._entry.size)
 
@@ -230,7 +230,7 @@ class IndexFile(SegmentPart):
         size = self._file_system.size(self.path)
         if size % self._entry.size:
             raise CorruptIndexError(
-                f"{self.path}: {size} bytes are no multiple of {self._entry.size}"
+                f"{self.path}: {size} bytes are not a multiple of {self._entry.size}"
             )
 
     def _forget(self) -> None:

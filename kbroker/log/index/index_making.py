@@ -1,7 +1,7 @@
-"""Makes the offset and time index of a segment anew from its batches.
+"""Rebuilds the offset and time index of a segment from its batches.
 
 Law: entries come as often as appends would have made them. Index sizes may have been lowered since
-the segment was written; a sparser index is as good.
+the segment was written; a sparser index works as well.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class TransactionIndex(SegmentPart):
             self._entries = kept
 
     def reset(self) -> None:
-        """Drop all entries, whatever the file holds, to append them anew and `trim`.
+        """Drop all entries, whatever the file holds, to append them again and `trim`.
 
         What comes out as it was is not written: a power loss cannot take it.
         """

@@ -1,8 +1,9 @@
-"""Rebuilds producer state from what is on disk: the newest sound snapshot, then the batches behind
+"""Rebuilds producer state from what is on disk: the newest intact snapshot, then the batches after
 it.
 
 Law: a replayed batch was accepted once and is never refused. Replaying gives the state that
-appending gave, and where a transaction index is handed in, its entries as well.
+appending gave, and the entries of a transaction index where one is passed in: otherwise a restart
+would accept duplicates that the broker refused before.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def load_snapshot(
     start_offset: int,
     end_offset: int,
 ) -> None:
-    """Set `state` to the newest snapshot behind `start_offset` and up to `end_offset`, or empty
+    """Set `state` to the newest snapshot after `start_offset` and up to `end_offset`, or empty
     it.
     """
     found = snapshots.read_latest(snapshots.offsets(), start_offset + 1, end_offset)
@@ -96,7 +97,7 @@ def load_snapshot(
 def replay_segments(
     state: ProducerStateManager, segments: Iterable[LogSegment], end_offset: int
 ) -> None:
-    """Replay the sound batches from `state.map_end_offset` to `end_offset` (exclusive)."""
+    """Replay the intact batches from `state.map_end_offset` to `end_offset` (exclusive)."""
     for segment in segments:
         start_offset = state.map_end_offset
         for position, header in segment.sound_headers(start_offset):

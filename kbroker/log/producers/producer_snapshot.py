@@ -92,7 +92,7 @@ class ProducerSnapshots:
     def read_latest(
         self, offsets: Collection[int], lowest: int, highest: int
     ) -> tuple[int, list[ProducerStateEntry]] | None:
-        """The newest sound snapshot out of `offsets` within `lowest` to `highest` (inclusive).
+        """The newest intact snapshot out of `offsets` within `lowest` to `highest` (inclusive).
 
         Broken ones on the way are deleted.
         """

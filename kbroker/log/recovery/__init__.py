@@ -1,1 +1,1 @@
-"""From files on the disk to open logs: what is there, what is believed, what is made anew."""
+"""From files on the disk to open logs: what is there, what is trusted, what is rebuilt."""

@@ -1,6 +1,7 @@
 """What lies in a data directory: logs to open, logs on their way out, and what is nobody's.
 
-Law: reads only. What is no log of this broker is left alone and named once.
+Law: reads only. What is not a log of this broker is left alone and named once: it may be a user's
+file, or a partition that the operator is moving.
 """
 
 from __future__ import annotations
@@ -80,5 +81,5 @@ def scan(
     directory.gone.update(recovery_points, start_offsets, cleaned_offsets)
     directory.gone.difference_update(request.topic_partition for request in content.requests)
     if foreign:
-        _log.warning("Leaving alone what is no log of ours in %s: %s", directory.path, foreign)
+        _log.warning("Ignoring what is not a log of this broker in %s: %s", directory.path, foreign)
     return content

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class EpochRun:
-    """Batches of one leader epoch, one behind the other."""
+    """Batches of one leader epoch, one after the other."""
 
     epoch: int
     first_offset: int  # base offset of the first batch
@@ -62,7 +62,7 @@ class EpochLoading:
         self._epochs = _unstored(entries)
 
     def find_in(self, segments: Iterable[LogSegment]) -> None:
-        """Learn the epochs from the sound batches of all that is believed: their file cannot be
+        """Learn the epochs from the intact batches of all that is believed: their file cannot be
         read, or contradicts them.
         """
         _log.warning("Reading the leader epochs of %s from its batches", self._directory)

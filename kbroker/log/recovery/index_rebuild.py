@@ -3,7 +3,7 @@ point, or of a log that was stopped cleanly.
 
 Law: such indexes are believed at the next start, so a power loss during the rebuild must not leave
 ones that look right and are not. They are made beside their places and renamed when they are on
-the disk; the offset index comes last, and without it the rebuild begins anew.
+the disk; the offset index comes last, and without it the rebuild starts over.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def rebuild_beside(
     file_system: FileSystem,
     rebuild: Callable[[LogSegment], _T],
 ) -> _T:
-    """Call `rebuild`, which writes the indexes anew, and put them into their places.
+    """Call `rebuild`, which writes the indexes again, and put them in place.
 
     Returns what `rebuild` does.
     """
@@ -70,7 +70,7 @@ def rebuild_beside(
 
 def index_sound_batches(segment: LogSegment, end_offset: int, on_batch: OnBatch) -> None:
     """As `LogSegment.recover` for a segment that was on the disk for good, with offsets below
-    `end_offset`: nothing is cut. `on_batch` sees its sound batches.
+    `end_offset`: nothing is cut. `on_batch` sees its intact batches.
     """
     for index in segment.parts[1:]:
         index.reset()

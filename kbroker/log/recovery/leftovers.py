@@ -1,7 +1,8 @@
 """What an interrupted change of a partition directory has left: `.deleted`, `.cleaned` and `.swap`.
 
-Law: a change that got far enough is finished, any other is undone. `.deleted` and `.cleaned` go,
-`.swap` takes the place of what it was made from.
+Law: a change that got far enough is finished, any other is undone, so that a log has either its old
+segments or its new ones. `.deleted` and `.cleaned` files are removed, a `.swap` file replaces what
+it was made from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Doubts about the small files of a cleanly stopped log: what has no checksum of its own is held
 against the batches before it is believed.
 
-Law: nothing here changes a file; the answer is what to believe.
+Law: nothing here changes a file; the answer says what to trust. So a start decides on everything
+before it repairs anything.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MAX_BATCHES = 500
 
 
 def tail_of(segment: LogSegment) -> list[BatchHeader]:
-    """The headers behind the last entry of the offset index, checked against nothing; none where
+    """The headers after the last entry of the offset index, checked against nothing; none where
     that leads nowhere.
     """
     _, position = segment.offset_index.lookup(segment.offset_index.last_offset)
@@ -54,7 +55,7 @@ def sound_end_offset(segment: LogSegment, recovery_point: int) -> int:
 
 
 def _last_sound_headers(segment: LogSegment) -> Iterator[tuple[int, BatchHeader]]:
-    """From the last index entry on; all of them where fewer than two are behind it: what is wrong
+    """From the last index entry on; all of them where fewer than two are after it: what is wrong
     with the last one is seen beside the one before.
     """
     start_offset = segment.offset_index.last_offset

@@ -4,12 +4,12 @@ Law: a cleanly stopped log is taken at its word after a look at its indexes; oth
 from the recovery point on is read and checked. At the first broken one the segment is cut and all
 later segments go, durably: what was cut must not be there again after a clean stop and a power
 loss. Whatever comes out ends at a whole batch, and epochs, producers and indexes agree with it.
-What was on the disk for good loses no sound batch, whatever is made anew beside it: all of a log
+What was on the disk for good loses no intact batch, whatever is rebuilt beside it: all of a log
 that was stopped cleanly, and every segment below the recovery point. Nor does such a log give out
 again the offsets of an end that is missing.
 
-Missing offsets are no damage by themselves: the cleaner leaves gaps, and leaders send them. Only
-behind the offset from which this broker is known to have written the log without any (see
+Missing offsets are not damage by themselves: the cleaner leaves gaps, and leaders send them. Only
+after the offset from which this broker is known to have written the log without any (see
 `gapless_offsets`) do the batches have to fit: a segment that does not begin where the one before
 ends shows that a power loss took that end, a last batch that does not follow the one before that
 its offset was damaged, and a leader epoch that falls that a power loss brought back what was cut.
@@ -167,7 +167,7 @@ class LogLoader:
         return segments
 
     def _recover_all(self, end_offset: int) -> int:
-        """The log end: the recovery point behind it is that of a deleted log of this name, or of
+        """The log end: the recovery point after it is that of a deleted log of this name, or of
         records that were cut off.
         """
         _log.warning("%s ends at %d, before its recovery point", self._directory, end_offset)
@@ -199,16 +199,16 @@ class LogLoader:
         noted = self._recovery_point
         if file_name(noted, PRODUCER_SNAPSHOT_SUFFIX) not in self._names:
             _log.error(
-                "%s ends at %d, and at %d when it was stopped cleanly, says its recovery point: "
-                "records may be lost, and new ones get their offsets",
+                "%s ends at %d, but ended at %d after its last clean stop, as its recovery point "
+                "says: records may be lost, and new ones reuse their offsets",
                 self._directory,
                 end_offset,
                 noted,
             )
             return end_offset
         _log.error(
-            "%s ends at %d, and at %d when it was stopped cleanly: the records between are lost. "
-            "New ones get offsets from %d on",
+            "%s ends at %d, but ended at %d after its last clean stop: the records between are "
+            "lost. New ones get offsets from %d on",
             self._directory,
             end_offset,
             noted,
@@ -232,8 +232,8 @@ class LogLoader:
                 self._recovery.rebuild(segment)
 
     def _start_anew(self, start_offset: int, end_offset: int) -> tuple[int, int]:
-        """(start, end) of a log whose noted start lies behind its end: no more than a number says
-        so, and no record goes for that.
+        """(start, end) of a log whose noted start is beyond its end: only a number says so, and no
+        record is deleted for that.
         """
         _log.warning(
             "Log of %s ends at %d, before its start %d in the checkpoint",

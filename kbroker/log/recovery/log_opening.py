@@ -1,6 +1,7 @@
 """Opens the logs of all data directories at start: each directory by threads of its own.
 
-Law: one log that cannot be opened costs no other; the outcomes come in the order of the requests.
+Law: a log that cannot be opened does not affect the others; the outcomes come in the order of the
+requests.
 """
 
 from __future__ import annotations

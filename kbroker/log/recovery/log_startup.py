@@ -36,7 +36,9 @@ class LogStartup:
         strays: StrayDirectories,
         threads_per_directory: int,
     ) -> None:
-        """What is found on its way out goes to `deletions`, what is nobody's to `strays`."""
+        """What is being deleted goes to `deletions`, what belongs to no known partition to
+        `strays`.
+        """
         self._logs = logs
         self._deletions = deletions
         self._strays = strays

@@ -1,7 +1,7 @@
 """Reads segments of a log that is being opened from end to end: those that an unclean stop may have
-left broken, and those whose indexes are to be made anew.
+left broken, and those whose indexes must be rebuilt.
 
-Law: what may not have been on the disk is cut at the first broken batch, and all behind it goes,
+Law: what may not have been on the disk is cut at the first broken batch, and all after it goes,
 durably; what was there for good is only read around its damage. Epochs and producers follow the
 batches that stay. See `log_loader` for what counts as broken.
 """
@@ -42,7 +42,7 @@ class SegmentRecovery:
         epochs: EpochLoading,
     ) -> None:
         self.recovered: set[int] = set()  # base offsets of segments that were checked and cut
-        self.rebuilt: set[int] = set()  # of those whose indexes alone were made anew
+        self.rebuilt: set[int] = set()  # of those of which only the indexes were rebuilt
         self._request = request
         self._was_clean = request.was_clean
         self._gapless_from = MAX_OFFSET if request.gapless_from is None else request.gapless_from
@@ -64,7 +64,9 @@ class SegmentRecovery:
                 return
             cut_bytes = self.recover(segment)
             if cut_bytes:
-                _log.warning("Cut %d bytes off %s.log: no batch", cut_bytes, segment.path_stem)
+                _log.warning(
+                    "Cut %d bytes off %s.log: not a whole batch", cut_bytes, segment.path_stem
+                )
                 self._file_system.sync(segment.records.path)
                 self.remove(unflushed[index + 1 :])
                 return
@@ -102,7 +104,7 @@ class SegmentRecovery:
         return cut_bytes
 
     def rebuild(self, segment: LogSegment) -> None:
-        """Make the indexes of a believed segment anew, around what is damaged in it."""
+        """Rebuild the indexes of a trusted segment, without what is damaged in it."""
 
         def walk(segment: LogSegment) -> None:
             index_sound_batches(
@@ -131,7 +133,7 @@ class SegmentRecovery:
         gaps_up_to = max(self._gapless_from, self._request.log_start_offset)
         if not misses_records_before(segment.base_offset, end_offset, gaps_up_to):
             return False
-        _log.warning("%s.log misses the records from %d on", segment.path_stem, end_offset)
+        _log.warning("%s.log lacks the records from %d on", segment.path_stem, end_offset)
         return True
 
     def _is_older(self, segment: LogSegment) -> bool:

@@ -1,7 +1,7 @@
 """The work of the archive job on one batch: write, explain what is missing, publish.
 
 Spark runs a batch again after a crash, with the same number and ranges. A batch whose manifest is
-there is done and not read again; one whose manifest is not there is written anew, over nothing.
+there is done and not read again; one whose manifest is not there is written again, over nothing.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ class ArchiveJob:
             raise PipelineError(
                 f"the checkpoint is at batch {batch.number}, and the archive {writer.path} has "
                 f"{following} batches of this job: give the archive that belongs to the "
-                "checkpoint, or begin with a new --checkpoint, which goes on where the archive ends"
+                f"checkpoint, or begin with a new --checkpoint, which continues where the archive "
+                f"ends"
             )
         for partition, within in sorted(batch.ranges.items()):
             end_offset = writer.state.end_offset(partition)
@@ -167,7 +168,7 @@ class ArchiveJob:
                 raise PipelineError(
                     f"the archive {writer.path} ends at offset {end_offset} of {partition}, and "
                     f"this batch begins at {within.start}: begin with a new --checkpoint, which "
-                    "goes on where the archive ends"
+                    "continues where the archive ends"
                 )
 
     def _explained(self, facts: BatchFacts) -> tuple[HoleEntry, ...]:
@@ -187,7 +188,7 @@ class ArchiveJob:
             raise PipelineError(
                 f"{partition} holds records between offsets {left[0].first_offset} and "
                 f"{left[-1].last_offset} that the source did not give: nothing of the batch was "
-                "published; run again, and if it stays so, see what `kbroker log verify` says"
+                "published; run again, and if it happens again, run `kbroker log verify`"
             )
         lost = [hole for hole in holes if hole.reason == RETENTION]
         if lost and not self._options.allows_loss:
@@ -217,7 +218,7 @@ def loss_sentence(partition: TopicPartition, first_offset: int, last_offset: int
     """What is said where retention was faster than the archive."""
     return (
         f"offsets {first_offset} to {last_offset} of {partition} were deleted at the source before "
-        "they were archived: --allow-loss notes them as lost and goes on"
+        "they were archived: --allow-loss notes them as lost and continues"
     )
 
 

@@ -37,8 +37,8 @@ def archive_run(
 ) -> ArchiveRun:
     """Prepare a run into the archive in `path`, an absolute path; nothing is written yet.
 
-    Raises PipelineError where the directory is
-    no archive and cannot become one, or where source and archive do not fit together.
+    Raises PipelineError where the directory is not
+    an archive and cannot become one, or where source and archive do not fit together.
     """
     if not isinstance(source, KafkaSource | LogDirectorySource):
         raise TypeError(f"nothing is known of holes in {source.describe()}")

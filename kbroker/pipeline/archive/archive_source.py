@@ -102,17 +102,17 @@ class ContinuedSource:
         return tuple(notes)
 
     def check_checkpoint(self, start: Offsets, position: Offsets) -> None:
-        """Raises PipelineError where a checkpoint that began at `start` goes on behind the end of
-        the archive: what lies between was archived elsewhere, or the archive is an older copy.
+        """Raises PipelineError where a checkpoint that began at `start` goes on beyond the end of
+        the archive: what is between was archived elsewhere, or the archive is an older copy.
         """
         for partition, offset in sorted(position.items()):
             end_offset = self._state.end_offset(partition) if self._state is not None else None
             if offset > max(end_offset or 0, start.get(partition, 0)):
                 has = f"ends at {end_offset}" if end_offset is not None else "has nothing of it"
                 raise PipelineError(
-                    f"the checkpoint goes on at offset {offset} of {partition}, and the archive "
+                    f"the checkpoint continues at offset {offset} of {partition}, and the archive "
                     f"{has}: give the archive that belongs to the checkpoint, or begin with a new "
-                    "--checkpoint, which goes on where the archive ends",
+                    "--checkpoint, which continues where the archive ends",
                     trouble=Trouble.CHECKPOINT,
                 )
 
@@ -128,8 +128,8 @@ class ContinuedSource:
             if partition in ends and ends[partition] < end_offset:
                 raise PipelineError(
                     f"{partition} ends at offset {ends[partition]}, and the archive "
-                    f"{state.path} goes up to {end_offset}: the topic was made anew, its log was "
-                    "cut, or it is another cluster's; give it another archive",
+                    f"{state.path} goes up to {end_offset}: the topic was deleted and created "
+                    "again, its log was cut, or it is another cluster's; give it another archive",
                     trouble=Trouble.ARCHIVE,
                 )
 
@@ -165,5 +165,5 @@ def gone_sentence(partitions: Sequence[TopicPartition], path: str) -> str:
     """What is said of partitions that only the archive has."""
     return (
         f"{named(partitions)}: in the archive {path}, and not at the source: was a disk left "
-        "out of --data, or a topic deleted? Nothing of them is archived now"
+        "out of --data, or a topic deleted? None of them is archived now"
     )

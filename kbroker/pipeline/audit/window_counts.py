@@ -74,7 +74,7 @@ class WindowCounter:
         self._start = self._end = 0  # of the window that `_count` is of
 
     def batch(self, header: BatchHeader) -> None:
-        """A sound batch."""
+        """An intact batch."""
         newest = header.max_timestamp
         count = self._count if self._start <= newest < self._end else self._window(newest)
         count.batches += 1

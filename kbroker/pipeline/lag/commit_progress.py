@@ -50,7 +50,8 @@ def commit_progress(
 
     `queries` names those it is for; None: all. `client_options` are those of kafka-python, such as
     `security_protocol`. At the end of the process what is due is committed, within seconds.
-    Raises PipelineError where `bootstrap` is no address; where nobody answers, that is warned of.
+    Raises PipelineError where `bootstrap` is not an address; where nobody answers, that is warned
+    of.
     """
     # pyspark belongs to an extra, and takes a while: a user of this has it loaded
     from kbroker.pipeline.lag.group_commits import ARGUMENT, GroupCommits

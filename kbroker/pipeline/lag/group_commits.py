@@ -104,7 +104,7 @@ class GroupCommits:
                 settled[partition] = offset
             elif issubclass(error, _ACTIVE_GROUP):
                 problem = (
-                    f"group {group} has members of its own, who commit for it: stop them, "
+                    f"group {group} has members of its own, which commit for it: stop them, "
                     "or give the query another name"
                 )
             else:

@@ -165,7 +165,7 @@ def _produced_per_s(
     then = before.partitions.get(partition) if before else None
     if before is not None and then is not None and then.end_offset is not None:
         added = now.end_offset - then.end_offset
-        if added >= 0:  # else the topic was made anew between the looks
+        if added >= 0:  # else the topic was created again between the looks
             return _per_s(added, look.taken_ms - before.taken_ms)
     if now.window_offset is None:
         return None

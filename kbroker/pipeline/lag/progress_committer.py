@@ -56,7 +56,7 @@ class ProgressCommitter:
             with self._changed:
                 self.due.report(report)
         except ValueError as error:
-            _LOG.warning("offsets of query %s are not committed: %s", report.query_name, error)
+            _LOG.warning("the offsets of query %s are not committed: %s", report.query_name, error)
         self.wake()
 
     def wake(self) -> None:
@@ -112,7 +112,10 @@ class ProgressCommitter:
             self._warned.discard(whose)
         elif whose not in self._warned:
             self._warned.add(whose)
-            _LOG.warning("%s; queries go on, their offsets are committed when they can be", problem)
+            _LOG.warning(
+                "%s; queries continue, and their offsets are committed when that works again",
+                problem,
+            )
 
 
 def wait_until(is_done: Callable[[], bool], timeout_s: float) -> bool:

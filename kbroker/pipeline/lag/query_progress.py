@@ -5,7 +5,7 @@ offsets of a report are those of finished work. Triggers without data are not re
 wait are said to be idle, without offsets.
 
 Law: what is due for a group is the last that was reported of it. A batch never ends before the one
-before it in a run, so it never goes back; a query that starts anew from an older checkpoint really
+before it in a run, so it never goes back; a query that starts over from an older checkpoint really
 went back, and so does its group.
 """
 

@@ -3,7 +3,8 @@
 No request tells the timestamp at an offset, so the record is fetched. One consumer asks each leader
 for many partitions at once; what a batch holds besides is not decoded.
 
-Law: bounded in time. What does not answer in time has no timestamp, and nothing waits for it.
+Law: bounded in time. A partition that does not answer in time has no timestamp, and nothing waits
+for it: a look at lag must not hang on one broker.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def settings_of_connector(options: Mapping[str, str]) -> ConnectionSettings:
     unknown = sorted(given.keys() - _KNOWN)
     if unknown:
         raise PipelineError(
-            f"--kafka-option {unknown[0]}: the job's own look-ups cannot do as it says; they know "
+            f"--kafka-option {unknown[0]}: the job's own requests cannot use it; they know "
             f"{', '.join(sorted(_KNOWN))}",
             ExitCode.USAGE,
         )

@@ -117,7 +117,7 @@ class LogDirectorySource:
             known, elsewhere = found.setdefault(topic, (str(topic_id), directory))
             if known != str(topic_id):
                 raise PipelineError(
-                    f"{directory} is of another topic {topic} than {elsewhere}: it has the id "
+                    f"{directory} belongs to another topic {topic} than {elsewhere}: it has the id "
                     f"{topic_id}, not {known}; leave out the directory that was left behind when "
                     "the topic was deleted"
                 )
@@ -132,7 +132,7 @@ class LogDirectorySource:
         return {each: log.end_offset for each, log in self._logs().items()}
 
     def log_ends(self) -> Offsets:
-        """Also beyond what a broker that was started anew lets be read yet: for a while after a
+        """Also beyond what a broker that was restarted lets be read yet: for a while after a
         kill that is less than what was read of its directory before.
         """
         file_system = real_disk().file_system

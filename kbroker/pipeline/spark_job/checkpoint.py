@@ -2,7 +2,8 @@
 `kbroker-job.json`, which says whose it is.
 
 Law: the file is written whole, by rename, before the first batch; the offsets of a batch are never
-counted from rows, they are what Spark wrote down before the batch began.
+counted from rows, they are those that Spark wrote down before the batch began: a batch that is
+repeated after a crash must read the same records.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ class Checkpoint:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
             if len(lines) != 3 or lines[0] != _LOG_VERSION:
-                raise ValueError("it has not the three lines of a query with one source")
+                raise ValueError("it lacks the three lines of a query with one source")
             return parse_offsets(lines[2])
         except OSError as error:
             raise PipelineError(
@@ -199,7 +200,7 @@ class Checkpoint:
         except ValueError as error:
             raise PipelineError(
                 f"in batch {batch} of the checkpoint {self.directory} {error}: the topic was "
-                "deleted and made anew; begin with a new --checkpoint"
+                "deleted and created again; begin with a new --checkpoint"
             ) from error
 
     def _numbers(self, log: str) -> list[int]:
@@ -216,8 +217,9 @@ class Checkpoint:
             known = record.topic_ids.get(topic, topic_id)
             if known != topic_id:
                 raise PipelineError(
-                    f"topic {topic} was deleted and made anew: it has the id {topic_id}, the "
-                    f"checkpoint {self.directory} is of {known}; begin with a new --checkpoint",
+                    f"topic {topic} was deleted and created again: it has the id {topic_id}, the "
+                    f"checkpoint {self.directory} belongs to {known}; begin with a new "
+                    f"--checkpoint",
                     trouble=Trouble.ARCHIVE,
                 )
 
@@ -241,8 +243,8 @@ class Checkpoint:
             raise self._not_usable(error) from error
         if names:
             raise PipelineError(
-                f"{self.directory} is no checkpoint of kbroker and not empty (it has {names[0]}): "
-                "give an empty or a new directory as --checkpoint"
+                f"{self.directory} is not a checkpoint of kbroker and not empty (it has "
+                f"{names[0]}): give an empty or a new directory as --checkpoint"
             )
 
     def _write(self, record: JobRecord) -> None:
@@ -284,7 +286,7 @@ def _parse(text: str, path: Path) -> JobRecord:
             )
         words = {name: content[name] for name in ("kind", "name", "source", "target", "job_id")}
         if not all(isinstance(word, str) for word in words.values()):
-            raise ValueError("a field is no text")
+            raise ValueError("a field is not text")
         job_id = words.pop("job_id")
         start = parse_offsets(json.dumps(content["start"]))
         topic_ids = {str(topic): str(known) for topic, known in content["topic_ids"].items()}

@@ -39,8 +39,8 @@ def named(partitions: Sequence[TopicPartition]) -> str:
 
 def _gone(partitions: list[TopicPartition]) -> str:
     return (
-        f"{named(partitions)}: gone, though the checkpoint goes on there; if the topic was deleted "
-        f"for good, {_ANEW}"
+        f"{named(partitions)}: gone, though the checkpoint continues there; if the topic was "
+        f"deleted for good, {_ANEW}"
     )
 
 
@@ -48,7 +48,7 @@ def went_back(partition: str, offset: int, end_offset: int) -> str:
     """The sentence for a log that is shorter than it was."""
     return (
         f"{partition} ends at offset {end_offset}, and the checkpoint is at {offset}: the topic "
-        f"was deleted and made anew, or its log was cut; {_ANEW}"
+        f"was deleted and created again, or its log was cut; {_ANEW}"
     )
 
 
@@ -57,5 +57,5 @@ def removed(partition: str, offset: int, first: int) -> str:
     return (
         f"offsets {offset} to {first - 1} of {partition} were removed before they were read "
         "(retention, or DeleteRecords): give the topic a longer retention or run the job more "
-        f"often; to go on without them, {_ANEW}"
+        f"often; to continue without them, {_ANEW}"
     )

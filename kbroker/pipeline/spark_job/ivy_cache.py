@@ -1,6 +1,6 @@
 """Jars of Spark's Kafka connector that an earlier session fetched.
 
-Spark asks Ivy anew at each start, which takes seconds and gives what lies in its cache all along:
+Spark asks Ivy again at each start, which takes seconds and gives what lies in its cache all along:
 a release does not change. Below `<organisation>/<module>/` Ivy keeps what a release depends on as
 `ivy-<revision>.xml` and its jar as `jars/<module>-<revision>.jar`.
 """
@@ -18,8 +18,8 @@ _DEPENDENCY = re.compile(r'<dependency org="([^"]+)" name="([^"]+)" rev="([^"]+)
 
 
 def ivy_cache(conf: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The cache that Spark's Ivy uses; None for a person who tells Spark where its jars are: Spark
-    is to ask for them as it does.
+    """The cache that Spark's Ivy uses; None where the user configured where Spark finds its jars:
+    then Spark asks for them as configured.
     """
     tells = any(name.startswith("spark.jars") for name in conf)
     if tells or any(name in environment for name in _OWN_SPARK):

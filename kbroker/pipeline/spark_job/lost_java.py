@@ -18,7 +18,7 @@ from kbroker.pipeline.errors import PipelineError
 
 JAVA_ENDED = (
     "the Java process of Spark has ended, killed or out of memory: run the job again, "
-    "it goes on where it was (more memory: spark.driver.memory)"
+    "it continues where it was (more memory: spark.driver.memory)"
 )
 _GRACE_S = 0.5  # its connections end a little before it does
 

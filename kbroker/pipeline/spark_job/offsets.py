@@ -1,7 +1,8 @@
 """Offsets as Spark's Kafka source writes them, `{"topic": {"0": 123}}`, and ranges between two such
 maps.
 
-Law: an offset is the next one to read, so that the end of a range is exclusive. Values only.
+Law: an offset is the next one to read, as in Kafka, so the end of a range is exclusive. Values
+only.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
     """The map that Spark wrote; raises ValueError with what is wrong with it."""
     found: Any = json.loads(text)
     if not isinstance(found, dict):
-        raise ValueError(f"{text[:80]!r} is no JSON object of topics")
+        raise ValueError(f"{text[:80]!r} is not a JSON object of topics")
     offsets: dict[TopicPartition, int] = {}
     for topic, partitions in found.items():
         if not isinstance(partitions, dict):

@@ -38,8 +38,8 @@ def spare_process() -> None:
     """Spare a worker or planner of pyspark what it does around each task without need: called by
     what runs there, each time; nothing elsewhere. It halves the time of a task without work.
 
-    Behind a task it collects garbage, mostly what pandas and pyspark made when they were imported:
-    50 ms. Before a task it lets all importers look anew: pyspark comes out of a zip file, each of
+    After a task it collects garbage, mostly what pandas and pyspark made when they were imported:
+    50 ms. Before a task it lets all importers look again: pyspark comes out of a zip file, each of
     its packages has an importer of its own, and each reads the whole directory of that file: 120 ms
     for 17 of them. One that is missing is made when something is imported.
     """

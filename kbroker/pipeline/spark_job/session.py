@@ -160,7 +160,7 @@ def _why_not(text: str, settings: SessionSettings) -> str:
     if sentence is not None:
         return sentence
     found = _EXCEPTION.search(text)
-    shown = f"{found[1]}: {found[2]}" if found else "Java ended without a word"
+    shown = f"{found[1]}: {found[2]}" if found else "Java ended without a message"
     hint = "" if settings.verbose else " (--verbose shows all that Java says)"
     return f"Spark did not start with master {settings.master}: {shown[:300]}{hint}"
 

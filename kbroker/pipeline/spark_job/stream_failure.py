@@ -71,15 +71,15 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         re.compile(r"corrupt message when fetching offset (\d+) for topic-partition (\S+)-(\d+)"),
         lambda found: (
             f"offset {found[1]} of {found[2]}-{found[3]} is in a damaged batch, which the broker "
-            "does not serve: `kbroker log verify` on its data directory tells more; what cannot be "
-            f"restored is given up with `kbroker topic trim {found[2]} --before OFFSET`"
+            "does not serve: `kbroker log verify` on its data directory shows more; give up what "
+            f"cannot be restored with `kbroker topic trim {found[2]} --before OFFSET`"
         ),
         _FAILED,
     ),
     (
         re.compile(r"UnknownTopicOrPartition"),
         _fixed(
-            "a topic of this job is gone: it was deleted, or was made anew a moment ago; see "
+            "a topic of this job is gone: it was deleted, or was created again a moment ago; see "
             "`kbroker topic list`, and begin with a new --checkpoint if it is another one now"
         ),
         _FAILED,
@@ -92,15 +92,15 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
         _fixed(
             "records were removed while the job was about to read them (retention, DeleteRecords, "
             "or the topic was deleted): run the same command again, which says which ones; an "
-            "archive goes on without them with --allow-loss"
+            "archive continues without them with --allow-loss"
         ),
         _FAILED,
     ),
     (
         re.compile(r"Timed out waiting for a node|TimeoutException|DisconnectException"),
         _fixed(
-            "the cluster does not answer any more: see that its brokers run, and start the job "
-            "again; it goes on where it was"
+            "the cluster no longer answers: check that its brokers run, and start the job "
+            "again; it continues where it was"
         ),
         ExitCode.CANNOT_CONNECT,
     ),
@@ -111,7 +111,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[Match[str]], str], ExitCode], ...
     ),
     (
         re.compile(r"No space left on device|Disk quota exceeded"),
-        _fixed("the disk is full: make room, and start the job again; it goes on where it was"),
+        _fixed("the disk is full: make room, and start the job again; it continues where it was"),
         _FAILED,
     ),
     (

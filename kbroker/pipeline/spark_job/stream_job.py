@@ -250,8 +250,8 @@ class _Run:
         self._events.finished(report)
 
     def _look_at_topics(self) -> None:
-        """Spark tells a topic from another by its name alone: one that was made anew while the job
-        runs, and has grown beyond the job's position, would be read on from there.
+        """Spark tells a topic from another by its name alone: one that was created again while the
+        job runs, and has grown beyond the job's position, would be read on from there.
         """
         topic_ids = while_reachable(self._job.source.topic_ids, None)
         if topic_ids is None:

@@ -100,7 +100,7 @@ class ControlRequests:
             if refusal is not ErrorCode.NONE:
                 return UpdateMetadataResponse(error_code=refusal)
             if left_out:
-                log.warning("metadata that is none was left out: %.500s", ", ".join(left_out))
+                log.warning("ignoring invalid metadata: %.500s", ", ".join(left_out))
             response = self._leadership.update_metadata(complete)
             self._waiter.notify()
             return response
@@ -234,7 +234,7 @@ class ControlRequests:
 def _unsound(
     topic: str, state: LeaderAndIsrRequest.LeaderAndIsrPartitionState
 ) -> LeaderAndIsrResponse.LeaderAndIsrPartitionError:
-    log.warning("no partition can be led: %.300r, %d", topic, state.partition_index)
+    log.warning("ignoring an impossible partition: %.300r, %d", topic, state.partition_index)
     return LeaderAndIsrResponse.LeaderAndIsrPartitionError(
         topic_name=topic,
         partition_index=state.partition_index,

@@ -134,7 +134,7 @@ class Leadership:
         try:
             self._apply(topic_partition, topic_id, state, change)
         except KafkaError as error:
-            # A new controller tells everything again: what is known already is no trouble.
+            # A new controller tells everything again: what is known already does no harm.
             is_known = error.code is ErrorCode.STALE_CONTROLLER_EPOCH
             level = logging.DEBUG if is_known else logging.WARNING
             _log.log(level, "Leadership of %s not taken over: %s", topic_partition, error)

@@ -108,8 +108,8 @@ def with_topics(request: OrderT, topic_states: list[Any]) -> OrderT:
 
 
 def is_sound(topic: str, partition: int) -> bool:
-    """False for what cannot have a directory: hand-made nodes name it, or somebody who is no
-    controller.
+    """False for what cannot have a directory: nodes made by hand name it, or a sender
+    that is not a controller.
     """
     if len(topic) > _DIRECTORY_NAME_MAX:
         return False  # and not remembered
@@ -118,7 +118,7 @@ def is_sound(topic: str, partition: int) -> bool:
 
 @lru_cache(maxsize=1_024)
 def _partition_limit(topic: str) -> int:
-    """Above the highest partition that the topic can have; 0 for what is no topic's name."""
+    """Above the highest partition that the topic can have; 0 for what is not a topic's name."""
     if not is_valid_topic_name(topic):
         return 0
     digits = _DIRECTORY_NAME_MAX - len(topic) - 1

@@ -1,7 +1,7 @@
 """What KRaft's metadata log says of a cluster: topics, their ids, partitions and settings, and how
 many things there are that this broker cannot take over.
 
-Law: read only, never written. The newest snapshot comes first, then the log behind it; a batch that
+Law: read only, never written. The newest snapshot comes first, then the log after it; a batch that
 is torn at the end of the log is where it ends, anything else that is broken, missing or newer than
 known raises MetadataUnreadableError, because half of the metadata would bring deleted topics back.
 
@@ -188,7 +188,7 @@ def _record_values(file_system: FileSystem, directory: str) -> Iterator[bytes]:
                 continue
             if header.base_offset != end_offset:
                 raise MetadataUnreadableError(
-                    f"{path} goes on at offset {header.base_offset}, expected {end_offset}"
+                    f"{path} continues at offset {header.base_offset}, expected {end_offset}"
                 )
             end_offset = header.next_offset
             yield from _values(data, header, position)

@@ -293,7 +293,7 @@ def _left_metadata(metadata: ClusterMetadata | None, elsewhere: int) -> list[str
     if metadata is None:
         return []
     counts = (
-        (elsewhere, "topics of which nothing is here"),
+        (elsewhere, "topics without a partition here"),
         (len(metadata.scram_credentials), "SCRAM logins"),
         (len(metadata.acls), "ACLs"),
         (len(metadata.quotas), "quotas"),

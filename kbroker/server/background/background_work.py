@@ -1,7 +1,7 @@
 """What a broker does from time to time: checkpoints, retention, flushing, looking after followers.
 
 Law: one task per duty, all held and cancelled here. A duty that fails is logged and tried again at
-its next turn.
+its next turn: one full disk must not end all checkpoints.
 """
 
 from __future__ import annotations
@@ -51,7 +51,5 @@ class BackgroundWork:
         try:
             duty.work()
         except Exception:
-            _log.exception(
-                "%s failed and is tried again in %g s", duty.name, duty.interval_ms / 1000
-            )
+            _log.exception("%s failed, trying again in %g s", duty.name, duty.interval_ms / 1000)
         self._schedule(duty, duty.interval_ms)

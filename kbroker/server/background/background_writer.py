@@ -50,4 +50,4 @@ class BackgroundWriter:
         try:
             done(unexpected(fault) if fault is not None else future.result())
         except Exception:  # what else is under way has owners of its own
-            _log.exception("The owner of a background write could not go on")
+            _log.exception("The code that asked for a background write failed")

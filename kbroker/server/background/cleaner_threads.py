@@ -1,11 +1,12 @@
-"""Carries out cleaning jobs behind the event loop: each on a thread, and its work in a process
+"""Carries out cleaning jobs outside the event loop: each on a thread, and its work in a process
 (`kbroker.cleaner=process`) or on that thread itself (`thread`).
 
 Why a process: Python runs one thread at a time. A cleaning thread would hold the loop up for 5 ms
 at every hand-over, or for as long as its slices are, at every single request; a process that takes
 only idle processor time does not.
 
-Law: every callback comes in the loop's thread. After `stop` no thread and no process is left.
+Law: every callback runs in the loop's thread, because it changes logs. After `stop` no thread and
+no process is left.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ class CleanerThreads:
         try:
             thread.start()
         except RuntimeError as error:  # the system gives no thread: later, perhaps
-            _log.warning("No thread to clean %s-%d: %s", job.topic, job.partition, error)
+            _log.warning(
+                "Cannot start a thread to clean %s-%d: %s", job.topic, job.partition, error
+            )
             post(lambda: finish(None))
         else:
             self._running[thread] = worker

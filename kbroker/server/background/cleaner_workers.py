@@ -81,7 +81,9 @@ class ProcessWorker:
             return value
         code = child.wait()
         if not self._is_aborted:
-            _log.warning("The cleaner's process ended with code %d; it is tried again later", code)
+            _log.warning(
+                "The cleaner process ended with code %d; it will be started again later", code
+            )
         return None
 
     def abort(self) -> None:

@@ -69,6 +69,4 @@ class Watchdog:
             self.blocks += 1
             frame = sys._current_frames().get(self._watched)
             stack = "".join(traceback.format_stack(frame)) if frame is not None else "(unknown)\n"
-            _log.warning(
-                "event loop blocked for %.1f ms and going on, in:\n%s", blocked_s * 1000, stack
-            )
+            _log.warning("event loop blocked for %.1f ms so far, in:\n%s", blocked_s * 1000, stack)

@@ -1,8 +1,8 @@
 """Threads that do work for the event loop.
 
-Law: everything that is handed over has an outcome. Its future is settled with the result or with
-the exception, of whatever kind; where the system gives no thread, the work is done by those there
-are, or at once. Owned by the event loop.
+Law: everything that is handed over has an outcome, or a client would wait forever. Its future is
+settled with the result or with the exception, of whatever kind; where the system gives no thread,
+the existing threads do the work, or it is done at once. Owned by the event loop.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class WorkerThreads:
         return future
 
     def stop(self) -> None:
-        """Return when what was handed over is done; then `run` may begin anew."""
+        """Return when what was handed over is done; then `run` may start again."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
@@ -82,7 +82,7 @@ class WorkerThreads:
         try:
             thread.start()
         except RuntimeError as error:  # the system's limit
-            _log.warning("No thread for %s: %s", self._name, error)
+            _log.warning("Cannot start a thread for %s: %s", self._name, error)
         else:
             self._threads.append(thread)
 

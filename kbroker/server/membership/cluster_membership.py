@@ -66,14 +66,17 @@ class ClusterMembership:
         await self._until_known()
         await self._until_topics_are_known()
         if not await self._parts.waiter.wait_until(self._leads_its_own, LEADERSHIP_WAIT_MS):
-            _log.warning("broker %d serves before it leads all it should", self._parts.broker_id)
+            _log.warning(
+                "broker %d starts to serve before it leads all of its partitions",
+                self._parts.broker_id,
+            )
 
     async def _until_known(self) -> None:
         parts = self._parts
         while not await parts.waiter.wait_until(self._is_settled, SAY_INTERVAL_MS):
             who = parts.controller.controller_id
             _log.warning(
-                "%s: broker %d waits until it is told of the cluster",
+                "%s: broker %d waits for the cluster's metadata",
                 f"the controller, broker {who}, is slow" if who >= 0 else "there is no controller",
                 parts.broker_id,
             )
@@ -94,7 +97,7 @@ class ClusterMembership:
             missing = await self._untold_topics(thoroughly=True)
             if missing and wait_ms == SAY_INTERVAL_MS:
                 _log.warning(
-                    "the controller has told nothing yet of %d topics: %.500s",
+                    "the controller has not yet sent the metadata of %d topics: %.500s",
                     len(missing),
                     missing,
                 )

@@ -57,7 +57,7 @@ class KafkaHealthcheck:
 
     async def register_again(self, refused: Callable[[StartError], None]) -> int:
         """Register for a session that follows another. Where another broker has the id by now,
-        `refused` hears it, and this never returns: who waits for it stops with the broker.
+        `refused` hears it, and this never returns: its caller stops with the broker.
         """
         assert self._broker is not None, "a session without a registration is followed by none"
         try:
@@ -98,7 +98,7 @@ class KafkaHealthcheck:
         limit_ms = self._session_timeout_ms + GRACE_MS
         _log.warning(
             "broker.id %d is still registered by an earlier run (session 0x%x), which does not "
-            "answer: waiting up to %g s until it is forgotten",
+            "answer: waiting up to %g s for its session to end",
             broker_id,
             stat.ephemeral_owner,
             limit_ms / 1000,

@@ -42,7 +42,7 @@ async def check_cluster(
     except NoNodeError:
         found = None
     if found != own:
-        whose = f"is of cluster {found}" if found is not None else "is of no cluster yet"
+        whose = f"holds cluster {found}" if found is not None else "holds no cluster yet"
         raise InconsistentClusterIdError(
             f"Data directory {directory} belongs to cluster {own}, but {tree} {whose}: check the "
             f"address (with its chroot), or use another directory, or remove its "
@@ -80,9 +80,9 @@ def _check_not_reserved(config: KafkaConfig) -> None:
     server = config.server
     if server.broker_id_generation_enable and server.broker_id > server.reserved_broker_max_id:
         raise ConfigError(
-            f"broker.id={server.broker_id} is above reserved.broker.max.id="
-            f"{server.reserved_broker_max_id}, where ids are generated: choose a lower one, or set "
-            "broker.id.generation.enable=false"
+            f"broker.id={server.broker_id} is above "
+            f"reserved.broker.max.id={server.reserved_broker_max_id}, above which ids are "
+            f"generated: choose a lower one, or set broker.id.generation.enable=false"
         )
 
 

@@ -1,8 +1,8 @@
 """Where a broker's znode tree comes from: its own first data directory (standalone), a tree that
 the brokers of this process share, or a ZooKeeper ensemble.
 
-Law: whoever opens a tree closes it, after the last write of the broker; nobody but this file knows
-which kind it is.
+Law: whoever opens a tree closes it, after the last write of the broker; only this file knows which
+kind it is, so the broker runs the same on both.
 """
 
 from __future__ import annotations
@@ -133,6 +133,4 @@ def close_store(store: EmbeddedTree) -> None:
     try:
         store.close()
     except TreeUnavailableError as error:
-        _log.warning(
-            "The tree could not be closed, its journal is read at the next start: %s", error
-        )
+        _log.warning("The tree could not be closed; the next start reads its journal: %s", error)

@@ -62,6 +62,6 @@ class EnsembleTree:
         if isinstance(error, EnsembleUnreachableError):
             return error
         return StartError(
-            f"{self} could not be reached during the start (at {error.path}): see that it runs, "
+            f"{self} could not be reached during the start (at {error.path}): check that it runs, "
             "and start again"
         )

@@ -1,7 +1,8 @@
 """The embedded tree's files in a data directory, through the same door to the disk as logs.
 
 Law: when the directory fails, its tree takes no more changes, and a failure of the tree's files is
-one of the directory: nothing is written behind a sync that went wrong.
+one of the directory: nothing is written after a sync that failed, since nobody knows what is on the
+disk.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ def check_single_broker(file_system: FileSystem, directories: Sequence[str]) -> 
         own = f"{directory}/{META_PROPERTIES_FILE}"
         if brokers and (has_tree(file_system, directory) or not file_system.exists(own)):
             raise StartError(
-                f"{directory} is that of several brokers ({', '.join(brokers)}): start them with "
+                f"{directory} belongs to several brokers ({', '.join(brokers)}): start them with "
                 f"--brokers {len(brokers)}, or give this one another directory",
                 Trouble.OTHER_METADATA,
             )
@@ -160,8 +160,8 @@ async def check_copied(tree: Tree, name: str) -> None:
     """Refuse a tree that is not whole; `name` is what sentences call it. Raises StartError."""
     if await is_unfinished(tree):
         raise StartError(
-            f"the copy into {name} broke off: repeat the `kbroker cluster export` or `kbroker "
-            "cluster import` that made it",
+            f"the copy into {name} was interrupted: repeat the `kbroker cluster export` or "
+            f"`kbroker cluster import` that made it",
             Trouble.COPY_BROKE_OFF,
         )
 

@@ -70,7 +70,7 @@ class TreeHome:
         Raises CopyRefusedError, StartError, TreeUnavailableError, CorruptTreeError, StorageError.
         """
         if not has_tree(self._file_system, self.directory):
-            raise StartError(f"{self.directory} has no tree that could be exported")
+            raise StartError(f"{self.directory} has no tree to export")
         files = UnwrittenFiles(TreeDirectory(self._file_system, self.directory))
         source = await read_tree(EmbeddedTree(SystemClock(), files).session())
         target = await read_tree(ensemble, options.progress)
@@ -112,13 +112,13 @@ class TreeHome:
         if location is not None and target.broken_off is None:
             raise StartError(
                 f"the tree of {self.directory} was exported already, to {location.zookeeper}; what "
-                "is left of it here is of the past"
+                "is left of it here is out of date"
             )
 
     def _check_cluster(self, source: TreeImage) -> None:
         if not self._brokers:
             raise StartError(
-                f"{self.directory} is no data directory of a broker (there is no meta.properties "
+                f"{self.directory} is not a broker's data directory (there is no meta.properties "
                 f"in it, nor in {BROKER_DIRECTORY}... below it)"
             )
         for path, meta in self._brokers.items():

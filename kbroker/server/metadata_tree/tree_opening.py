@@ -2,7 +2,7 @@
 broker is in its cluster.
 
 Law: directories that belong elsewhere are refused before anything is written to them or to the
-tree.
+tree, because a wrong id written once is hard to take back.
 """
 
 from __future__ import annotations

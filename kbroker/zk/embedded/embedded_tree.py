@@ -52,7 +52,7 @@ class EmbeddedTree:
     """The store. Owned by the event loop.
 
     `files` is the directory to keep it in (None: memory only). Raises CorruptTreeError for files
-    that are no tree, and TreeUnavailableError when the directory cannot be read or written.
+    that are not a tree, and TreeUnavailableError when the directory cannot be read or written.
     """
 
     def __init__(

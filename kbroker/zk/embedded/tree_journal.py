@@ -18,7 +18,7 @@ were damaged on the device, and the journal as it was is kept under another name
 
 A transaction is on the device before its caller goes on, unless it was asked for lazily: then
 before the next one that was not, or `flush`. After a failed sync nobody knows which frames are on
-the device, so the tree is written anew as a snapshot before anything else is kept. A snapshot
+the device, so the tree is written again as a snapshot before anything else is kept. A snapshot
 appears by rename; a journal that still holds transactions the snapshot has is fine, they are
 skipped by zxid. Replay is the same code that applied the transaction first.
 """
@@ -228,11 +228,11 @@ class TreeJournal:
         self._size_bytes = end
 
     def _keep_damaged(self, data: bytes, position: int) -> None:
-        """Save a journal whose transactions behind `position` can no longer be applied."""
+        """Save a journal whose transactions after `position` can no longer be applied."""
         _log.error(
-            "%s is damaged at byte %d, and whole transactions follow: what they made is unknown "
-            "from now on, and logs of topics that are unknown are left alone. The file as it was "
-            "is kept as %s",
+            "%s is damaged at byte %d, and whole transactions follow: what they changed is lost, "
+            "and logs of topics that are unknown now are left alone. The damaged file is kept as "
+            "%s",
             JOURNAL_NAME,
             position,
             DAMAGED_NAME,

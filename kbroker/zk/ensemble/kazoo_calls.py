@@ -86,7 +86,7 @@ class KazooCalls:
         self._max_in_flight = max_in_flight
         self._loop = asyncio.get_running_loop()
         self._connection = connection(hosts, session_timeout_ms, self)
-        self._zxid = 0  # kazoo's own begins anew with every session
+        self._zxid = 0  # kazoo's own starts over with every session
         self._waiting: deque[Call] = deque()
         self._in_flight: dict[Call, None] = {}
         self._written: set[str] = set()  # by what is in flight
@@ -147,7 +147,9 @@ class KazooCalls:
         """Catch up, watch again, recover, go on."""
         if self.session_id not in {0, session_id} and self.state is not SessionState.LOST:
             self.on_lost(self._zxid)  # nobody told
-        log.info("session 0x%x on ZooKeeper at %s stands", session_id % (1 << 64), self._hosts)
+        log.info(
+            "session 0x%x on ZooKeeper at %s is established", session_id % (1 << 64), self._hosts
+        )
         self.session_id = session_id
         self._stop_recovery()  # what is left of it belongs to an earlier connection
         self._cancel_give_up()

@@ -2,7 +2,7 @@
 and changes of the session come back to it in the order in which the server sent them.
 
 Law: a request that was taken is answered exactly once, if only with AnswerLostError. kazoo connects
-again by itself, with the same session while there is one; should its thread ever end unasked,
+again by itself, with the same session while there is one; should its thread ever end unexpectedly,
 another client takes the session over. A session never uses a request number (xid) twice.
 """
 
@@ -69,7 +69,7 @@ class Connection(Protocol):
 
     @property
     def last_zxid(self) -> int:
-        """Newest transaction that an answer has spoken of; begins anew with a session."""
+        """Newest transaction that an answer has spoken of; starts over with a session."""
         ...
 
     @property
@@ -144,7 +144,7 @@ class KazooConnection:
             async with asyncio.timeout(timeout_s):
                 await done.wait()
         except TimeoutError:
-            log.warning("ZooKeeper at %s did not hear that the session is closed", self._hosts)
+            log.warning("ZooKeeper at %s was not told that the session is closed", self._hosts)
 
     def post(self, function: Callable[..., None], *args: Any) -> None:
         """Have a function called on the event loop, after all posted before. For any thread."""
@@ -180,7 +180,7 @@ class KazooConnection:
             client.stop()
             client.close()
         except Exception as error:
-            log.debug("kazoo did not stop in order: %r", error)
+            log.debug("kazoo did not stop cleanly: %r", error)
         self.post(done.set)
 
     def on_connected(self, client: _Client, session_id: int, connection_number: int) -> None:
@@ -207,7 +207,7 @@ class KazooConnection:
         """The thread of a client ended, asked or not, from that thread by way of `post`."""
         if self._closed or client is not self._client:
             return
-        log.error("the connection to ZooKeeper ended unasked and is made anew: %r", error)
+        log.error("the connection to ZooKeeper ended unexpectedly, connecting again: %r", error)
         self._restart = self._loop.call_later(_RESTART_DELAY_S, self._start_again)
 
     def _start_again(self) -> None:
@@ -232,7 +232,7 @@ class _Client(KazooClient):  # type: ignore[misc]
         # on a new connection by somebody who has not heard of it yet.
         self._gate = threading.RLock()
         self._connection_number = 0
-        # kazoo counts requests anew with each connection. A server that is no leader takes what
+        # kazoo counts requests again with each connection. A server that is not a leader takes what
         # was agreed on for a request of the old one for the request with that number on the new.
         self._last_xid: int = 0 if predecessor is None else predecessor._last_xid
         self._session: tuple[int, bytes] | None = (

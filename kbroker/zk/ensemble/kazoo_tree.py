@@ -96,7 +96,7 @@ def parse_connect(connect: str) -> tuple[str, str]:
         if not host.strip():
             raise ValueError(f"{connect!r} names no servers as host:port,host:port/chroot")
     if "//" in chroot or any(part in {".", ".."} for part in chroot.split("/")):
-        raise ValueError(f"{connect!r} has a chroot that is no path: {chroot}")
+        raise ValueError(f"{connect!r} has a chroot that is not a path: {chroot}")
     return hosts, chroot
 
 

@@ -3,7 +3,8 @@
 
 Only the controller writes it. Version 1 held a lowest level beside the highest one; its readers
 have gone, and version 2 is written.
-Law: the version of the node is the epoch of the features: it rises with each change.
+Law: the version of the node is the epoch of the features: it rises with each change, so a broker
+can tell old news from new.
 """
 
 from __future__ import annotations

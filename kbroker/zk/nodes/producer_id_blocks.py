@@ -23,7 +23,7 @@ class ProducerIdBlocks:
 
     def __init__(self, zk: ZkUtils) -> None:
         self._zk = zk
-        self._highest_id = -1  # seen so far: a node removed by hand must not begin anew
+        self._highest_id = -1  # seen so far: a node removed by hand must not start over
 
     async def allocate(self, broker_id: int) -> ProducerIdBlock:
         """Take the next block for a broker. Raises ZnodeFormatError, and BadVersionError where

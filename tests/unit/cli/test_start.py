@@ -13,7 +13,7 @@ from kbroker.server.settings_sources import SettingSources, load_settings
 
 @pytest.mark.parametrize("connect", ["", " "])
 def test_an_ensemble_without_a_name_is_no_wish_to_run_alone(connect: str) -> None:
-    with pytest.raises(CommandError, match="--zookeeper is empty: it takes HOST:PORT/") as refused:
+    with pytest.raises(CommandError, match="--zookeeper is empty: give HOST:PORT/") as refused:
         start.main(["--zookeeper", connect], standalone_mode=False)
 
     assert refused.value.code == ExitCode.USAGE

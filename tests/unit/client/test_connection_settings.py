@@ -228,7 +228,7 @@ def test_names_of_kafkas_clients_are_known() -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("ssl.ca.locaton", "did you mean ssl.ca.location?"), ("qq", "clients have none of that name")],
+    [("ssl.ca.locaton", "did you mean ssl.ca.location?"), ("qq", "clients have no such property")],
 )
 def test_a_misspelt_name_is_refused_with_the_nearest(name: str, hint: str) -> None:
     with pytest.raises(ClientError, match=re.escape(f"f.conf: unknown property {name}")):

@@ -28,7 +28,7 @@ def test_a_port_that_speaks_tls_is_recognised(settings: ConnectionSettings, advi
 
 
 def test_a_web_server_is_recognised() -> None:
-    with pytest.raises(ClientError, match="a web server listens there, no Kafka broker"):
+    with pytest.raises(ClientError, match="a web server listens there, not a Kafka broker"):
         check_first_bytes("h:1", b"HTTP", UNSECURED)
 
 

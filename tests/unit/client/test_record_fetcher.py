@@ -170,7 +170,7 @@ def test_a_topic_made_again_is_read_from_its_start(cluster: FakeCluster) -> None
     cluster.logs = {A: log("second life")}
 
     assert values(found, 1) == [(A, "second life")]
-    assert said == ["the topic a was deleted and made again: reading from its start"]
+    assert said == ["the topic a was deleted and created again: reading from its start"]
 
 
 def test_a_topic_made_again_ends_who_does_not_follow(cluster: FakeCluster) -> None:
@@ -179,7 +179,7 @@ def test_a_topic_made_again_ends_who_does_not_follow(cluster: FakeCluster) -> No
     cluster.views["a"] = view("a", life=2)
     cluster.logs = {A: log("another topic")}
 
-    with pytest.raises(ClientError, match="the topic a was deleted and made again"):
+    with pytest.raises(ClientError, match="the topic a was deleted and created again"):
         values(found, 1)
 
 

@@ -109,7 +109,10 @@ def test_a_broker_that_cannot_prove_that_it_knows_the_password_is_not_trusted() 
 
     sentence = said(broker, "SCRAM-SHA-256")
 
-    assert "does not go through SCRAM-SHA-256 as it should: it did not repeat our nonce" in sentence
+    assert (
+        "does not go through SCRAM-SHA-256 as it should: it did not repeat the client's nonce"
+        in sentence
+    )
     assert b"se;cret" not in b"".join(
         each.auth_bytes for each in broker.asked if isinstance(each, SaslAuthenticateRequest)
     )

@@ -87,7 +87,7 @@ BAD = [
     (
         {"advertised.listeners": "SSL://a:1"},
         "Invalid value SSL://a:1 for configuration advertised.listeners: "
-        "there is no such listener in listeners",
+        "listeners has no such listener",
     ),
     (
         {"advertised.listeners": "PLAINTEXT://0.0.0.0:1"},

@@ -45,6 +45,6 @@ def test_a_setting_of_a_topic_that_cannot_be_used_leaves_the_others_in_force(
 
     assert [(each.segment_bytes, each.retention_ms) for each in found] == [(100, 5)] * 2
     assert caplog.messages == [
-        "a setting of topic t is not used: Invalid value 1 for configuration segment.bytes: "
+        "ignoring a setting of topic t: Invalid value 1 for configuration segment.bytes: "
         "Value must be at least 14"
     ]

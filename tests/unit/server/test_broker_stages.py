@@ -1,5 +1,5 @@
-"""The stages of a broker: what each brings about, and that a start which fails in one leaves nothing
-behind.
+"""The stages of a broker: what each brings about, and that a start which fails in one leaves
+nothing behind.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def test_a_start_that_is_refused_before_the_first_stage_touches_nothing() 
     failure.disk.open("/data/broker-1/meta.properties", create=True).close()
     before["/data/broker-1/meta.properties"] = b""
 
-    await failure.start(StartError, "is that of several brokers")
+    await failure.start(StartError, "belongs to several brokers")
 
     assert failure.said == []
     assert {path: bytes(node.data) for path, node in failure.disk.files()} == before

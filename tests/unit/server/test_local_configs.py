@@ -83,7 +83,7 @@ def test_addresses_of_version_6_keep_their_brackets() -> None:
 
 def test_the_last_port_is_the_end() -> None:
     with pytest.raises(
-        ConfigError, match=r"not 3 free ports from PLAINTEXT://127\.0\.0\.1:65534 on"
+        ConfigError, match=r"fewer than 3 ports are free from PLAINTEXT://127\.0\.0\.1:65534 on"
     ):
         brokers(listeners="PLAINTEXT://127.0.0.1:65534")
 

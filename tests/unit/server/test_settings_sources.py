@@ -50,12 +50,12 @@ def test_the_longer_prefix_wins() -> None:
 
 
 NOTES = [
-    ("KAFKA_HEAP_OPTS", ["KAFKA_HEAP_OPTS is set but has no effect: it speaks to Java"]),
+    ("KAFKA_HEAP_OPTS", ["KAFKA_HEAP_OPTS is set but has no effect: it is meant for Java"]),
     (
         "KAFKA_LOG4J_ROOT_LOGLEVEL",
-        ["KAFKA_LOG4J_ROOT_LOGLEVEL is set but has no effect: it speaks to Java"],
+        ["KAFKA_LOG4J_ROOT_LOGLEVEL is set but has no effect: it is meant for Java"],
     ),
-    ("KAFKA_NUM_PARTITION", ["KAFKA_NUM_PARTITION is set but names no setting"]),
+    ("KAFKA_NUM_PARTITION", ["KAFKA_NUM_PARTITION is set but does not name a setting"]),
     ("CLUSTER_ID", []),
     ("KAFKA_CLUSTER_ID", []),
     ("KBROKER_BOOTSTRAP", []),
@@ -133,7 +133,7 @@ def test_the_profile_may_come_from_a_file() -> None:
 
 
 def test_an_unknown_profile_is_refused() -> None:
-    with pytest.raises(ConfigError, match="unknown profile test, there are dev and prod"):
+    with pytest.raises(ConfigError, match="unknown profile test: choose dev or prod"):
         load_settings(SettingSources(profile="test"))
 
 
@@ -150,7 +150,7 @@ def test_notes_and_warnings_come_together() -> None:
         environment={"KAFKA_HEAP_OPTS": "-Xmx1g"}, overrides={"num.partition": "1"}
     )
     assert load_settings(sources).warnings == (
-        "KAFKA_HEAP_OPTS is set but has no effect: it speaks to Java",
+        "KAFKA_HEAP_OPTS is set but has no effect: it is meant for Java",
         "unknown setting num.partition, did you mean num.partitions?",
     )
 

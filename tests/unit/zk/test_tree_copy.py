@@ -193,7 +193,7 @@ async def test_nodes_of_nobody_are_never_written_over(
     source: TreeSession, target: TreeSession
 ) -> None:
     await target.create("/hbase")
-    await refused(source, target, "the target is not empty, and of no cluster: .*/hbase")
+    await refused(source, target, "the target is not empty, and holds no cluster: .*/hbase")
 
 
 async def test_the_paths_of_a_broker_that_did_not_get_further_are_no_obstacle(
@@ -217,7 +217,7 @@ async def test_nothing_is_copied_from_or_to_where_brokers_run(
 
 async def test_a_copy_that_broke_off_is_no_source(source: TreeSession, target: TreeSession) -> None:
     await source.create(UNFINISHED_COPY, b'{"cluster_id":"gIZxejT-SZSX6UZp8i4DvA"}')
-    await refused(source, target, "the source is itself a copy that broke off")
+    await refused(source, target, "the source is itself an interrupted copy")
 
 
 async def test_a_mark_that_says_nothing_is_named(source: TreeSession, target: TreeSession) -> None:

@@ -177,7 +177,7 @@ async def test_a_notification_that_says_nothing_is_reported_once_and_stops_no_ot
     await watcher.stop()
 
     assert seen == ["topics/t", "topics/u", "x/y"]
-    assert len([text for text in caplog.messages if "left aside" in text]) == 7
+    assert len([text for text in caplog.messages if "ignoring notification" in text]) == 7
 
 
 async def test_a_notification_that_was_given_children_is_left_where_it_is() -> None:

@@ -5,7 +5,7 @@ batch of an aborted transaction, a batch that has fewer records than offsets (on
 records out of a batch). Between batches offsets go by compaction alone, so there the topic has to
 be a compacted one, and before the log by retention. What none of this explains is unexplained,
 which is how loss would look. Where a batch has more records than were given of it, nothing is lost
-yet: they stand there and were not read, which is no reason to leave them out.
+yet: they stand there and were not read, which is not a reason to leave them out.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class LogWitness:
         found = catalog.by_partition(is_committed=True).get(partition)
         if found is None:
             raise PipelineError(
-                f"{partition} has gone from {', '.join(self._directories)} while it was archived"
+                f"{partition} was removed from {', '.join(self._directories)} while it was archived"
             )
         log = found.log
         try:

@@ -1,8 +1,8 @@
 """How records that took the places of archived ones are noticed.
 
 Offsets alone do not tell: after an unclean leader election a partition may have lost its tail and
-grown beyond it again. Every leader has an epoch, and what it writes begins behind what it found: so
-an archived record is still there as long as its epoch, or an older one, goes up to behind it
+grown beyond it again. Every leader has an epoch, and what it writes begins after what it found: so
+an archived record is still there as long as its epoch, or an older one, goes up to after it
 (KIP-101, KIP-320; a Java consumer says LogTruncationException). The archive remembers an epoch that
 none of its records is above: that of the leader before they were read.
 
@@ -14,7 +14,7 @@ The epochs of a batch are asked for before it is read and held against the sourc
 leader that changed meanwhile is noticed as well: what was there of the old leader's records when
 the batch began has to be there still when it is published.
 
-Law: who cannot answer is no proof of anything; only an answer that contradicts the archive is.
+Law: who cannot answer proves nothing; only an answer that contradicts the archive does.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def replaced_sentence(entry: EpochEntry, path: str, diverged_offset: int) -> str
         f"{entry.topic_partition} has other records than the archive {path} from offset "
         f"{diverged_offset} on, which goes up to {entry.end_offset}: the source lost those of "
         f"leader epoch {entry.leader_epoch} (an unclean leader election, or a log that was cut) "
-        "and wrote others; --allow-loss keeps the archived ones and goes on behind them, another "
-        "archive begins anew"
+        "and wrote others; --allow-loss keeps the archived ones and continues after them, another "
+        "archive starts from the beginning"
     )
 
 
@@ -145,9 +145,9 @@ def other_record_sentence(
     """What is said where the source has other records than the archive."""
     return (
         f"{partition} has another record at offset {archived.offset} than the archive {path}: its "
-        f"time is {timestamp_ms}, not {archived.timestamp_ms}; the log was cut and written on, or "
-        "it is another topic's; --allow-loss keeps the archived records and goes on behind them, "
-        "another archive begins anew"
+        f"time is {timestamp_ms}, not {archived.timestamp_ms}; the log was cut and written to "
+        f"again, or it is another topic's; --allow-loss keeps the archived records and continues "
+        f"after them, another archive starts from the beginning"
     )
 
 

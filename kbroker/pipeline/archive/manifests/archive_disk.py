@@ -52,8 +52,8 @@ def disk_sentences(path: str) -> Iterator[None]:
 
 def disk_sentence(path: str, error: StorageError) -> str:
     """What is said of trouble with the disk of the archive in `path`."""
-    advice = "make room" if error.is_out_of_space else "see to that"
+    advice = "make room" if error.is_out_of_space else "fix that"
     return (
-        f"the archive {path} cannot be written: {error}; nothing of this step is part of it: "
+        f"the archive {path} cannot be written: {error}; this step added nothing to it: "
         f"{advice}, and run again"
     )

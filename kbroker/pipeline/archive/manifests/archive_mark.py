@@ -37,8 +37,8 @@ def check_target(path: str, disk: FileSystem) -> ArchiveMark | None:
         raise PipelineError(f"{path} cannot be used as archive: {error}") from error
     if foreign:
         raise PipelineError(
-            f"{path} is no archive and not empty (it has {foreign[0]}): give an empty or a new "
-            "directory",
+            f"{path} is not an archive and not empty (it has {foreign[0]}): give an empty or a new "
+            f"directory",
             ExitCode.USAGE,
         )
     return None

@@ -2,7 +2,7 @@
 
 Every hundredth manifest has a snapshot beside it, the state after it; the last two are kept.
 Snapshots save time only: one that is missing or damaged is passed over. Manifests are never
-deleted, and are read from the newest sound snapshot on.
+deleted, and are read from the newest intact snapshot on.
 
 Reading takes no lock: manifests appear whole, in order, and do not change.
 """
@@ -52,8 +52,8 @@ def read_archive(path: str, file_system: FileSystem | None = None) -> ArchiveSta
     mark = read_mark(path, disk)
     if mark is None:
         raise PipelineError(
-            f"{path} is no archive: it has no {MARK_NAME} "
-            "(`kbroker pipeline archive --to DIR` makes one)",
+            f"{path} is not an archive: it has no {MARK_NAME} "
+            "(`kbroker pipeline archive --to DIR` creates one)",
             ExitCode.USAGE,
         )
     last_number = max(_numbers(path, disk, is_snapshot=False), default=-1)
@@ -68,7 +68,7 @@ def read_archive(path: str, file_system: FileSystem | None = None) -> ArchiveSta
 
 
 def read_mark(path: str, disk: FileSystem) -> ArchiveMark | None:
-    """Whose archive a directory is; None where it is no archive."""
+    """Whose archive a directory is; None where it is not an archive."""
     name = f"{path}/{MARK_NAME}"
     if not disk.exists(name):
         return None
@@ -151,7 +151,7 @@ def _numbers(path: str, disk: FileSystem, *, is_snapshot: bool) -> list[int]:
             if name.startswith("."):
                 continue  # what a network file system keeps of a file that is still open
             raise PipelineError(
-                f"{directory}/{name} is no manifest of an archive: nothing else may be there"
+                f"{directory}/{name} is not a manifest of an archive: nothing else may be there"
             )
         if (matched[2] is not None) == is_snapshot:
             found.append(int(matched[1]))

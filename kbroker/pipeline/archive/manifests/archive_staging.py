@@ -6,8 +6,8 @@
     staging/<job>-<batch>/targets   the places files are about to be moved to
     kbroker-archive.lock            held while a step is published: one after the other
 
-Law: no file has a place in the archive before `targets` names it, on the disk. So whatever a run
-that was killed has left is found.
+Law: no file has a place in the archive before `targets` names it, on the disk. So the next run
+finds whatever a killed run has left.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ class ArchiveState:
             if known != topic_id:
                 raise PipelineError(
                     f"topic {topic} has the id {topic_id}, and the archive {self.path} holds the "
-                    f"one with the id {known}: it was deleted and made anew, or it is another "
-                    "cluster's; give it another archive",
+                    f"one with the id {known}: it was deleted and created again, or it is another "
+                    f"cluster's; give it another archive",
                     trouble=Trouble.ARCHIVE,
                 )
 
@@ -167,8 +167,8 @@ class ArchiveState:
                 continue
             if known is not None and cluster_id is not None and known != cluster_id:
                 raise PipelineError(
-                    f"topic {topic} is of the cluster {cluster_id}, and the archive {self.path} "
-                    f"holds that of the cluster {known}: give it another archive"
+                    f"topic {topic} belongs to cluster {cluster_id}, and the archive {self.path} "
+                    f"holds that of cluster {known}: give it another archive"
                 )
 
     def _cover(self, ranges: Iterable[RangeEntry]) -> None:

@@ -105,7 +105,7 @@ class ArchiveWriter:
             self._job_lock = self._staging.lock_of(job)
             if self._job_lock is None:
                 raise PipelineError(
-                    f"job {job} runs already on the archive {path}: wait for it, or stop it"
+                    f"job {job} already runs on the archive {path}: wait for it, or stop it"
                 )
             try:
                 self.state: ArchiveState = read_archive(path, self._disk)
@@ -146,7 +146,7 @@ class ArchiveWriter:
                     f"batch {batch} is in the archive {self._path}, but not with the offsets "
                     f"{missing[0].start_offset} to {missing[0].end_offset - 1} of "
                     f"{entry.topic_partition}: the checkpoint is a copy from another time; "
-                    "begin with a new --checkpoint, which goes on where the archive ends"
+                    "begin with a new --checkpoint, which continues where the archive ends"
                 )
         return True
 
@@ -230,7 +230,7 @@ class ArchiveWriter:
         for path in manifest.removed:
             if path not in self.state.files:
                 raise PipelineError(
-                    f"{path} has left the archive {self._path} meanwhile, by another run: run again"
+                    f"{path} was removed from the archive {self._path} by another run: run again"
                 )
         if manifest.kind == "batch" and (wrong := unbalanced_partition(manifest)) is not None:
             raise PipelineError(
@@ -245,8 +245,8 @@ class ArchiveWriter:
             raise PipelineError(
                 f"offsets {twice.start_offset} to {twice.end_offset - 1} of "
                 f"{entry.topic_partition} are in the archive {self._path} already: begin with a "
-                "new --checkpoint, which goes on where the archive ends; let one job archive a "
-                "topic, and give a topic that was made anew another archive"
+                "new --checkpoint, which continues where the archive ends; let one job archive a "
+                "topic, and give a topic that was created again another archive"
             )
 
     # A step

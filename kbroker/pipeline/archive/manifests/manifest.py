@@ -42,7 +42,7 @@ _PATH = re.compile(r"(data|rejected)(/[A-Za-z0-9._-]+)+\.parquet")
 
 
 class ManifestError(Exception):
-    """Bytes that are no manifest; the message is the end of a sentence about the file."""
+    """Bytes that are not a manifest; the message is the end of a sentence about the file."""
 
 
 class OtherLayoutError(ManifestError):
@@ -162,14 +162,14 @@ def unseal(data: bytes) -> bytes:
     try:
         sealed = msgspec.json.decode(data, type=_Sealed)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ManifestError(f"is no manifest, or half of one ({error})") from error
+        raise ManifestError(f"is not a manifest, or half of one ({error})") from error
     content = bytes(sealed.content)
     if checksum_of(content) != sealed.checksum:
         raise ManifestError(f"is damaged: its content does not have {sealed.checksum}")
     try:
         version = msgspec.json.decode(content, type=_Version).layout_version
     except msgspec.DecodeError as error:
-        raise ManifestError(f"is no manifest ({error})") from error
+        raise ManifestError(f"is not a manifest ({error})") from error
     if version != LAYOUT_VERSION:
         raise OtherLayoutError(
             f"has layout version {version}, and this kbroker knows {LAYOUT_VERSION}: "
@@ -188,7 +188,7 @@ def decode_manifest(data: bytes) -> Manifest:
     try:
         manifest = msgspec.json.decode(unseal(data), type=Manifest)
     except msgspec.DecodeError as error:
-        raise ManifestError(f"is no manifest ({error})") from error
+        raise ManifestError(f"is not a manifest ({error})") from error
     paths = [entry.path for entry in manifest.added]
     check_paths([*paths, *manifest.removed, *manifest.deleted])
     return manifest
@@ -198,7 +198,7 @@ def check_paths(paths: list[str]) -> None:
     """ManifestError for a path that leads out of the archive: files are deleted by these names."""
     for path in paths:
         if not is_file_path(path):
-            raise ManifestError(f"names '{path}', which is no file of an archive")
+            raise ManifestError(f"names '{path}', which is not a file of an archive")
 
 
 def is_file_path(path: str) -> bool:

@@ -17,7 +17,7 @@ from kbroker.pipeline.envelope import RECORD_COLUMNS
 from kbroker.pipeline.errors import ExitCode, PipelineError
 
 _CORRUPT: Final = "_kbroker_corrupt_record"
-_NOT_JSON = "is no JSON that fits the schema"
+_NOT_JSON = "is not JSON that fits the schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def parse_schema(text: str) -> str:
     except Exception as error:  # Spark's parsers raise half a dozen kinds
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise PipelineError(
-            f"'{text}' is no schema: {first} (give DDL such as 'id BIGINT, name STRING', or the "
+            f"'{text}' is not a schema: {first} (give DDL such as 'id BIGINT, name STRING', or the "
             "JSON of a Spark StructType)",
             ExitCode.USAGE,
         ) from error

@@ -34,12 +34,12 @@ def merge_files(writer: ArchiveWriter, group: Sequence[FileEntry]) -> FileEntry:
     except OSError as error:
         raise PipelineError(
             f"the archive {writer.path} cannot be written: {error.strerror or error}; nothing was "
-            "merged: see to that, and run again"
+            "merged: fix that, and run again"
         ) from error
     if rows != merged.rows:
         raise PipelineError(
             f"{group[0].path} and its neighbours hold {rows} records, and their manifests say "
-            f"{merged.rows}: nothing was merged; `kbroker pipeline audit` tells more"
+            f"{merged.rows}: nothing was merged; `kbroker pipeline audit` shows more"
         )
     writer.publish(
         Step(

@@ -35,7 +35,7 @@ def merge_small_files(
     now_ms: Callable[[], int] = system_ms,
 ) -> MergeReport:
     """Merge hours that ended `older_than_ms` ago; raises PipelineError."""
-    read_archive(path)  # a directory that is no archive does not become one
+    read_archive(path)  # a directory that is not an archive does not become one
     with ArchiveWriter(path, _JOB, now_ms=now_ms) as writer:
         deleted = writer.delete_removed(GRACE_MS)
         before = hour_name((now_ms() - older_than_ms) // _HOUR_MS)

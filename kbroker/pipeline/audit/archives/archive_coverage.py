@@ -72,7 +72,7 @@ def _doubled(path: str, files: Sequence[FileResult], findings: Findings) -> None
         findings.add(
             AuditCode.ARCHIVE_DOUBLED.finding(
                 f"{path}/{names[1]}", what, offset=first,
-                advice="readers see these records twice: archive their offsets anew",
+                advice="readers see these records twice: archive their offsets again",
             )
         )  # fmt: skip
 
@@ -111,7 +111,7 @@ class _Coverage:
             self._lost(at, end)
 
     def _lost(self, start: int, end: int) -> None:
-        what = f"offsets {start} to {end - 1} were archived and are in no file"
+        what = f"offsets {start} to {end - 1} were archived but are in no file"
         self._say(AuditCode.ARCHIVE_LOST, what, start)
 
     def _outside(self) -> None:
@@ -120,7 +120,7 @@ class _Coverage:
         )
         if outside:
             first = self._first_outside()
-            what = f"{outside} records from offset {first} on lie outside of what was archived"
+            what = f"{outside} records from offset {first} on are outside of what was archived"
             self._say(AuditCode.ARCHIVE_OUTSIDE, what, first)
 
     def _first_outside(self) -> int | None:
@@ -139,11 +139,11 @@ class _Coverage:
             if hole.missing == length:
                 first = self._offsets.runs.first_within(hole.first_offset, hole.last_offset + 1)
                 if first is not None:
-                    what = f"has offset {first}, and tells of it as missing ({hole.reason})"
+                    what = f"has offset {first}, but says that it is missing ({hole.reason})"
                     self._say(AuditCode.ARCHIVE_HOLE, what, first)
             if hole.reason == UNEXPLAINED:
                 what = f"{hole.missing} of the offsets {hole.first_offset} to {hole.last_offset} "
-                what += "did not come from the source, and nobody knows why"
+                what += "did not come from the source, for an unknown reason"
                 self._say(AuditCode.ARCHIVE_UNEXPLAINED, what, hole.first_offset)
         told = _missing_of(self._holes)
         if not len(self._offsets.unknown.starts) and absent < told:

@@ -81,7 +81,7 @@ class _FileCheck:
             self.findings.add(code.finding(path, f"cannot be read: {error}", advice=advice))
         except (pa.ArrowException, ValueError) as error:
             self._say(
-                AuditCode.ARCHIVE_FILE_UNREADABLE, f"is no Parquet file to read: {_line(error)}"
+                AuditCode.ARCHIVE_FILE_UNREADABLE, f"is not a readable Parquet file: {_line(error)}"
             )
         else:
             self._rows(table)

@@ -54,12 +54,12 @@ def read_archive(path: str) -> ReadArchive:
 
 
 def read_history(path: str, findings: Findings) -> ArchiveState:
-    """What all sound manifests say together. PipelineError where there is no archive at all."""
+    """What all intact manifests say together. PipelineError where there is no archive at all."""
     disk = RealFileSystem()
     if not disk.exists(path):
         raise PipelineError(f"{path} does not exist", ExitCode.USAGE)
     if not disk.is_directory(path):
-        raise PipelineError(f"{path} is no directory: give that of an archive", ExitCode.USAGE)
+        raise PipelineError(f"{path} is not a directory: give that of an archive", ExitCode.USAGE)
     archive_id = _archive_id(path, findings)
     history = _History(path, archive_id, findings)
     numbers = sorted(_numbers(path, is_snapshot=False))
@@ -138,7 +138,7 @@ class _History:
             self._findings.add(AuditCode.SNAPSHOT_DAMAGED.finding(path, what))
             return
         if self._is_whole and _facts(snapshot) != _facts(self.state.snapshot()):
-            what = "says something else than the manifests up to it"
+            what = "contradicts the manifests up to it"
             self._findings.add(AuditCode.SNAPSHOT_DIFFERS.finding(path, what))
 
     def _say(self, code: AuditCode, path: str, what: str) -> None:
@@ -158,7 +158,8 @@ def _archive_id(path: str, findings: Findings) -> str | None:
     if mark is None:
         if not RealFileSystem().exists(f"{path}/{MANIFESTS}"):
             raise PipelineError(
-                f"{path} is no archive: it has neither {MARK_NAME} nor manifests", ExitCode.USAGE
+                f"{path} is not an archive: it has neither {MARK_NAME} nor manifests",
+                ExitCode.USAGE,
             )
         findings.add(AuditCode.ARCHIVE_MARK.finding(f"{path}/{MARK_NAME}", "is missing"))
         return None

@@ -1,8 +1,8 @@
 """Holds a cluster's offsets against directories and archive. Values in, findings out.
 
-Law: the cluster is asked before and after files are read. What lies below its first answer has to
-be in the files, what lies beyond its last cannot be on it. Directories may be those of a broker
-that died long ago, or of a follower: being behind is no error of theirs.
+Law: the cluster is asked before and after files are read. What is below its first answer must be in
+the files, what is beyond its last cannot be on the cluster. Directories may be those of a broker
+that died long ago, or of a follower: being behind is not their fault.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class BatchGatherer:
         self._numbers = array("q")
 
     def batch(self, header: BatchHeader) -> None:
-        """A sound batch."""
+        """An intact batch."""
         flags = 0
         if header.attributes & CONTROL_BIT and header.magic == MAGIC:
             flags |= CONTROL

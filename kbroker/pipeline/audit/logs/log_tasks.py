@@ -109,12 +109,12 @@ class _Watcher:
         self.begin()
 
     def begin(self) -> None:
-        """All anew."""
+        """Everything again."""
         self.counter = WindowCounter(self.task.window_ms, by_record=self.task.is_deep)
         self.gatherer = BatchGatherer() if self.task.archived is not None else None
 
     def batch(self, header: BatchHeader) -> None:
-        """A sound batch."""
+        """An intact batch."""
         self.counter.batch(header)
         if self.gatherer is not None:
             self.gatherer.batch(header)

@@ -47,7 +47,7 @@ class BatchGroups:
             yield BatchGroup(part, Regions(b"", nowhere, nowhere, counts))
 
     def opened(self, piece: Piece, headers: BatchHeaders, chosen: Int64s) -> Iterator[BatchGroup]:
-        """Batches with their records; UnreadableBatchError behind those before the broken one."""
+        """Batches with their records; UnreadableBatchError after those before the broken one."""
         compression = headers.compression
         if compression[chosen].any():
             return self._unpacked(piece, headers, chosen)
@@ -96,7 +96,7 @@ class BatchGroups:
 
 
 class _Filling:
-    """A room that batches are unpacked into, one behind the other."""
+    """A room that batches are unpacked into, one after the other."""
 
     def __init__(self, room: bytearray, counts: Int64s) -> None:
         self._room = room
@@ -107,7 +107,7 @@ class _Filling:
         self.rows = 0
 
     def take(self, index: int, codec: int, packed: memoryview) -> bool:
-        """Unpack a batch behind the others; False where it does not fit. Raises KafkaError."""
+        """Unpack a batch after the others; False where it does not fit. Raises KafkaError."""
         if not codec:
             return self.put(index, packed)
         at = self._bounds[-1]
@@ -120,7 +120,7 @@ class _Filling:
         return True
 
     def put(self, index: int, payload: Bytes) -> bool:
-        """Copy records behind the others; False where they do not fit."""
+        """Copy records after the others; False where they do not fit."""
         at = self._bounds[-1]
         end = at + len(payload)
         if end > len(self._room):

@@ -39,9 +39,9 @@ class BatchJudge:
             if audit.sound(position) is None:
                 return "its checksum does not match"
         if can_stand(claimed, expected, self.end_offset):
-            return f"{claim}, and so does the batch behind it"
+            return f"{claim}, and so does the batch after it"
         if claimed.first < expected:
-            return f"{claim}, behind {expected - 1}"
+            return f"{claim}, after {expected - 1}"
         return f"{claim}, and the next segment begins at {self.end_offset}"
 
     def with_way_on(self, damage: DamagedBatchError, expected: int) -> DamagedBatchError:

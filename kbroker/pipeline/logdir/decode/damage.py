@@ -1,4 +1,6 @@
-"""What is raised where the bytes of a segment are no batch that counts; how to go on behind it."""
+"""What is raised where the bytes of a segment are not a batch that counts; how to go on after
+it.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +40,6 @@ class DamagedBatchError(Exception):
         return f"{self.path}: the batch at position {self.position}{offset}: {self.reason}"
 
     def rest_of(self, task: SegmentTask) -> SegmentTask:
-        """What is left of the task behind the damage."""
+        """What is left of the task after the damage."""
         position = task.end_position if self.end_position is None else self.end_position
         return replace(task, start_position=position, expected_offset=self.expected_offset)

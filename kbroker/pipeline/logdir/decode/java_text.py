@@ -1,4 +1,4 @@
-"""Bytes as text, the way Java decodes UTF-8: what is no UTF-8 becomes U+FFFD.
+"""Bytes as text, the way Java decodes UTF-8: what is not UTF-8 becomes U+FFFD.
 
 Python replaces the same stretches but for encoded surrogates: Java takes such a sequence, whole or
 cut short, for one character and Python for one per byte.

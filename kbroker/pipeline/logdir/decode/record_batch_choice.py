@@ -21,7 +21,7 @@ def doubtful_batches(
     `record.batch_order`. Of wrappers the last offset alone is known.
 
     `right`: their checksums match; `expected`: the least offset of the first batch; `follower`:
-    the base offset of what comes behind the last, if that is known.
+    the base offset of what comes after the last, if that is known.
     """
     base, last = headers.field("base_offset"), headers.last_offset
     before = np.concatenate(([expected - 1], last[:-1]))

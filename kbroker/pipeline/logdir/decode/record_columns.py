@@ -26,7 +26,7 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The records that the task wants, in the order of the log; no batch of rows is empty.
 
-    Raises DamagedBatchError behind the last record before the damage, StorageError (also for a file
+    Raises DamagedBatchError after the last record before the damage, StorageError (also for a file
     that retention removed meanwhile), ValueError for a column that there is not.
     """
     reader = _PieceReader(file_system, task, options)
@@ -99,7 +99,7 @@ class _PieceReader:
 
     def _rows_at_once(self, rows: pa.RecordBatch) -> int:
         """So many rows of the usual size as stay, on their way to Spark, in a processor's cache and
-        in memory that Arrow's Java side pools: what is beyond 4 MiB it asks of the system anew.
+        in memory that Arrow's Java side pools: what is beyond 4 MiB it asks of the system again.
         """
         by_size: int = self._options.bytes_per_batch * len(rows) // max(rows.nbytes, 1)
         return max(min(self._options.rows_per_batch, by_size), 1)

@@ -64,7 +64,7 @@ class RecordDecoder:
     ) -> Iterator[DecodedRecords]:
         """The wanted records of the chosen batches of the piece.
 
-        UnreadableBatchError behind the records of the batches before the one it names.
+        UnreadableBatchError after the records of the batches before the one it names.
         """
         if not piece.is_old:
             yield from self._decode_run(piece, headers, chosen)

@@ -52,7 +52,7 @@ def read_deltas(data: Uint8s, starts: Int64s, ends: Int64s) -> tuple[RecordField
     length, body = read_unsigned(data, starts)
     if ((length & 1) != 0).any() or (body + (length >> 1) != ends).any():
         raise UnprovenError
-    timestamp_delta, at = read_signed(data, body + 1)  # behind the attributes
+    timestamp_delta, at = read_signed(data, body + 1)  # after the attributes
     offset_delta, at = read_unsigned(data, at)
     if (at >= ends).any():
         raise UnprovenError

@@ -32,8 +32,8 @@ class Piece(NamedTuple):
     position: int  # of the buffer in the file
     bounds: list[int]  # where each batch begins in the buffer, and where the last one ends
     is_old: bool  # some are messages of format 0 or 1
-    damage: DamagedBatchError | None = None  # what stands behind them, if it is no batch
-    follower_offset: int | None = None  # base offset of the batch behind them, if known
+    damage: DamagedBatchError | None = None  # what stands after them, if it is not a batch
+    follower_offset: int | None = None  # base offset of the batch after them, if known
 
 
 def pieces(file_system: FileSystem, task: SegmentTask) -> Iterator[Piece]:
@@ -86,7 +86,7 @@ def _piece(buffer: bytes, position: int, stop: int) -> Piece:
 
 
 def _needed(file: File, piece: Piece, file_size: int, asked: int) -> int | DamagedBatchError:
-    """How much must be read at once to have the batch behind the piece's last; or what is wrong.
+    """How much must be read at once to have the batch after the piece's last; or what is wrong.
 
     `asked` bytes were to be read for the piece.
     """
@@ -95,7 +95,9 @@ def _needed(file: File, piece: Piece, file_size: int, asked: int) -> int | Damag
     offset = _base_offset(piece)
     have = len(piece.buffer) - at
     if len(piece.buffer) < min(asked, file_size - piece.position):
-        return DamagedBatchError(file.path, position, offset, "the file became shorter meanwhile")
+        return DamagedBatchError(
+            file.path, position, offset, "the file became shorter while it was read"
+        )
     if have < HEADER_SIZE and position + have < file_size and at:
         return HEADER_SIZE
     try:
@@ -113,7 +115,7 @@ def _needed(file: File, piece: Piece, file_size: int, asked: int) -> int | Damag
 
 
 def _base_offset(piece: Piece) -> int | None:
-    """What should be the base offset of the batch behind the piece's last."""
+    """What should be the base offset of the batch after the piece's last."""
     at = piece.bounds[-1]
     if at + _BASE_OFFSET.size > len(piece.buffer):
         return None

@@ -50,7 +50,7 @@ class TupleDecoder:
     ) -> Iterator[DecodedRecords]:
         """The wanted records of the chosen batches of the piece.
 
-        UnreadableBatchError behind the records of the batches before the one it names.
+        UnreadableBatchError after the records of the batches before the one it names.
         """
         records: list[Record] = []
         counts: list[int] = []

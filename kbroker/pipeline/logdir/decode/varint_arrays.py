@@ -46,7 +46,7 @@ def read_unsigned(data: Uint8s, at: Int64s, max_bytes: int = INT_BYTES) -> tuple
 
 
 def zigzag(unsigned: Int64s) -> Int64s:
-    """The signed numbers behind varints."""
+    """The signed numbers that varints encode."""
     signed: Int64s = (unsigned >> 1) ^ -(unsigned & 1)
     return signed
 

@@ -3,7 +3,7 @@
 After a clean stop a log ends with its last batch; where that is not the end that the stop noted,
 with the last one that counts (`record.batch_order`). After any other, batches from the recovery
 point on count as far as a recovery would leave them; what follows the first that does not count is
-gone. The high watermark file is no bound then: it is as old as its last writing,
+gone. The high watermark file is not a bound then: it is as old as its last writing,
 and a broker without followers had promised more. What other replicas never got may be among these
 records.
 """
@@ -56,7 +56,7 @@ def clean_end(
 
 
 def _last_sound(audit: BatchAudit, lookup: SegmentLookup) -> Iterator[tuple[int, BatchHeader]]:
-    """From the last index entry on; all of them where fewer than two are behind it: what is wrong
+    """From the last index entry on; all of them where fewer than two are after it: what is wrong
     with the last one is seen beside the one before.
     """
     position = lookup.last()

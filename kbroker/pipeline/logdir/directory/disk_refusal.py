@@ -11,7 +11,7 @@ from kbroker.log.file_system import StorageError
 from kbroker.pipeline.errors import PipelineError
 
 _ADVICE = {
-    EIO: "the disk is failing there: save what it still gives, or read another replica",
+    EIO: "the disk is failing: save what can still be read, or read another replica",
     EACCES: WHO_MAY_READ,
     EPERM: WHO_MAY_READ,
 }

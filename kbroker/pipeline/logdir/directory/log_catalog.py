@@ -161,7 +161,9 @@ class LogCatalog:
     def _around(self, path: str) -> LogDirectoryView:
         """What the data directory around a partition directory says."""
         if is_moved_directory(path):
-            raise PipelineError(f"{path} is a partition on its way out or in: it is not read")
+            raise PipelineError(
+                f"{path} is a partition that is being deleted or moved: it is not read"
+            )
         return view_log_directory(self._disk.file_system, path.rpartition("/")[0] or "/")
 
     def _readable(self, place: _Place, *, is_committed: bool) -> ReadableLog | None:
@@ -217,7 +219,7 @@ def _check_bounds(view: LogDirectoryView) -> None:
         if finding.path in bounds and finding.code is FindingCode.CHECKPOINT_UNREADABLE:
             raise PipelineError(
                 f"{finding.path} {finding.what}; a broker runs on {view.path}, and only this file "
-                "tells what may be read of its logs"
+                "says how far its logs may be read"
             )
 
 

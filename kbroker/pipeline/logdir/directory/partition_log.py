@@ -99,7 +99,7 @@ def find_log(
             if not disk.file_system.exists(directory.path):
                 return None
     raise PipelineError(
-        f"{directory.path} does not come to rest: its segments are replaced all the time; try again"
+        f"{directory.path} keeps changing: its segments are replaced all the time; try again"
     )
 
 
@@ -154,7 +154,7 @@ def written_end(file_system: FileSystem, log: PartitionLog) -> int:
 
 def reaching(file_system: FileSystem, log: PartitionLog, end_offset: int) -> PartitionLog:
     """The log with all that its files hold, where that reaches an offset up to which it could be
-    read before: a broker that was started anew speaks of less for a while. Raises StorageError.
+    read before: a broker that was restarted speaks of less for a while. Raises StorageError.
     """
     written = written_end(file_system, log)
     return replace(log, end_offset=written) if written >= end_offset else log

@@ -2,7 +2,7 @@
 
 Law: an index is a hint. What it says is held against the header of the batch it leads to, and where
 the two disagree, or the disk refuses the index, the search begins at the start of the file. Zeros
-behind the last entry, as a running or killed broker leaves them, are no entries.
+after the last entry, as a running or killed broker leaves them, are not entries.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ZEROS = bytes(64 * 1024)
 
 
 class Cut(NamedTuple):
-    """A place between two batches; all records from `offset` on lie behind `position`."""
+    """A place between two batches; all records from `offset` on come after `position`."""
 
     position: int
     offset: int
@@ -115,7 +115,7 @@ class SegmentLookup:
         return None
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """What stands there; None where that is no header. Raises StorageError."""
+        """What stands there; None where that is not a header. Raises StorageError."""
         if position < 0:
             return None
         file = self._file_system.open(self.path, read_only=True)

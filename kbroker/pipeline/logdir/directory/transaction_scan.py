@@ -1,8 +1,8 @@
 """Which transactions of a log are open, and which were aborted (KIP-98).
 
 Both are read as a broker does when it opens the log: the newest producer snapshot that can be
-trusted tells the transactions open at its offset, the batches behind it what came of them. Aborted
-ones that ended before the snapshot are in the `.txnindex` files; those behind it are found by the
+trusted tells the transactions open at its offset, the batches after it what came of them. Aborted
+ones that ended before the snapshot are in the `.txnindex` files; those after it are found by the
 walk, since a running broker writes its index after the batch, and a killed one may have lost it.
 
 Law: a later walk goes on from an earlier one only while the last batch of that one stands where it
@@ -50,7 +50,7 @@ class TransactionState:
     topic_id: UUID | None = None
     witness: _Witness | None = None  # None: no batch was walked over
     open: Mapping[int, int] = field(default_factory=dict)  # producer id -> first offset
-    aborted: tuple[AbortedTransaction, ...] = ()  # that ended behind `first_offset`, in the log
+    aborted: tuple[AbortedTransaction, ...] = ()  # that ended after `first_offset`, in the log
 
     @property
     def last_stable_offset(self) -> int:
@@ -70,7 +70,7 @@ def scan_transactions(
 def aborted_transactions(
     file_system: FileSystem, log: PartitionLog, state: TransactionState, start_offset: int
 ) -> tuple[AbortedTransaction, ...]:
-    """All aborted transactions that ended at or behind `start_offset`, by their ends.
+    """All aborted transactions that ended at or after `start_offset`, by their ends.
 
     Raises StorageError.
     """

@@ -1,6 +1,7 @@
 """The segment file that was planned, held open while it is read.
 
-Law: whatever has its name later, what was opened is what is read.
+Law: the file that was opened is the one that is read, whichever file has its name later: retention
+and the cleaner replace files at any time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Log directories as a stream: how far it may go, and what lies between two offsets.
 
 Law: what was given once is given again: offsets that were reached are read even where a broker that
-was started anew does not speak of them yet. Records of another topic of that name are not read in
+was restarted does not speak of them yet. Records of another topic of that name are not read in
 place of those: its id is remembered while the stream lives; Spark's checkpoint has offsets alone.
 No Spark here.
 """
@@ -125,7 +125,8 @@ class LogStream:
         if self._wanted.fails_on_data_loss:
             raise PipelineError(
                 f"{partition} ends with offset {end_offset} in {log.log.directory}, and was read "
-                f"up to {position} before: it lost records, or was deleted and made again; {GO_ON}"
+                f"up to {position} before: it lost records, or was deleted and created again; "
+                f"{GO_ON}"
             )
         return OffsetRange(end_offset, end_offset)
 
@@ -147,7 +148,7 @@ class LogStream:
         file_system = self._disk.file_system
         longer = reaching(file_system, log.log, end_offset)
         state = log.transactions
-        # To the end of the files: the markers that let the offset be read may lie behind it.
+        # To the end of the files: the markers that let the offset be read may come after it.
         known = None if state is None else scan_transactions(file_system, longer, state)
         return ReadableLog(longer, known)
 

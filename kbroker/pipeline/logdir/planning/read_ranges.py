@@ -1,8 +1,8 @@
 """What is to be read of each log: from offsets that were asked for to ranges, and what to say where
 they are gone.
 
-Law: offsets that are not there any more end the query, or with failOnDataLoss=false are left out;
-never are other ones read in their place.
+Law: offsets that no longer exist end the query, or are left out with failOnDataLoss=false; other
+offsets are never read in their place, because a result would be wrong without a sign.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kbroker.pipeline.logdir.directory.partition_log import PartitionLog
 from kbroker.pipeline.spark_job.offsets import OffsetRange, Offsets
 
 _EARLIEST, _LATEST = -2, -1
-GO_ON = "to go on with what is left, set failOnDataLoss=false (the archive job: --allow-loss)"
+GO_ON = "to continue with what is left, set failOnDataLoss=false (the archive job: --allow-loss)"
 
 
 def edge_offset(log: ReadableLog, wanted: str | int) -> int:
@@ -70,7 +70,7 @@ def available(log: ReadableLog, wanted: OffsetRange, *, fails_on_data_loss: bool
     if fails_on_data_loss and wanted.end > end_offset:
         raise PipelineError(
             f"{partition} can be read up to offset {end_offset}, and {wanted.end} was to be "
-            f"reached in {directory}: it lost records, or was deleted and made again; {GO_ON}"
+            f"reached in {directory}: it lost records, or was deleted and created again; {GO_ON}"
         )
     start = min(max(wanted.start, start_offset), end_offset)
     return OffsetRange(start, max(min(wanted.end, end_offset), start))
@@ -86,11 +86,11 @@ def check_there(
     missing = sorted(set(offsets) - set(found))
     if missing and fails_on_data_loss:
         names = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise PipelineError(f"no directory holds {names}, which offsets speak of; {GO_ON}")
+        raise PipelineError(f"no directory holds {names}, which the offsets name; {GO_ON}")
 
 
 def is_of_topic(log: PartitionLog, topic_id: UUID | None) -> bool:
-    """False where both ids are known and differ: the topic was deleted and made anew."""
+    """False where both ids are known and differ: the topic was deleted and created again."""
     return log.topic_id == topic_id or None in (log.topic_id, topic_id)
 
 
@@ -98,9 +98,9 @@ def check_same_topic(log: PartitionLog, topic_id: UUID | None) -> None:
     """PipelineError where the log is not of the topic that was read before, `topic_id`."""
     if not is_of_topic(log, topic_id):
         raise PipelineError(
-            f"{log.topic_partition} in {log.directory} is of another topic than was read before: "
-            f"it has the id {log.topic_id}, not {topic_id}; the topic was deleted and made anew, "
-            f"so start over (a stream with a new checkpoint); {GO_ON}"
+            f"{log.topic_partition} in {log.directory} belongs to another topic than was read "
+            f"before: it has the id {log.topic_id}, not {topic_id}; the topic was deleted and "
+            f"created again, so start over (a stream with a new checkpoint); {GO_ON}"
         )
 
 

@@ -19,7 +19,7 @@ endingOffsets        the same. Partitions that JSON does not name: those of star
 startingTimestamp    Unix ms: only records that have this time or a later one
 endingTimestamp      Unix ms, exclusive
 failOnDataLoss       true: what retention took before it was read ends the query, and so does a
-                     topic that was deleted, or made anew while the query ran
+                     topic that was deleted, or created again while the query ran
 onDamage             fail, or skip: broken batches are left out, and told of in the log
 maxRecordsPerTrigger at most so many offsets in one batch of a stream
 maxPartitionBytes    of log for one task, at most (134217728)
@@ -28,7 +28,7 @@ pushFilters          true: filters by topic, partition, offset and time spare re
                      is 4.1 or later and spark.sql.python.filterPushdown.enabled is set. Not the
                      default, because Spark 4.1 to 4.3 (SPARK-58551 mends it for 5.0) keeps one plan
                      for all that is made of one load(), that of the filter it saw last: a union of
-                     two filters, or a count() behind a filter, misses rows. So load anew for each
+                     two filters, or a count() after a filter, misses rows. So load again for each
                      use. The options topics, partitions, startingOffsets, endingOffsets and
                      startingTimestamp spare the same reading with any version, and are always safe
 """
@@ -183,7 +183,7 @@ class _Texts:
                 self._refuse("topicsPattern", f"a regular expression ({error})")
         partitions = self._names("partitions")
         if partitions is not None and not all(text.isdecimal() for text in partitions):
-            self._refuse("partitions", "numbers parted by commas")
+            self._refuse("partitions", "numbers separated by commas")
         return Selection(
             topics=frozenset(topics) if topics is not None else None,
             pattern=pattern,
@@ -210,7 +210,7 @@ class _Texts:
             return None
         found = tuple(part.strip() for part in self._texts[name].split(",") if part.strip())
         if not found:
-            self._refuse(name, "at least one, parted by commas")
+            self._refuse(name, "at least one, separated by commas")
         return found
 
     def _number(self, name: str, at_least: int = 0) -> int | None:
@@ -232,6 +232,4 @@ class _Texts:
 
     def _refuse(self, name: str, wanted: str) -> NoReturn:
         text = self._texts[name]
-        raise PipelineError(
-            f"kbroker-log: {name} is {text!r}, it has to be {wanted}", ExitCode.USAGE
-        )
+        raise PipelineError(f"kbroker-log: {name} is {text!r}, it must be {wanted}", ExitCode.USAGE)

@@ -80,8 +80,8 @@ def read_split(
             replanned += 1
             if replanned > _ATTEMPTS:
                 raise PipelineError(
-                    f"{each.task.directory} does not come to rest: its segments are replaced all "
-                    "the time; try again"
+                    f"{each.task.directory} keeps changing: its segments are replaced all the "
+                    "time; try again"
                 )
             waiting = [*_planned_anew(disk, each, reading), *waiting]
 
@@ -141,7 +141,7 @@ def _read(held: HeldSegment, task: SegmentTask, reading: SplitReading) -> Iterat
 def _behind(
     error: StorageError | DamagedBatchError, task: SegmentTask, reading: SplitReading
 ) -> SegmentTask:
-    """What is left of the task behind damage; PipelineError where that is not to be left out."""
+    """What is left of the task after damage; PipelineError where that is not to be left out."""
     if isinstance(error, StorageError):
         raise refused_by_disk(error) from error
     if not reading.skips_damage:
@@ -152,8 +152,8 @@ def _behind(
 
 def _sentence(error: DamagedBatchError, task: SegmentTask) -> str:
     return (
-        f"{error}; `kbroker log verify {task.directory}` tells all that is wrong, "
-        "in Spark code the option onDamage=skip reads what is sound"
+        f"{error}; `kbroker log verify {task.directory}` shows all that is wrong; "
+        "in Spark code, the option onDamage=skip reads what is intact"
     )
 
 

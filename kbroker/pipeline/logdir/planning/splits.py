@@ -3,7 +3,7 @@
 A segment that is larger than a split is cut at batches that its offset index names; many small ones
 go together. Law: pure over a FileSystem, no Spark; every readable offset of a range is in exactly
 one task. Segments that hold nothing wanted are left out: by offset always, by time where a closed
-segment's time index can be believed, which a power failure may have cut behind the recovery point.
+segment's time index can be believed, which a power failure may have cut after the recovery point.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SplitOptions:
 class PlannedTask:
     """A task, and what its segment looked like when it was planned.
 
-    Its offsets are all of the log in that stretch, so that they can be planned anew when the
+    Its offsets are all of the log in that stretch, so that they can be planned again when the
     segment is gone or was replaced.
     """
 

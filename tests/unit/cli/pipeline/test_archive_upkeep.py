@@ -88,7 +88,7 @@ def test_a_size_without_a_unit_is_refused(path: str) -> None:
     result = call("merge", "--to", path, "--target-size", "256")
 
     assert result.exit_code == 2
-    assert "'256' is no size such as 64kB, 256MB or 1GB" in result.stderr
+    assert "'256' is not a size such as 64kB, 256MB or 1GB" in result.stderr
 
 
 def test_help_of_the_job_names_the_commands_of_upkeep() -> None:
@@ -103,7 +103,7 @@ def test_a_directory_of_something_else_is_refused_before_spark_starts(tmp_path: 
     result = CliRunner().invoke(archive, arguments, standalone_mode=False)
 
     assert isinstance(result.exception, CommandError)
-    assert "is no archive and not empty (it has notes.txt)" in str(result.exception)
+    assert "is not an archive and not empty (it has notes.txt)" in str(result.exception)
     assert result.exception.code == 2
 
 

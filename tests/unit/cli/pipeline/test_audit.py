@@ -180,7 +180,7 @@ def test_a_dry_run_tells_what_it_would_look_at(
         (("--data", "/no/such/directory"), 2, "does not exist"),
         (("--data", HERE), 2, "is neither a data directory"),
         (("--archive", "/no/such/directory"), 2, "does not exist"),
-        (("--archive", HERE), 2, "is no archive"),
+        (("--archive", HERE), 2, "is not an archive"),
         (("--bootstrap", "127.0.0.1:1"), 3, "cannot connect to 127.0.0.1:1"),
         (("--bootstrap", "nowhere"), 2, "is not HOST:PORT"),
     ],

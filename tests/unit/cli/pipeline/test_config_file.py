@@ -102,13 +102,13 @@ def test_the_environment_wins_over_the_file(
         ("windw = 3", "no option is called windw, did you mean window?"),
         ("[archive]\nwindow = '1h'", "[archive]: no option is called window"),
         ("[lag]\nwindw = '1h'", "[lag]: no option is called windw, did you mean window?"),
-        ("lag = 3", "lag is a job, write its values below [lag]"),
+        ("lag = 3", "lag is a job: write its values below [lag]"),
         ("[archive]\nonce = 'yes'", "once is 'yes', give true or false"),
         ("[archive]\nevery = true", "every is true, the option takes a value"),
-        ("[archive]\nevery = 'soon'", "'soon' is no duration"),
+        ("[archive]\nevery = 'soon'", "'soon' is not a duration"),
         ("[archive]\nbatch-records = 'many'", "'many' is not a valid integer"),
         ("[archive.topics]\na = 1", "topics is a table, the option takes a value"),
-        ("archive = [", "is no TOML"),
+        ("archive = [", "is not TOML"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_told(tmp_path: Path, text: str, said: str) -> None:

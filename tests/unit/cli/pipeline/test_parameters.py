@@ -17,7 +17,7 @@ def test_a_duration_is_in_seconds(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "30", "s", "-1s", "0s", "1 week"])
 def test_other_texts_are_no_durations(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no duration such as"):
+    with pytest.raises(click.BadParameter, match="is not a duration such as"):
         duration(text)
 
 
@@ -38,5 +38,5 @@ def test_the_value_of_a_pair_may_have_the_sign_too() -> None:
 
 @pytest.mark.parametrize("text", ["spark.x", "=3"])
 def test_other_texts_are_no_pairs(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no KEY=VALUE"):
+    with pytest.raises(click.BadParameter, match="is not KEY=VALUE"):
         pair(text)

@@ -94,21 +94,24 @@ def test_a_cluster_is_read_through_kafka(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--bootstrap", "h:1", *RUN), "give --topics A,B or --pattern REGEX, and not both"),
-        ((*KAFKA, "--pattern", "a.*", *RUN), "give --topics A,B or --pattern REGEX, and not both"),
-        (("--bootstrap", "h:1", "--pattern", "a(", *RUN), "is no regular expression"),
+        (("--bootstrap", "h:1", *RUN), "give --topics A,B or --pattern REGEX, not both"),
+        ((*KAFKA, "--pattern", "a.*", *RUN), "give --topics A,B or --pattern REGEX, not both"),
+        (("--bootstrap", "h:1", "--pattern", "a(", *RUN), "is not a regular expression"),
         (("--topics", "a", *RUN), "give one source: --bootstrap HOST:PORT, or --data DIR"),
         ((*KAFKA, "--data", "/d", *RUN), "give one source"),
         (("--data", "/d", "--topics", "a", "--kafka-option", "a=b", *RUN), "--kafka-option is for"),
         ((*KAFKA, *RUN, "--kafka-option", "failOnDataLoss=false"), "give --allow-loss"),
-        ((*KAFKA, *RUN, "--kafka-option", "subscribe=c"), "the job sees to that, give --topics"),
-        ((*KAFKA, *RUN, "--kafka-option", "kafka.sasl.kerberos.service.name=k"), "cannot do as"),
+        (
+            (*KAFKA, *RUN, "--kafka-option", "subscribe=c"),
+            "the job sets that itself, give --topics",
+        ),
+        ((*KAFKA, *RUN, "--kafka-option", "kafka.sasl.kerberos.service.name=k"), "cannot use it"),
         (("--data", "/d", "--topics", "a", "--commit-offsets", *RUN), "--commit-offsets is for"),
         ((*KAFKA, "--once"), "Missing option '--checkpoint'"),
         ((*KAFKA, "--checkpoint", "/c"), "give --once, or --every DURATION such as 30s"),
         ((*KAFKA, *RUN, "--every", "1s"), "give --once, or --every DURATION such as 30s"),
         ((*KAFKA, *RUN, "--batch-records", "0"), "--batch-records"),
-        ((*KAFKA, *RUN, "--spark-conf", "x"), "'x' is no KEY=VALUE"),
+        ((*KAFKA, *RUN, "--spark-conf", "x"), "'x' is not KEY=VALUE"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(
@@ -180,7 +183,7 @@ def test_a_dry_run_tells_what_would_stop_the_job(
     result = call("--checkpoint", str(tmp_path), "--dry-run")
 
     assert result.exit_code == 1
-    assert "is no checkpoint of kbroker and not empty" in " ".join(result.output.split())
+    assert "is not a checkpoint of kbroker and not empty" in " ".join(result.output.split())
 
 
 def test_a_source_that_cannot_be_made_is_a_sentence(

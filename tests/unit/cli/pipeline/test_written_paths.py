@@ -50,5 +50,5 @@ def test_a_directory_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(CommandError, match="no ordinary file"):
+    with pytest.raises(CommandError, match="not an ordinary file"):
         prepare_file(tmp_path / "pipe", "--report")

@@ -225,7 +225,7 @@ async def test_a_failing_broker_is_reported_less_and_less_often(
     await manager.stop()
     reports = [r.getMessage() for r in caplog.records if "cannot be reached" in r.getMessage()]
     assert len(reports) == 4  # after 1, 2, 4 and 8 failures
-    assert "broker 1 is reached again" in caplog.text
+    assert "broker 1 can be reached again" in caplog.text
 
 
 @pytest.mark.parametrize("is_cut", [False, True])

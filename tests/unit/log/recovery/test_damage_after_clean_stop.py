@@ -174,7 +174,7 @@ def test_no_offset_is_given_twice_where_the_last_segment_lost_its_end(
     assert log.log_end_offset == COUNT
     assert served(log) == list(range(8 + left))
     told = [record.message for record in caplog.records if record.levelname == "ERROR"]
-    assert [f"ends at {8 + left}, and at 12 when" in message for message in told] == [True]
+    assert [f"ends at {8 + left}, but ended at 12 after" in message for message in told] == [True]
     # Nor after a kill, whether the recovery point was written meanwhile or not.
     for known in (0, COUNT):
         again = reopened(tmp_path, was_clean=False, recovery_point=known, gapless_from=COUNT)

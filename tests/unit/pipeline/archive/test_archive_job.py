@@ -113,7 +113,7 @@ def test_a_topic_of_another_cluster_is_not_archived_behind_one_without_an_id(
     job = job_on(disk, "other")
 
     with pytest.raises(
-        PipelineError, match=r"topic t is of the cluster other, .* holds that of the cluster one"
+        PipelineError, match=r"topic t belongs to cluster other, .* holds that of cluster one"
     ):
         job.work(batch(3, 25, 40))
     job.close()
@@ -150,7 +150,7 @@ def test_a_closed_job_lets_the_next_run_in(disk: RecordingArchiveDisk) -> None:
     first = job_on(disk)
     first.work(batch(1, 10, 25))
 
-    with pytest.raises(PipelineError, match="job job-a runs already"):
+    with pytest.raises(PipelineError, match="job job-a already runs"):
         job_on(disk).work(batch(1, 10, 25))
     first.close()
     job_on(disk).work(batch(1, 10, 25))

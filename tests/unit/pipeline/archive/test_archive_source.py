@@ -104,7 +104,7 @@ def test_a_topic_made_anew_is_refused_though_it_has_grown_beyond_the_archive() -
     known = archive(20)
     known.topic_ids["t"] = "id-1"
 
-    with pytest.raises(PipelineError, match=r"it was deleted and made anew.* another archive"):
+    with pytest.raises(PipelineError, match=r"it was deleted and created again.* another archive"):
         ContinuedSource(Log(0, 50, "id-2"), known, allows_loss=True, identity=NOTHING_KNOWN).check()
     ContinuedSource(Log(0, 50, "id-1"), known, allows_loss=False, identity=NOTHING_KNOWN).check()
     ContinuedSource(Log(0, 50), known, allows_loss=False, identity=NOTHING_KNOWN).check()
@@ -121,7 +121,9 @@ def test_the_cluster_tells_topics_apart_that_have_no_id(
     source = ContinuedSource(Log(0, 50, ids.get("t")), known, allows_loss=True, identity=other)
 
     if is_refused:
-        with pytest.raises(PipelineError, match="topic t is of the cluster other, and the archive"):
+        with pytest.raises(
+            PipelineError, match="topic t belongs to cluster other, and the archive"
+        ):
             source.check()
     else:
         source.check()
@@ -160,7 +162,7 @@ def test_partitions_that_only_the_archive_has_are_noted() -> None:
 @pytest.mark.parametrize(
     ("state", "position", "said"),
     [
-        (archive(20), {T0: 21, T1: 3}, "goes on at offset 21 of t-0, and the archive ends at 20"),
+        (archive(20), {T0: 21, T1: 3}, "continues at offset 21 of t-0, and the archive ends at 20"),
         (archive(20), {T0: 20, T1: 4}, "offset 4 of t-1, and the archive has nothing of it"),
         (None, {T0: 5}, "offset 5 of t-0, and the archive has nothing of it"),
     ],

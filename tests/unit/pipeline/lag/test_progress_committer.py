@@ -102,7 +102,7 @@ def test_what_was_refused_is_tried_again_at_the_next_event(
     assert committer.flush(WAIT_S)
     assert cluster.taken == [("spark-q", 6)]
     (warning,) = warnings(caplog)
-    assert warning.startswith("the cluster is away; queries go on")
+    assert warning.startswith("the cluster is away; queries continue")
 
 
 def test_a_second_time_of_trouble_is_warned_of_again(
@@ -165,7 +165,7 @@ def test_offsets_that_nobody_knows_are_a_warning(
     committer.report(ProgressReport("id", "q", (SourceReport("KafkaV2[x]", "[1]"),)))
 
     assert committer.flush(WAIT_S)
-    assert "no JSON object" in warnings(caplog)[0]
+    assert "not a JSON object" in warnings(caplog)[0]
 
 
 def test_closing_commits_what_is_due_and_lets_go(cluster: Cluster) -> None:

@@ -92,5 +92,5 @@ def test_only_queries_that_are_named_count() -> None:
 
 
 def test_offsets_that_nobody_knows_are_refused() -> None:
-    with pytest.raises(ValueError, match="no JSON object"):
+    with pytest.raises(ValueError, match="not a JSON object"):
         DueCommits().report(report("[1]"))

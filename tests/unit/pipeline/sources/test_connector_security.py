@@ -64,7 +64,10 @@ def test_options_of_the_connector_go_for_the_jobs_own_look_ups() -> None:
             ),
             "jaas.config cannot be read: write '.*scram.ScramLoginModule",
         ),
-        (options(security_protocol="SSL", ssl_provider="x"), "kafka.ssl.provider: .* cannot do as"),
+        (
+            options(security_protocol="SSL", ssl_provider="x"),
+            "kafka.ssl.provider: .* cannot use it",
+        ),
         (
             options(security_protocol="SSL", ssl_truststore_location="/t.jks"),
             "/t.jks counts as a store of type JKS, which is not supported: export it with `keytool",

@@ -114,7 +114,7 @@ def test_the_checkpoint_of_another_is_refused(
 def test_a_directory_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
 
-    assert "no checkpoint of kbroker and not empty (it has photos)" in sentence(
+    assert "not a checkpoint of kbroker and not empty (it has photos)" in sentence(
         lambda: Checkpoint(tmp_path).read(IDENTITY)
     )
 
@@ -212,7 +212,7 @@ def test_a_topic_that_was_made_anew_is_not_the_one_that_was_read(tmp_path: Path)
     checkpoint.claim(IDENTITY, Look(ids={"a": "id-1"}))
     begin_batch(tmp_path, 0, {A0: 15})
 
-    assert "topic a was deleted and made anew: it has the id id-2" in sentence(
+    assert "topic a was deleted and created again: it has the id id-2" in sentence(
         lambda: checkpoint.claim(IDENTITY, Look(ids={"a": "id-2"}))
     )
 

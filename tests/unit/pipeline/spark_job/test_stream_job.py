@@ -284,7 +284,7 @@ def test_a_topic_that_is_made_anew_while_the_job_runs_is_not_read_on(tmp_path: P
         source.ids = {"a": "id-1" if batch.number == 0 else "id-2", "b": "id-7"}
         return count(batch)
 
-    with pytest.raises(PipelineError, match="topic a was deleted and made anew"):
+    with pytest.raises(PipelineError, match="topic a was deleted and created again"):
         job(source, replace_topic).run(None)
 
     assert seen == [(0, {"a": "id-1"}), (1, {"a": "id-1", "b": "id-7"})]

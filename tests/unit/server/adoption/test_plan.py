@@ -260,4 +260,4 @@ def test_what_the_metadata_has_beyond_topics_is_counted() -> None:
 
     made = plan(directory(found("t", 0, topic_id=ID), foreign=("photos",)), metadata=metadata)
 
-    assert made.left == ("photos", "topics of which nothing is here (1)", "ACLs (2)")
+    assert made.left == ("photos", "topics without a partition here (1)", "ACLs (2)")

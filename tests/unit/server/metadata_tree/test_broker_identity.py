@@ -89,7 +89,7 @@ async def test_the_directory_of_another_cluster_is_refused() -> None:
     await check(META, "cluster")
     await check(None, "other")
     await check(None, None)
-    with pytest.raises(InconsistentClusterIdError, match="cluster, but ZooKeeper at zk:2181 is of"):
+    with pytest.raises(InconsistentClusterIdError, match="cluster, but ZooKeeper at zk:2181 holds"):
         await check(META, "other")
-    with pytest.raises(InconsistentClusterIdError, match="is of no cluster yet: check the address"):
+    with pytest.raises(InconsistentClusterIdError, match="holds no cluster yet: check the address"):
         await check(META, None)

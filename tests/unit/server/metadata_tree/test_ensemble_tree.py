@@ -70,6 +70,7 @@ def test_an_ensemble_that_went_away_during_the_start_is_named() -> None:
 
     assert tree.refusal(silent) is silent
     assert str(tree.refusal(TreeUnavailableError("/brokers/topics"))) == (
-        "ZooKeeper at zk:2181 could not be reached during the start (at /brokers/topics): see that "
+        "ZooKeeper at zk:2181 could not be reached during the start (at /brokers/topics): check "
+        "that "
         "it runs, and start again"
     )

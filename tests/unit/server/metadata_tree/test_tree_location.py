@@ -111,7 +111,7 @@ async def test_nobody_starts_on_a_tree_that_is_half_copied() -> None:
     session = EmbeddedTree(FixedClock()).session()
     await check_copied(session, "the tree")
     await session.create(UNFINISHED_COPY)
-    with pytest.raises(StartError, match="the copy into the tree broke off: repeat"):
+    with pytest.raises(StartError, match="the copy into the tree was interrupted: repeat"):
         await check_copied(session, "the tree")
 
 
@@ -122,7 +122,7 @@ async def test_a_single_broker_does_not_start_where_several_have_their_tree(
     check_single_broker(disk, [DATA])  # broker-1 is a partition of a topic with that name
     disk.write_bytes("/data/broker-1/meta.properties", b"broker.id=1\n")
 
-    with pytest.raises(StartError, match=r"/data is that of several brokers \(broker-1\): start"):
+    with pytest.raises(StartError, match=r"/data belongs to several brokers \(broker-1\): start"):
         check_single_broker(disk, [DATA])
 
 

@@ -70,5 +70,5 @@ def test_transactions_leave_markers_and_aborted_records() -> None:
 def test_a_partition_that_has_gone_is_named() -> None:
     witness = LogWitness(["/data"], disk_of(golden_logs.CLEAN[0]))
 
-    with pytest.raises(PipelineError, match="gone-0 has gone from /data"):
+    with pytest.raises(PipelineError, match="gone-0 was removed from /data"):
         witness.surroundings(TopicPartition("gone", 0), [Stretch(0, 1)])

@@ -172,7 +172,7 @@ def test_two_jobs_archive_different_topics_into_one_archive() -> None:
 def test_a_second_run_of_a_job_is_refused_while_the_first_one_lives() -> None:
     disk = new_disk()
 
-    with writer(disk), pytest.raises(PipelineError, match="job job-a runs already on the archive"):
+    with writer(disk), pytest.raises(PipelineError, match="job job-a already runs on the archive"):
         writer(disk)
     writer(disk).close()
 
@@ -295,7 +295,9 @@ def test_two_that_remove_the_same_file_are_one_too_many() -> None:
     with writer(disk, "upkeep") as one, writer(disk, "other") as two:
         one.publish(Step(kind="expire", batch=2, removed=old))
 
-        with pytest.raises(PipelineError, match="has left the archive /archive meanwhile"):
+        with pytest.raises(
+            PipelineError, match="was removed from the archive /archive by another run"
+        ):
             two.publish(Step(kind="expire", batch=2, removed=old))
 
 
@@ -347,7 +349,7 @@ def test_a_manifest_that_is_missing_is_named() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "is no manifest, or half of one"),
+        (b"", "is not a manifest, or half of one"),
         (b'{"checksum":"crc32c:00000000","content":{}}', "is damaged"),
         (encode_manifest(another_manifest()), "is of archive another, and /archive is archive"),
         (encode_manifest(another_manifest(number=7)), "is manifest 7 under another name"),
@@ -374,7 +376,7 @@ def test_a_file_of_something_else_among_the_manifests_is_named() -> None:
     read_archive(PATH, disk)
     disk.write_bytes(f"{PATH}/manifests/notes.txt", b"")
 
-    with pytest.raises(PipelineError, match=r"notes\.txt is no manifest of an archive"):
+    with pytest.raises(PipelineError, match=r"notes\.txt is not a manifest of an archive"):
         read_archive(PATH, disk)
 
 
@@ -384,14 +386,14 @@ def test_a_file_of_something_else_among_the_manifests_is_named() -> None:
         (lambda disk: disk.write_bytes(PATH, b""), "/archive is a file"),
         (
             lambda disk: (disk.make_directory(PATH), disk.write_bytes(f"{PATH}/x.csv", b"1")),
-            "/archive is no archive and not empty",
+            "/archive is not an archive and not empty",
         ),
         (
             lambda disk: (
                 disk.make_directory(PATH),
                 disk.write_bytes(f"{PATH}/{MARK_NAME}", b"{}"),
             ),
-            "kbroker-archive.json is no manifest, or half of one",
+            "kbroker-archive.json is not a manifest, or half of one",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_what_is_written_is_read() -> None:
 def test_half_a_manifest_is_none(size: int) -> None:
     data = encode_manifest(manifest())
 
-    with pytest.raises(ManifestError, match="is no manifest, or half of one"):
+    with pytest.raises(ManifestError, match="is not a manifest, or half of one"):
         decode_manifest(data[:size])
 
 
@@ -73,7 +73,7 @@ def test_sealed_json_of_something_else_is_no_manifest() -> None:
     class Other(msgspec.Struct):
         layout_version: int = 1
 
-    with pytest.raises(ManifestError, match="is no manifest"):
+    with pytest.raises(ManifestError, match="is not a manifest"):
         decode_manifest(seal(Other()))
 
 
@@ -88,7 +88,7 @@ def test_sealed_json_of_something_else_is_no_manifest() -> None:
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
-    with pytest.raises(ManifestError, match="which is no file of an archive"):
+    with pytest.raises(ManifestError, match="which is not a file of an archive"):
         decode_manifest(encode_manifest(manifest(removed=(path,))))
 
 

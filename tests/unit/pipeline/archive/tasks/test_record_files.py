@@ -116,7 +116,7 @@ def test_a_directory_that_has_gone_is_a_sentence(tmp_path: Path) -> None:
     ((fact, _),) = write_records(iter([arrow_batch([record(0)])]), options, "0-0")
 
     assert isinstance(fact, TroubleFact)
-    assert "gone: No such file or directory; nothing of this step is part of it" in fact.sentence
+    assert "gone: No such file or directory; this step added nothing to it" in fact.sentence
 
 
 def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert isinstance(fact, TroubleFact)
     assert fact.sentence == (
         f"the archive {tmp_path} cannot be written: write {staging}: No space left on device; "
-        "nothing of this step is part of it: make room, and run again"
+        "this step added nothing to it: make room, and run again"
     )
 
 
@@ -186,7 +186,7 @@ def test_parsed_values_are_a_column_and_those_that_did_not_parse_a_file_of_their
 ) -> None:
     rows = [
         record(0, json_0="parsed", rejected=None),
-        record(1, json_0=None, rejected="is no JSON"),
+        record(1, json_0=None, rejected="is not JSON"),
         record(2, topic="u", json_0=None, rejected=None),
     ]
 
@@ -197,7 +197,7 @@ def test_parsed_values_are_a_column_and_those_that_did_not_parse_a_file_of_their
     assert "json" not in tables["data/u/2026-11-21/13/u-0-2-2.parquet"].column_names
     rejected = tables["rejected/t/2026-11-21/13/t-0-1-1.parquet"]
     assert rejected.select(["offset", "reason"]).to_pylist() == [
-        {"offset": 1, "reason": "is no JSON"}
+        {"offset": 1, "reason": "is not JSON"}
     ]
     assert len(files) == 3
 

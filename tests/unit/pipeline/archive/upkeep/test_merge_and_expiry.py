@@ -192,8 +192,8 @@ def test_expired_files_leave_and_their_offsets_stay_known(archive: Archive) -> N
 
 
 def test_upkeep_makes_no_archive_of_a_directory_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="is no archive"):
+    with pytest.raises(PipelineError, match="is not an archive"):
         merge_small_files(str(tmp_path), (), HOUR_MS, MB)
-    with pytest.raises(PipelineError, match="is no archive"):
+    with pytest.raises(PipelineError, match="is not an archive"):
         expire_files(str(tmp_path), HOUR_MS, ())
     assert list(tmp_path.iterdir()) == []

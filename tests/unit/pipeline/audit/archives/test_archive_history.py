@@ -132,7 +132,7 @@ def test_what_a_run_removed_meanwhile_is_asked_again(archive: Path) -> None:
 
 
 def test_a_directory_without_manifests_is_no_archive(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="is no archive"):
+    with pytest.raises(PipelineError, match="is not an archive"):
         read_history(str(tmp_path), Findings())
 
 

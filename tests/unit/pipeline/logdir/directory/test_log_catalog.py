@@ -91,7 +91,7 @@ def test_a_partition_in_two_places_is_refused_unless_rows_can_be_told_apart(
     ("make", "reason"),
     [
         (lambda path: None, "does not exist"),
-        (lambda path: path.write_text("x"), "is no directory"),
+        (lambda path: path.write_text("x"), "is not a directory"),
         (lambda path: path.mkdir(), "is empty"),
         (lambda path: (path / "sub").mkdir(parents=True), "is neither a data directory"),
     ],

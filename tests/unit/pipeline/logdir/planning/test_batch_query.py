@@ -76,7 +76,7 @@ def test_times_choose_records(path: Path) -> None:
 @pytest.mark.parametrize(
     ("offsets", "sentence"),
     [
-        ({"startingOffsets": '{"x": {"3": 1}}'}, "no directory holds x-3, which offsets speak of"),
+        ({"startingOffsets": '{"x": {"3": 1}}'}, "no directory holds x-3, which the offsets name"),
         ({"endingOffsets": '{"t": {"0": 21}}'}, "can be read up to offset 20, and 21 was to be"),
         ({"startingOffsets": '{"t": {"0": 21}}'}, "to be read from offset 21 to 20, and .* has 0"),
     ],

@@ -69,8 +69,8 @@ def test_files_that_only_tell_of_the_log_are_done_without(
     ("operation", "number", "reason"),
     [
         ("open", EACCES, "cannot open .*log: Permission denied; run this as the user of the"),
-        ("read", EIO, "cannot read .*log: Input/output error; the disk is failing there: save"),
-        ("stat", EIO, "cannot stat .*log: Input/output error; the disk is failing there"),
+        ("read", EIO, "cannot read .*log: Input/output error; the disk is failing: save"),
+        ("stat", EIO, "cannot stat .*log: Input/output error; the disk is failing"),
         ("open", EMFILE, "cannot open .*log: Too many open files$"),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_directory_that_goes_while_a_stream_runs_is_one_sentence(
     with pytest.raises(PipelineError, match=f"^{directory.path} does not exist$"):
         stream.latest_from(start, None)
     directory.path.mkdir()
-    with pytest.raises(PipelineError, match=f"^{directory.path} is empty: there is no log in it$"):
+    with pytest.raises(PipelineError, match=f"^{directory.path} is empty: it holds no log$"):
         stream.latest_from(start, None)
     moved.rename(directory.path)
     assert stream.latest_from(start, None) == start
@@ -125,5 +125,5 @@ def test_a_topic_that_is_deleted_while_a_stream_runs_is_one_sentence(
     start = stream.latest()
     disk.remove_tree(str(directory.path / "t-0"))
 
-    with pytest.raises(PipelineError, match=r"^no directory holds t-0, which offsets speak"):
+    with pytest.raises(PipelineError, match=r"^no directory holds t-0, which the offsets name"):
         stream.latest_from(start, None)

@@ -128,7 +128,7 @@ def test_retention_that_came_first_ends_the_query_or_is_passed_over(
 
 
 def test_a_partition_that_went_ends_the_query_or_is_passed_over(directory: DataDirectory) -> None:
-    reason = "no directory holds t-9, which offsets speak of"
+    reason = "no directory holds t-9, which the offsets name"
 
     with pytest.raises(PipelineError, match=reason):
         stream(directory.path).latest_from({T0: 0, TopicPartition("t", 9): 5}, None)
@@ -201,7 +201,7 @@ def test_a_topic_that_was_made_anew_ends_the_query_or_is_read_from_where_it_stan
     directory.fill(9)
     directory.checkpoint()
 
-    reason = rf"t-0 .* is of another topic .*{UUID(int=2)}.*{UUID(int=1)}.*new checkpoint"
+    reason = rf"t-0 .* belongs to another topic .*{UUID(int=2)}.*{UUID(int=1)}.*new checkpoint"
     with pytest.raises(PipelineError, match=reason):
         strict.latest_from({T0: 5}, None)
     with pytest.raises(PipelineError, match=reason):
