@@ -5,9 +5,14 @@ A live group of consumers keeps those of topics it follows; any other live group
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
 from kbroker.apis.authorization import AskedInside, ForRequest, its_group
 from kbroker.apis.authorizer import AclOperation, ResourceType
 from kbroker.apis.context import RequestContext
+from kbroker.apis.large_requests import AS_A_WHOLE, PART_ENTRIES, in_turns
 from kbroker.apis.now_or_later import NowOrLater, then
 from kbroker.apis.registry import api
 from kbroker.coordinator.offset_commits import Codes
@@ -15,39 +20,75 @@ from kbroker.errors import ErrorCode
 from kbroker.model import TopicPartition
 from kbroker.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 
+Row = OffsetDeleteResponse.OffsetDeleteResponsePartition
+
+
+@dataclass(slots=True)
+class _Asked:
+    """The partitions of a request: those that exist, and the row of each in the answer."""
+
+    known: list[TopicPartition] = field(default_factory=list)
+    rows: dict[TopicPartition, Row] = field(default_factory=dict)
+    by_topic: dict[str, list[Row]] = field(default_factory=dict)
+
 
 @api(
     OffsetDeleteRequest,
     ForRequest(AclOperation.DELETE, its_group),
     AskedInside(AclOperation.READ, ResourceType.TOPIC),
+    parts=AS_A_WHOLE,
 )
 def handle(ctx: RequestContext, request: OffsetDeleteRequest) -> NowOrLater[OffsetDeleteResponse]:
     """Forget the offsets of the partitions that exist."""
-    names = [topic.name for topic in request.topics]
-    hidden = ctx.refused(AclOperation.READ, ResourceType.TOPIC, names)
-    asked: Codes = {}
-    known = []
+    asked = _Asked()
+    steps = _sort(ctx, request, asked)
+    if sum(len(topic.partitions) for topic in request.topics) > PART_ENTRIES:
+        return _handle_in_turns(ctx, request, asked, steps)
+    for _ in steps:
+        pass
+    return _forget(ctx, request, asked)
+
+
+async def _handle_in_turns(
+    ctx: RequestContext, request: OffsetDeleteRequest, asked: _Asked, steps: Iterator[None]
+) -> OffsetDeleteResponse:
+    await in_turns(steps)
+    answer = _forget(ctx, request, asked)
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _forget(
+    ctx: RequestContext, request: OffsetDeleteRequest, asked: _Asked
+) -> NowOrLater[OffsetDeleteResponse]:
+    return then(ctx.services.groups.delete_offsets(request.group_id, asked.known), _response, asked)
+
+
+def _sort(ctx: RequestContext, request: OffsetDeleteRequest, asked: _Asked) -> Iterator[None]:
+    """Look at one partition after the other; yields after each."""
+    hidden = ctx.refused(
+        AclOperation.READ, ResourceType.TOPIC, [topic.name for topic in request.topics]
+    )
     for topic in request.topics:
-        for row in topic.partitions:
-            partition = TopicPartition(topic.name, row.partition_index)
-            asked[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if topic.name in hidden:
-                asked[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif ctx.services.metadata.contains(partition):
-                known.append(partition)
-    return then(ctx.services.groups.delete_offsets(request.group_id, known), _response, asked)
+        for entry in topic.partitions:
+            partition = TopicPartition(topic.name, entry.partition_index)
+            if partition not in asked.rows:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if topic.name in hidden:
+                    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                elif ctx.services.metadata.contains(partition):
+                    asked.known.append(partition)
+                row = Row(partition_index=partition.partition, error_code=code)
+                asked.rows[partition] = row
+                asked.by_topic.setdefault(topic.name, []).append(row)
+            yield
 
 
-def _response(codes: Codes, asked: Codes) -> OffsetDeleteResponse:
-    by_topic: dict[str, list[OffsetDeleteResponse.OffsetDeleteResponsePartition]] = {}
-    for (topic, number), code in (asked | codes).items():
-        row = OffsetDeleteResponse.OffsetDeleteResponsePartition(
-            partition_index=number, error_code=code
-        )
-        by_topic.setdefault(topic, []).append(row)
+def _response(codes: Codes, asked: _Asked) -> OffsetDeleteResponse:
+    for partition, code in codes.items():
+        asked.rows[partition].error_code = code
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponse.OffsetDeleteResponseTopic(name=name, partitions=rows)
-            for name, rows in by_topic.items()
+            for name, rows in asked.by_topic.items()
         ]
     )

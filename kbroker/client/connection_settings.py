@@ -6,6 +6,7 @@ Pure: files are named here and read where a connection is made. No sentence hold
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -52,6 +53,8 @@ _NAMES = {
     _TRUST_TYPE, _CERTIFICATE_FILE, _CERTIFICATE_TEXT, _KEY_FILE, _KEY_TEXT, _KEY_PHRASE,
     _STORE_FILE, _STORE_TYPE, _HOST_CHECK, _CHECK, _CLIENT_ID, _REQUEST_MS, _CONNECT_MS,
 } | _PASSWORDS_OF_STORES  # fmt: skip
+_NAME = re.compile(r"[a-z][a-z0-9._-]*")
+
 # Who gives one of them asks for TLS or a login, and would get neither without a protocol.
 _WANT_PROTOCOL = (
     _JAAS, _USERNAME, _PASSWORD, _CA_FILE, _CA_TEXT, _TRUST_FILE, _CERTIFICATE_FILE,
@@ -117,7 +120,10 @@ def check_names(names: Iterable[str], place: str) -> None:
         if known or name in _NAMES or name in _OTHER_SPELLINGS:
             continue
         every = [*_NAMES, *_OTHER_SPELLINGS, *OTHER_NAMES, *SECURITY_NAMES]
-        hint = did_you_mean(name, every, shown=1) or ": Kafka's clients have no such property"
+        hint = did_you_mean(name, every, shown=1)
+        if not hint and not _NAME.fullmatch(name):  # a password, or a line of a key
+            raise _refusal(f"{place}: a line does not begin with a property name: give NAME=VALUE")
+        hint = hint or ": Kafka's clients have no such property"
         raise _refusal(f"{place}: unknown property {name}{hint}")
 
 

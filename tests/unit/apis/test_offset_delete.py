@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from kbroker.apis.authorizer import AclOperation, Resource, ResourceType
+from kbroker.apis.large_requests import PART_ENTRIES
 from kbroker.coordinator.group.offsets import CommittedOffset
 from kbroker.coordinator.group_coordinator import Caller
 from kbroker.coordinator.offset_commits import Committer
@@ -90,6 +92,22 @@ def test_a_partition_that_does_not_exist_is_told_beside_the_others() -> None:
         "t-99": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "nosuch-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
+
+
+async def test_others_are_answered_while_many_offsets_are_asked_for() -> None:
+    group, count = broker(), 5_000
+    asked = request("old", t=[0], nosuch=list(range(count)))
+
+    deleting = asyncio.ensure_future(GroupCaller(group).answer(asked, 0))
+    turns = 0
+    while not deleting.done():
+        await asyncio.sleep(0)
+        turns += 1
+
+    found = codes(await deleting)
+    assert (found.pop("t-0"), len(found)) == (ErrorCode.NONE, count)
+    assert turns > count // PART_ENTRIES
+    assert committed(group, "old") == ["other-0", "other-1", "t-1"]
 
 
 def test_what_was_never_committed_is_as_good_as_gone() -> None:

@@ -45,6 +45,14 @@ def test_who_gives_a_secret_or_a_certificate_is_not_left_without_tls(
         connection_settings({name: "x"})
 
 
+@pytest.mark.parametrize("line", ["Secret99", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC+/"])
+def test_what_cannot_be_a_name_is_not_repeated(line: str) -> None:
+    with pytest.raises(ClientError, match="give NAME=VALUE") as refused:
+        check_names([line], "client.properties")
+
+    assert line not in str(refused.value)
+
+
 def test_without_properties_a_cluster_is_open() -> None:
     assert settings() == UNSECURED
     assert UNSECURED.protocol == "PLAINTEXT"
