@@ -58,12 +58,6 @@ def numbers(count: int) -> list[str]:
     return [f"line {number}" for number in range(count)]
 
 
-def until_read(read: Callable[[], Done], out: str) -> None:
-    give_up_s = time.monotonic() + 20
-    while read().out != out:
-        assert time.monotonic() < give_up_s, read()
-
-
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_many_lines_come_back_in_their_order(
@@ -76,7 +70,7 @@ def test_many_lines_come_back_in_their_order(
 
     assert (written.code, written.out) == (FINE, ""), written.err
     assert "150000 records written" in written.err
-    until_read(lambda: kbroker("consume", topic), lines)
+    until(lambda: kbroker("consume", topic).out == lines)
 
 
 def test_lines_with_one_key_stay_together_in_their_order(kbroker: Run, topic: str) -> None:
@@ -300,7 +294,7 @@ def test_ctrl_c_tells_what_was_acknowledged(kbroker: Run, bootstrap: str, topic:
         assert process.stdin is not None
         process.stdin.write("one\ntwo\n")
         process.stdin.flush()
-        until_read(lambda: kbroker("consume", topic), "one\ntwo\n")
+        until(lambda: kbroker("consume", topic).out == "one\ntwo\n")
         done = interrupted(process)
 
     assert (done.code, done.out) == (INTERRUPTED, "")
@@ -317,7 +311,7 @@ def test_lines_are_written_once_though_the_broker_goes_away(
         assert process.stdin is not None
         process.stdin.write("before\n")
         process.stdin.flush()
-        until_read(lambda: run("consume", topic, bootstrap=broker.bootstrap), "before\n")
+        until(lambda: run("consume", topic, bootstrap=broker.bootstrap).out == "before\n")
         broker.stop(signal.SIGKILL)
         process.stdin.write("between\n")
         process.stdin.flush()

@@ -4,7 +4,6 @@ client.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat_tests.clients import create_topic
 from compat_tests.conftest import BrokerProcess
+from compat_tests.waiting import until
 from compat_tests.wire.wire_client import WireClient
 
 PARTITIONS = 4
@@ -67,14 +67,6 @@ def create(bootstrap: str, topic: str) -> None:
     future.result()
 
 
-def wait_for(broker: BrokerProcess, text: str) -> None:
-    for _ in range(200):
-        if text in broker.log_text():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{text!r} was not said: {broker.log_text()[-2000:]}")
-
-
 def two_directories(own_broker: Callable[..., BrokerProcess], where: Path) -> BrokerProcess:
     return own_broker("--override", f"log.dirs={where}/first,{where}/second")
 
@@ -89,7 +81,7 @@ def test_a_removed_directory_costs_its_partitions_and_no_others(
     assert len(kept) == PARTITIONS // 2
 
     (tmp_path / "second").rename(tmp_path / "gone")
-    wait_for(broker, "second is offline")
+    until(lambda: "second is offline" in broker.log_text(), "it is said")
 
     assert write(broker.bootstrap, topic, PARTITIONS) == kept
     assert read(broker.bootstrap, topic, kept) == kept
@@ -109,7 +101,7 @@ def test_without_the_first_directory_topics_stay_as_they_are_and_the_other_is_se
     kept = {int(path.name[-1]) for path in (tmp_path / "second").glob(f"{topic}-*")}
 
     (tmp_path / "first").rename(tmp_path / "gone")
-    wait_for(broker, "holds the cluster's metadata too")
+    until(lambda: "holds the cluster's metadata too" in broker.log_text(), "it is said")
 
     assert write(broker.bootstrap, topic, PARTITIONS) == kept
     with pytest.raises(KafkaException, match="The cluster's metadata cannot be changed now"):

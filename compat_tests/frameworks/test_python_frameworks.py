@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from compat_tests.clients import create_topic
-from compat_tests.cluster.processes import until
 from compat_tests.conftest import BrokerProcess
 from compat_tests.frameworks.lines import KEYS, TopicReader, lag, lines, write
 from compat_tests.frameworks.story import (
@@ -23,6 +22,7 @@ from compat_tests.frameworks.story import (
 )
 from compat_tests.frameworks.worker import Worker
 from compat_tests.prerequisites import python_environment
+from compat_tests.waiting import until
 
 PROGRAMS = Path(__file__).parent / "python"
 pytestmark = pytest.mark.timeout(TEST_TIMEOUT_S)
