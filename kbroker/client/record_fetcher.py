@@ -212,7 +212,7 @@ class RecordFetcher:
             return
         self._positions[place] = min(max(self._positions[place], start), end)
 
-    # What stands in the way.
+    # What is in the way.
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
         places = link.in_flight[0].context
