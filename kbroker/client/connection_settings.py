@@ -52,7 +52,7 @@ _NAMES = {
     _TRUST_TYPE, _CERTIFICATE_FILE, _CERTIFICATE_TEXT, _KEY_FILE, _KEY_TEXT, _KEY_PHRASE,
     _STORE_FILE, _STORE_TYPE, _HOST_CHECK, _CHECK, _CLIENT_ID, _REQUEST_MS, _CONNECT_MS,
 } | _PASSWORDS_OF_STORES  # fmt: skip
-# Who gives one of them wants TLS or a login, and would get neither without a protocol.
+# Who gives one of them needs TLS or a login, and would get neither without a protocol.
 _WANT_PROTOCOL = (
     _JAAS, _USERNAME, _PASSWORD, _CA_FILE, _CA_TEXT, _TRUST_FILE, _CERTIFICATE_FILE,
     _CERTIFICATE_TEXT, _STORE_FILE, _KEY_FILE, _KEY_TEXT,
