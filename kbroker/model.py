@@ -1,4 +1,4 @@
-"""Values that every layer speaks of: identifiers, addresses, leadership.
+"""Values that every layer uses: identifiers, addresses, leadership.
 
 Data only, no behaviour beyond equality.
 """

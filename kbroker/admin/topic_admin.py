@@ -59,7 +59,7 @@ from kbroker.zk.zk_utils import MAX_CONFLICTS, ZkUtils
 log = logging.getLogger(__name__)
 
 AUTO_CREATE_TIMEOUT_MS = 5_000
-# A deleted topic leaves the metadata first and the tree when its replicas have gone. So long its
+# A deleted topic leaves the metadata first and the tree when its replicas are gone. So long its
 # name cannot be used again, which a client that deletes and recreates must not see.
 NAME_FREE_TIMEOUT_MS = 2_000
 _ASK_DEFAULT = -1

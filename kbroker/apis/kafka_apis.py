@@ -1,6 +1,6 @@
 """From a request to its answer: finds the API, decodes, calls the handler, encodes.
 
-A request passes stages, as its API's registration says: its sender is held against the cluster
+A request passes stages, as its API's registration says: its sender is checked against the cluster
 (`broker_only_requests`), the client must be authorized (`authorization`), the handler answers here
 or on the controller (`forwarding`), and what was used is counted against the client's quotas. A
 stage that has nothing to decide is not there.

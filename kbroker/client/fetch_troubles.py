@@ -63,7 +63,7 @@ class Troubles:
                 self._back.append(place.topic)
 
     def say_again(self, topic: str) -> None:
-        """Something else was said of this topic: what stands in its way is news again."""
+        """Something else was said of this topic: what is in its way is news again."""
         if topic in self._by_topic:
             self._by_topic[topic].is_told = False
 
@@ -73,7 +73,7 @@ class Troubles:
         return oldest.reason, now_s - oldest.since_s
 
     def say(self, now_s: float) -> None:
-        """Say what has not been said of what stands in the way."""
+        """Say what has not been said of what is in the way."""
         due = [
             trouble
             for trouble in self._by_topic.values()

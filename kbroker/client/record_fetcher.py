@@ -1,7 +1,7 @@
 """RecordFetcher: reads partitions of topics from where it is told, batch by batch.
 
 Law: the records of a partition come in the order of its log, each once. A partition whose leader is
-gone goes on where it ended, and keeps no other one waiting; a topic that was deleted and created
+gone continues where it ended, and keeps no other one waiting; a topic that was deleted and created
 again is read from its start where the course has no ends. The next answer is asked for before the
 last one is decoded.
 
@@ -212,7 +212,7 @@ class RecordFetcher:
             return
         self._positions[place] = min(max(self._positions[place], start), end)
 
-    # What stands in the way.
+    # What is in the way.
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
         places = link.in_flight[0].context

@@ -1,7 +1,7 @@
-"""The controller's queue: events are worked one at a time, in the order they came, by one task.
+"""The controller's queue: events are handled one at a time, in the order they came, by one task.
 
 Law: an event being handled is never interrupted; between two events the queue may rest (the tree
-cannot be reached), and what came meanwhile is worked afterwards. Whoever asked learns the answer,
+cannot be reached), and what came meanwhile is handled afterwards. Whoever asked learns the answer,
 or that there is none: an event dropped with its reign is refused with NOT_CONTROLLER.
 
 Owned by the controller, which starts and stops it. Unbounded as in Kafka: an event that is dropped

@@ -86,7 +86,7 @@ class _Reign:
 class KafkaController:
     """One per broker; active on one of them. Owned by the event loop.
 
-    `queue` holds the events to be worked; while a session is away they wait in it.
+    `queue` holds the events to be handled; while a session is away they wait in it.
     """
 
     def __init__(
@@ -184,7 +184,7 @@ class KafkaController:
                     await self._leave_seat(reign.seat)
 
     async def ask(self, event: Event) -> Any:
-        """Have an event worked by the active controller, and return its answer.
+        """Have an event handled by the active controller, and return its answer.
 
         Raises KafkaError: what the event was refused with, NOT_CONTROLLER when this broker is not
         controller, or cannot go through with it.

@@ -1,5 +1,5 @@
-"""Looks at the bytes of batches: their CRCs, and with a deep look their records. No batch is held
-against another, so segments of one log can be looked at in any order, and at the same time.
+"""Looks at the bytes of batches: their CRCs, and with a deep look their records. No batch is
+checked against another, so segments of one log can be looked at in any order, and at the same time.
 """
 
 from __future__ import annotations

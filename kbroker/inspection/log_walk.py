@@ -78,7 +78,7 @@ class CheckOptions:
     """How to check."""
 
     is_deep: bool = False  # unpack batches and walk their records
-    now_ms: int | None = None  # None: no timestamp lies in the future
+    now_ms: int | None = None  # None: no timestamp is in the future
     watcher: BatchWatcher | None = None
     # Positions of batches by path, where others have looked at CRCs and records; None: look.
     broken: Mapping[str, frozenset[int]] | None = None

@@ -165,7 +165,7 @@ class SegmentCheck:
         if self._position - self._told_bytes >= _PROGRESS_BYTES:
             self._progress(self._position)
         if self._broken is not None and batch.position in self._broken:
-            self._unknown(batch)  # who looked at it has told of it
+            self._unknown(batch)  # who looked at it has reported it
             return
         if not batch.is_intact:
             self._inside.wrong_crc(batch)
@@ -368,7 +368,7 @@ class SegmentCheck:
         if self._file_system.exists(path):
             try:
                 entries = decode_snapshot(self._file_system.read_bytes(path))
-            except SnapshotError:  # told of where all snapshots are looked at
+            except SnapshotError:  # reported where all snapshots are looked at
                 return
             self._walk.sequences.knows({entry.producer_id for entry in entries})
 

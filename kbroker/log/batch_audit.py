@@ -122,7 +122,7 @@ class BatchAudit:
         return position, expected
 
     def sound_stretches(self, expected: int, position: int = 0) -> Iterator[tuple[int, int]]:
-        """(start, end) of intact batches from `position` on, a window at a time; what lies between
+        """(start, end) of intact batches from `position` on, a window at a time; what is between
         is damaged.
         """
         while position < self._limit:

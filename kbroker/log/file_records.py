@@ -141,7 +141,7 @@ class FileRecords(SegmentPart):
     def batch_at_time(
         self, timestamp: int, start: int, starting_offset: int
     ) -> tuple[BatchHeader, bytes] | None:
-        """The first batch from `start` on whose header speaks of a time and an offset not before
+        """The first batch from `start` on whose header mentions a time and an offset not before
         these.
         """
         for position, header in self.headers(start):

@@ -1,5 +1,5 @@
 """What is known of the part of a segment that this process neither wrote nor recovered: which
-stretches were checked, which bytes are damaged, and lookups that believe an index only where the
+stretches were checked, which bytes are damaged, and lookups that trust an index only where the
 batches confirm it.
 
 Law: no batch from here is served before its checksum and its offsets were checked, once. An index

@@ -130,7 +130,7 @@ class LeaderEpochCache:
         self._changed()
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop what lies before `start_offset`; the epoch in force there now starts there."""
+        """Drop what is before `start_offset`; the epoch in force there now starts there."""
         index = bisect_right(self._entries, start_offset, key=_start_offset_of)
         if index == 0 or start_offset < 0:
             return

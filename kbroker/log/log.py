@@ -147,7 +147,7 @@ class Log(LocalLog):
             self.complete_flush(pending)
 
     def expire_segments(self, now_ms: int) -> bool:
-        """Move the log start past what is beyond retention; True where segments lie before it."""
+        """Move the log start past what is beyond retention; True where segments are before it."""
         try:
             return log_retention.expire(self, now_ms, self._rolled_for_retention)
         except StorageError as error:

@@ -84,7 +84,7 @@ class LogCreation:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def _forget_earlier(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
-        """Checkpoints that speak of an earlier log of this name would hide records of the next."""
+        """Checkpoints that mention an earlier log of this name would hide records of the next."""
         if topic_partition in directory.gone:
             self._checkpoints.forget_gone()
         if topic_partition in directory.gone:

@@ -61,7 +61,7 @@ def _aborted(log: LocalLog, index: int, start_offset: int, bound: int) -> list[A
     """The aborted transactions that touch offsets from `start_offset` to the end of the segment
     that was read.
 
-    A transaction's entry lies in the segment of its marker, which may be a later one.
+    A transaction's entry is in the segment of its marker, which may be a later one.
     """
     segments = log.segments
     last = len(segments) - 1

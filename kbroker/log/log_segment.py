@@ -200,7 +200,7 @@ class LogSegment(SegmentFiles):
     def batch_at_time(
         self, timestamp: int, starting_offset: int
     ) -> tuple[BatchHeader, bytes] | None:
-        """The first batch whose header speaks of a time and an offset not before these."""
+        """The first batch whose header mentions a time and an offset not before these."""
         if self._unchecked_bytes:
             found = self._checked().batch_at_time(timestamp, starting_offset)
             if found is not None or self._unchecked_bytes == self.size_bytes:
@@ -318,7 +318,7 @@ class LogSegment(SegmentFiles):
 
     def _largest_behind_index(self) -> TimestampOffset:
         """As `_largest_entry`, of a segment whose end was cut off: with an entry of the index the
-        largest time may have gone, and that of the batches before it is in no entry.
+        largest time may be gone, and that of the batches before it is in no entry.
         """
         _, position = self.offset_index.lookup(self.time_index.last_entry.offset)
         try:

@@ -27,7 +27,7 @@ class Cut(NamedTuple):
     """What is true of a log once it is cut."""
 
     end_offset: int
-    start_offset: int  # beyond its end: stands until all of it has gone
+    start_offset: int  # beyond its end: stands until all of it is gone
     safe_offset: int  # up to here it is on the disk as it will be
 
 

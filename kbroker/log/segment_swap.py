@@ -74,7 +74,7 @@ class SegmentSwap:
         return True
 
     def finish(self) -> None:
-        """`.swap` to the final names, unless the segment has gone meanwhile."""
+        """`.swap` to the final names, unless the segment is gone meanwhile."""
         if any(segment is self._cleaned for segment in self._store.segments):
             self._rename(SWAP_SUFFIX, "")
 

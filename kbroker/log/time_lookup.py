@@ -20,7 +20,7 @@ _LOOKED_INTO_AT_ONCE = 4  # headers that lie may make it many
 
 
 class TimedBatch(NamedTuple):
-    """A batch whose header speaks of a record at or after a time."""
+    """A batch whose header mentions a record at or after a time."""
 
     header: BatchHeader
     records: bytes
@@ -71,7 +71,7 @@ def search(
 
 
 def next_timed_batch(log: LocalLog, timestamp_ms: int, starting_offset: int) -> TimedBatch | None:
-    """The first batch with offsets from there on that speaks of a record at or after a time."""
+    """The first batch with offsets from there on that mentions a record at or after a time."""
     start = max(starting_offset, log.log_start_offset)
     for segment in log.segments.from_offset(start):
         if segment.largest_timestamp >= timestamp_ms:
@@ -82,5 +82,5 @@ def next_timed_batch(log: LocalLog, timestamp_ms: int, starting_offset: int) -> 
 
 
 def largest_timestamp(log: LocalLog) -> int:
-    """The newest time that a segment of the log speaks of; -1 for none."""
+    """The newest time that a segment of the log mentions; -1 for none."""
     return max(segment.largest_timestamp for segment in log.segments)

@@ -2,8 +2,8 @@
 says of its sender, and what the tree says of brokers and controller.
 
 Law: pure, and the only place of this decision. Nobody proves on a plaintext listener who he is, so
-what can be held against the tree is: the listener on which brokers speak to each other, ids, and
-epochs. A broker that has no peer believes nobody. Once requests are authorized, Kafka's
+what can be checked against the tree is: the listener on which brokers speak to each other, ids, and
+epochs. A broker that has no peer trusts nobody. Once requests are authorized, Kafka's
 CLUSTER_ACTION on the cluster takes the place of `is_open_to` and the rest stays.
 """
 
@@ -84,8 +84,8 @@ class PeerListeners:
 def controller_refusal(claim: ControllerClaim, known: ControllerClaim) -> ErrorCode:
     """Why the controller's orders are not those of the controller in the tree; NONE if they are.
 
-    A former controller is told so, and a broker that believes to be controller under an epoch which
-    the tree does not have (its node was edited by hand) too: it competes for the seat again.
+    A former controller is told so, and a broker that believes itself controller under an epoch
+    which the tree does not have (its node was edited by hand) too: it competes for the seat again.
     """
     if claim == known:
         return ErrorCode.NONE
@@ -97,7 +97,7 @@ def controller_refusal(claim: ControllerClaim, known: ControllerClaim) -> ErrorC
 
 def broker_refusal(claim: BrokerClaim, registered_epoch: int | None) -> ErrorCode:
     """Why a request is not from the broker that the tree has under its id (None: there is none);
-    NONE if it may be. Where no epoch is said, as in old versions, the id is believed.
+    NONE if it may be. Where no epoch is said, as in old versions, the id is trusted.
     """
     if registered_epoch is None:
         return ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -36,7 +36,7 @@ class Versions(NamedTuple):
         return cls(int(lowest), int(highest if dash else lowest))
 
     def contains(self, other: int | Versions) -> bool:
-        """True when the version, or every version of the other range, lies within this range."""
+        """True when the version, or every version of the other range, is within this range."""
         if isinstance(other, int):
             return self.lowest <= other <= self.highest
         return not other or (self.lowest <= other.lowest and other.highest <= self.highest)

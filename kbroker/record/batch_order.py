@@ -1,8 +1,8 @@
 """Which batches of a segment count. All that read segment files go by this one rule.
 
 A batch counts when it is whole, its checksum is right, and it stands where its offsets can be. The
-checksum does not cover the base offset, so offsets are held against the neighbours'. `expected` is
-the offset after the last batch that counts, at first the segment's base offset; `end_offset` is
+checksum does not cover the base offset, so offsets are checked against the neighbours'. `expected`
+is the offset after the last batch that counts, at first the segment's base offset; `end_offset` is
 where the next segment begins, or the log ends.
 
     a batch that cannot stand        its offsets begin before `expected`, end before they begin, or

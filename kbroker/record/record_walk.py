@@ -1,5 +1,5 @@
-"""The records of a batch that a client sent, held against its header: in one pass over all of them,
-or by a look at the first bytes and the last record.
+"""The records of a batch that a client sent, checked against its header: in one pass over all of
+them, or by a look at the first bytes and the last record.
 
 Law: nothing is built or copied per record, and any bytes end in an answer or in
 KafkaError(INVALID_RECORD). Offsets of a produced batch have no holes, so their deltas are compared,

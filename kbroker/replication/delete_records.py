@@ -62,7 +62,7 @@ class RecordDeletions:
     async def delete(
         self, offsets: Mapping[TopicPartition, int], timeout_ms: int
     ) -> list[DeleteRecordsResult]:
-        """Delete what lies before each offset (-1: before the high watermark).
+        """Delete what is before each offset (-1: before the high watermark).
 
         It waits until the new starts are written down, and up to `timeout_ms` for the replicas.
         """

@@ -1,4 +1,4 @@
-"""The data directories of this broker, as DescribeLogDirs shows them: what lies in each, how far it
+"""The data directories of this broker, as DescribeLogDirs shows them: what is in each, how far it
 lags behind, how much room is left (KIP-113, KIP-827).
 
 Law: reads only. A directory that has failed is reported with its error and no content, because its
@@ -53,7 +53,7 @@ class LogDirs:
         self._log_manager = log_manager
 
     def describe(self, wanted: Collection[TopicPartition] | None) -> list[LogDirUsage]:
-        """Every directory with the replicas of `wanted` (None: all) that lie in it."""
+        """Every directory with the replicas of `wanted` (None: all) that are in it."""
         by_parent: dict[str, list[Log]] = {}
         for log in self._log_manager.all_logs():
             if wanted is None or log.topic_partition in wanted:

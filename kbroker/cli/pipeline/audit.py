@@ -1,4 +1,4 @@
-"""`kbroker pipeline audit`: directories, archive and cluster held against each other.
+"""`kbroker pipeline audit`: directories, archive and cluster checked against each other.
 
 Up to 1 GiB is checked in this process, without Java: Spark would take longer to start. More, or a
 `--master` that was given, goes over Spark, and so does reading a cluster with `--deep`.

@@ -139,7 +139,7 @@ def _signals(job: StreamJob) -> Iterator[list[int]]:
 
 
 def _leave(code: int) -> None:
-    """End the process while Spark still works: it ends when its driver has gone."""
+    """End the process while Spark still works: it ends when its driver is gone."""
     sys.stdout.flush()
     sys.stderr.flush()
     remove_temporary_folders()

@@ -142,7 +142,7 @@ class BrokerChanges:
         await self._states.replicas_offline(working)
         if deleting:
             await self._deletions.fail(deleting)
-        if not working:  # or nobody would hear that the broker has gone
+        if not working:  # or nobody would hear that the broker is gone
             self._states.send_metadata(self._context.live_brokers)
 
     async def _on_startup(self, come: list[int]) -> None:

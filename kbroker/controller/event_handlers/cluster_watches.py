@@ -48,7 +48,7 @@ class ClusterWatches:
         self._put(ZkPartitionReassignment())
 
     def preferred_election(self, _event: WatchEvent) -> None:
-        """Somebody wants preferred replicas to lead, or the wish has gone."""
+        """Somebody wants preferred replicas to lead, or the wish is gone."""
         self._put(ZkPreferredElection())
 
     def log_dir_events(self, _event: WatchEvent) -> None:

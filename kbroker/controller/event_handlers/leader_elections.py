@@ -2,7 +2,7 @@
 /admin/preferred_replica_election, and those by which the controller keeps leaders balanced.
 
 Law: leaders balance only where enabled, and a balance never loses records: only an unclean election
-that a person asks for does. The node of a request goes when it has been worked, whatever came of
+that a person asks for does. The node of a request goes when it has been handled, whatever came of
 it.
 """
 

@@ -58,7 +58,7 @@ class TopicChanges:
         context, topic = self._context, event.topic
         found = await self._zk.topic_assignment(topic, self._watches.topic)
         if found is None:
-            return  # if it has gone, its parent tells so
+            return  # if it is gone, its parent tells so
         known = context.assignments.get(topic)
         if known is None:
             await self.on_topic_change()  # it could not be read before

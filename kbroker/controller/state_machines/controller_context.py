@@ -186,7 +186,7 @@ class ControllerContext:
         return [r for r in self.replicas_of_topic(topic) if self.replica_state(r) is state]
 
     def is_queued_for_deletion(self, topic: str) -> bool:
-        """True from the wish to delete a topic until it has gone."""
+        """True from the wish to delete a topic until it is gone."""
         return topic in self.topics_to_delete
 
     def partitions_led_by_dead_brokers(self) -> list[TopicPartition]:

@@ -1,6 +1,6 @@
 """What can happen to a controller.
 
-Each event is one turn of the controller's queue; no two are worked at once. Kinds of events that
+Each event is one turn of the controller's queue; no two are handled at once. Kinds of events that
 belong to one duty alone live beside it; whoever works a kind registers for its type.
 """
 
@@ -31,7 +31,7 @@ class ControllerChange(Event):
 
 
 class Reelect(Event):
-    """The controller's node has gone."""
+    """The controller's node is gone."""
 
     __slots__ = ()
 

@@ -122,7 +122,7 @@ def check_produced_batch(
 def looks_right(header: BatchHeader, batch: WritableBatch) -> bool:
     """Whether a batch may be stored unopened: what can be told for the price of a few bytes.
 
-    Uncompressed, it ends with the record that its header speaks of. Compressed, it has no more
+    Uncompressed, it ends with the record that its header mentions. Compressed, it has no more
     records than bytes, times that belong together, and begins as its codec does.
     """
     kind = header.attributes & (COMPRESSION_MASK | TIMESTAMP_TYPE_BIT)

@@ -211,7 +211,7 @@ def _append_trusted(
 
 
 def _write(log: LocalLog, data: Records | bytes, info: LogAppendInfo, now_ms: int) -> None:
-    """Append the batches that `info` speaks of."""
+    """Append the batches that `info` describes."""
     if log.failure is not None:
         raise log.failed(log.failure)
     if log.unfinished_cut is not None:

@@ -180,7 +180,7 @@ def _source(segment: LogSegment, file_system: FileSystem) -> SourceSegment:
 
 
 def _aborted(log: Log, end_offset: int) -> list[AbortedTxn]:
-    """The aborted transactions that touch the log below `end_offset`; the entry of one lies in the
+    """The aborted transactions that touch the log below `end_offset`; the entry of one is in the
     segment of its marker, which may be a later one.
     """
     found: list[AbortedTxn] = []

@@ -42,7 +42,7 @@ def expire(log: LocalLog, now_ms: int, roll: Callable[[int], bool]) -> bool:
 
 
 def before_start(log: LocalLog) -> list[LogSegment]:
-    """The segments that lie before the log start as a whole, the oldest first."""
+    """The segments that are before the log start as a whole, the oldest first."""
     ends = log.segments.base_offsets[1:]
     count = bisect_right(ends, log.log_start_offset)
     return list(log.segments)[:count]

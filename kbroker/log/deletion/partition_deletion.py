@@ -114,7 +114,7 @@ class PartitionDeletion:
 
     def settle_before(self, topic_partition: TopicPartition) -> None:
         """A log of this name is about to be made: nothing of an earlier one may come back, and
-        nothing lies in its place. Raises StorageError. This waits for the disk.
+        nothing is in its place. Raises StorageError. This waits for the disk.
         """
         renamed = self._renamed.get(topic_partition)
         if renamed is not None:

@@ -27,7 +27,7 @@ class SegmentRenaming:
         segments: list[LogSegment],
         left: Callable[[SegmentRenaming], None],
     ) -> None:
-        """`left` is told when they have gone."""
+        """`left` is told when they are gone."""
         self._left = left
         self._lock = Lock()
         self._is_renamed = False

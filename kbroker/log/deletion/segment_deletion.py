@@ -1,7 +1,7 @@
 """Retention of all logs: takes out the segments beyond it, and removes their files when their time
 has come.
 
-Law: the log starts move first and are written down; what lies before a start may then go in any
+Law: the log starts move first and are written down; what is before a start may then go in any
 order, as a start does not look there for missing records. Where that could not be written, as on a
 full disk, segments go one by one, the oldest first, each on the disk before the next: loading must
 not find a gap between those that are back. Files are renamed and removed outside the event loop,

@@ -3,7 +3,7 @@ start, or up to where they are on the disk.
 
 Law: no log is cut below an offset that such a file names, or that is on its way to it: the file is
 brought down first, durably. Else, after a power loss, what is written after the cut would pass for
-safe, and a start beyond the end, which nobody believes, would show deleted records again.
+safe, and a start beyond the end, which nobody trusts, would show deleted records again.
 """
 
 from __future__ import annotations

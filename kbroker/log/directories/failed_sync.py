@@ -3,7 +3,7 @@
 After a failed sync the kernel may hold pages for clean that are not on the disk: a reader is
 shown what a loss of power takes away, and no later sync writes them. That lasts as long as the page
 cache, and so does the note of it, a file that nobody syncs. A start that finds it writes again what
-was not surely on the disk, and syncs it, before anything of it is believed: then the disk says what
+was not surely on the disk, and syncs it, before anything of it is trusted: then the disk says what
 the cache says, or refuses once more and the directory stays offline. What the cache has let go of
 meanwhile is read from the disk, and recovered like after a loss of power.
 

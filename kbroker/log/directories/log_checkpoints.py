@@ -88,7 +88,7 @@ class LogCheckpoints:
             self._write(LOG_START_OFFSET_CHECKPOINT_FILE, self._start_to_note, written)
 
     def forget_gone(self, then: Callable[[], None] = lambda: None) -> None:
-        """Replace files that may speak of logs that have gone, and call `then`, whatever came of
+        """Replace files that may mention logs that are gone, and call `then`, whatever came of
         it: what is still in `gone` could not be forgotten.
         """
         waiting = {d.path: frozenset(d.gone) for d in self._directories.online if d.gone}

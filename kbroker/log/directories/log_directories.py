@@ -234,7 +234,7 @@ class LogDirectories:
 
     def before_cut(self, path: str, topic_partition: TopicPartition, cut: Cut) -> None:
         """The log in `path` is about to be cut: no file may say that it is on the disk beyond its
-        end, or begins there, unless it does until all of it has gone. Raises StorageError.
+        end, or begins there, unless it does until all of it is gone. Raises StorageError.
         """
         directory = self.of(path)
         if directory is not None:

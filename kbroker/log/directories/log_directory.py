@@ -162,7 +162,7 @@ class LogDirectory:
         checkpoint.write_offset_checkpoint(self.file_system, f"{self.path}/{file}", offsets)
 
     def forget_offsets(self, file: str, gone: Collection[TopicPartition]) -> None:
-        """Drop what a checkpoint file says of logs that have gone; one that cannot be read says
+        """Drop what a checkpoint file says of logs that are gone; one that cannot be read says
         nothing.
         """
         with suppress(CheckpointError):

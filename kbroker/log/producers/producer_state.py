@@ -227,7 +227,7 @@ class ProducerStateManager:
         self._refresh_first_unstable_offset()
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Forget the decided transactions whose marker lies below the high watermark."""
+        """Forget the decided transactions whose marker is below the high watermark."""
         if self._unreplicated_txns:
             self._drop_unreplicated_below(high_watermark)
 

@@ -1,4 +1,4 @@
-"""What lies in a data directory: logs to open, logs on their way out, and what is nobody's.
+"""What is in a data directory: logs to open, logs being deleted, and what belongs to none.
 
 Law: reads only. What is not a log of this broker is left alone and named once: it may be a user's
 file, or a partition that the operator is moving.

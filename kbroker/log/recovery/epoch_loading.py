@@ -1,8 +1,8 @@
 """The leader epochs of a log that is being opened: from their file, and from the batches where that
 cannot be right.
 
-Law: a file that a power loss has spoiled is not believed; what comes out agrees with the batches,
-and is written when all of it is known: half of it would be believed after another power loss.
+Law: a file that a power loss has spoiled is not trusted; what comes out agrees with the batches,
+and is written when all of it is known: half of it would be trusted after another power loss.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EpochLoading:
     """The epochs of one log; used once, by its loader."""
 
     def __init__(self, file_system: FileSystem, directory: str) -> None:
-        self.are_lost = False  # there is a file, and it says nothing that can be believed
+        self.are_lost = False  # there is a file, and it says nothing that can be trusted
         self._file_system = file_system
         self._directory = directory
         # Nothing that holds the loader: the log keeps it, and with it all that was read there.
@@ -62,7 +62,7 @@ class EpochLoading:
         self._epochs = _unstored(entries)
 
     def find_in(self, segments: Iterable[LogSegment]) -> None:
-        """Learn the epochs from the intact batches of all that is believed: their file cannot be
+        """Learn the epochs from the intact batches of all that is trusted: their file cannot be
         read, or contradicts them.
         """
         _log.warning("Reading the leader epochs of %s from its batches", self._directory)

@@ -1,7 +1,7 @@
 """Rebuilds the indexes of a segment that the next start would not look into: one below the recovery
 point, or of a log that was stopped cleanly.
 
-Law: such indexes are believed at the next start, so a power loss during the rebuild must not leave
+Law: such indexes are trusted at the next start, so a power loss during the rebuild must not leave
 ones that look right and are not. They are made beside their places and renamed when they are on
 the disk; the offset index comes last, and without it the rebuild starts over.
 """

@@ -1,5 +1,5 @@
-"""Doubts about the small files of a cleanly stopped log: what has no checksum of its own is held
-against the batches before it is believed.
+"""Doubts about the small files of a cleanly stopped log: what has no checksum of its own is checked
+against the batches before it is trusted.
 
 Law: nothing here changes a file; the answer says what to trust. So a start decides on everything
 before it repairs anything.

@@ -1,4 +1,4 @@
-"""The start of a broker's logs: looks through all data directories and opens what lies in them.
+"""The start of a broker's logs: looks through all data directories and opens what is in them.
 
 Law: one broken file costs its partition; a disk that refuses costs the directory, as in Kafka.
 """

@@ -1,7 +1,7 @@
 """The producer state of a log that is being opened: from the newest snapshot that can be right, and
 the batches after it.
 
-Law: a snapshot is believed only where no recovery contradicts what it was made from; what comes out
+Law: a snapshot is trusted only where no recovery contradicts what it was made from; what comes out
 agrees with the batches up to the log end, and the snapshots that later loads need are there.
 """
 
@@ -71,7 +71,7 @@ class ProducerLoading:
         self.state.remove_expired(*self._expiry)
 
     def removed(self, base_offset: int) -> None:
-        """A segment has gone, with all after it."""
+        """A segment is gone, with all after it."""
         self._snapshots.delete(base_offset)
         # Where the log ends there now, it is written again.
         self.last_snapshot_offset = min(self.last_snapshot_offset, base_offset - 1)

@@ -93,7 +93,7 @@ class SegmentRecovery:
 
         self.recovered.add(segment.base_offset)
         if segment.base_offset < self._request.recovery_point:
-            # The next start believes its indexes, so they are not made in their places.
+            # The next start trusts its indexes, so they are not made in their places.
             cut_bytes = rebuild_beside(segment, self._file_system, walk)
         else:
             cut_bytes = walk(segment)
@@ -127,7 +127,7 @@ class SegmentRecovery:
 
     def misses_records_before(self, segment: LogSegment) -> bool:
         """True where a power loss took the end of the segment before, which was recovered just now,
-        and left this one: see `log_loader`. What lies before the log start was being removed.
+        and left this one: see `log_loader`. What is before the log start was being removed.
         """
         end_offset = self._producers.state.map_end_offset
         gaps_up_to = max(self._gapless_from, self._request.log_start_offset)

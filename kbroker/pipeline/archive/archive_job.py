@@ -153,7 +153,7 @@ class ArchiveJob:
         return [(decode_fact(text), gaps) for text, gaps in rows]
 
     def _check_continues(self, writer: ArchiveWriter, batch: Batch) -> None:
-        """Each range begins where the archive ends: what lies between would be lost unnoticed."""
+        """Each range begins where the archive ends: what is between would be lost unnoticed."""
         following = writer.state.jobs.get(batch.job_id, -1) + 1
         if batch.number > following:
             raise PipelineError(

@@ -1,1 +1,1 @@
-"""Log directories, archives and clusters held against each other."""
+"""Log directories, archives and clusters checked against each other."""

@@ -1,5 +1,5 @@
 """What an audit will look at, found out once: where it runs follows from the size, and a side that
-cannot be looked at at all is told of before Spark starts.
+cannot be looked at at all is reported before Spark starts.
 
 The order matters on a system that runs: the cluster is asked before the archive is read, and that
 before the directories, since whatever an archive holds was in a log before.

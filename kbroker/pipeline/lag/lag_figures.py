@@ -3,7 +3,7 @@ when who catches up. Pure.
 
 Definitions:
 
-* rate: records whose timestamp lies within the window before the look, per second of the window,
+* rate: records whose timestamp is within the window before the look, per second of the window,
   whatever part of it the partition existed. With an earlier look: offsets added since, per second.
 * lag: end offset less committed offset, as Kafka's own tools count it. It counts offsets, so
   markers and holes too.

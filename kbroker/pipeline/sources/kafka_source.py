@@ -97,7 +97,7 @@ class KafkaSource:
         return self._offsets(OffsetSpec.LATEST)
 
     def log_ends(self) -> Offsets:
-        """What a cluster does not let be read, it does not speak of."""
+        """What a cluster does not let be read, it does not mention."""
         return self.latest()
 
     def stream(self, spark: Any, start: Offsets, max_records: int | None) -> Any:

@@ -1,4 +1,4 @@
-"""Topics as they lie in log directories: no broker has to run, and none is asked.
+"""Topics as they are in log directories: no broker has to run, and none is asked.
 
 Ends and starts are looked up in the files, on the driver; rows come through the data source
 "kbroker-log", so that every worker has to see the directories under the same paths.

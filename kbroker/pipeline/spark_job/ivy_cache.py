@@ -1,6 +1,6 @@
 """Jars of Spark's Kafka connector that an earlier session fetched.
 
-Spark asks Ivy again at each start, which takes seconds and gives what lies in its cache all along:
+Spark asks Ivy again at each start, which takes seconds and gives what is in its cache all along:
 a release does not change. Below `<organisation>/<module>/` Ivy keeps what a release depends on as
 `ivy-<revision>.xml` and its jar as `jars/<module>-<revision>.jar`.
 """

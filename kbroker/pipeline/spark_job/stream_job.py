@@ -72,7 +72,7 @@ class StreamJob:
 
     @property
     def identity(self) -> JobIdentity:
-        """What the checkpoint is held against."""
+        """What the checkpoint is checked against."""
         return JobIdentity(
             kind=self.settings.kind,
             name=self.name,

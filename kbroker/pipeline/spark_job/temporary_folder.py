@@ -19,7 +19,7 @@ _held: dict[Path, int] = {}  # folder -> descriptor of its lock
 
 
 def temporary_folder(parent: Path | None = None) -> Path:
-    """A new folder of this process; those of processes that have gone are removed."""
+    """A new folder of this process; those of processes that are gone are removed."""
     parent = parent or Path(tempfile.gettempdir())
     for left_behind in parent.glob(f"{_PREFIX}*"):
         _remove_if_unowned(left_behind)

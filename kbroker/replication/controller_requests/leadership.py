@@ -91,7 +91,7 @@ class Leadership:
         self._listeners.append(listener)
 
     def add_deletion_listener(self, listener: DeletionListener) -> None:
-        """Call `listener` with the partitions that have gone from the cluster."""
+        """Call `listener` with the partitions that are gone from the cluster."""
         self._deletion_listeners.append(listener)
 
     # Lead and follow
@@ -252,7 +252,7 @@ class Leadership:
             partition.stop()
             change.became_follower.append(partition)
             if order.leader_epoch == LEADER_DURING_DELETE:
-                # Its topic has gone: should the name be used again, no old leader epoch counts.
+                # Its topic is gone: should the name be used again, no old leader epoch counts.
                 self._hosted.remove(topic_partition)
         if not order.delete_partition:
             return ErrorCode.NONE

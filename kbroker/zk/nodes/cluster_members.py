@@ -1,4 +1,4 @@
-"""Who is a broker and who is controller, as the tree says it to those who are asked to believe it.
+"""Who is a broker and who is controller, as the tree says it to those who are asked to trust it.
 
 Law: a read may be behind what others have written, as each server of an ensemble has its own copy;
 after `catch_up` it shows all that was written before. A node that is none counts as absent.

@@ -2,7 +2,7 @@
 (KIP-584).
 
 Only the controller writes it. Version 1 held a lowest level beside the highest one; its readers
-have gone, and version 2 is written.
+are gone, and version 2 is written.
 Law: the version of the node is the epoch of the features: it rises with each change, so a broker
 can tell old news from new.
 """

@@ -1,5 +1,5 @@
 """What a running cluster says of an archive: its id and leader epochs, asked as a consumer asks
-(KIP-320), and what stands in its logs around holes: raw batches, fetched as a consumer of committed
+(KIP-320), and what is in its logs around holes: raw batches, fetched as a consumer of committed
 records does (KIP-98), so that the answer names the aborted transactions too.
 """
 

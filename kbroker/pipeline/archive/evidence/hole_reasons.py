@@ -51,7 +51,7 @@ class Cover(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What stands in the log of a partition around some holes."""
+    """What is in the log of a partition around some holes."""
 
     covers: Sequence[Cover]  # by base offset
     log_start_offset: int

@@ -1,7 +1,7 @@
 """What log directories say of an archive: cluster id and leader epochs (`meta.properties`,
-`leader-epoch-checkpoint`), and what stands around holes, read from segments and their indexes.
+`leader-epoch-checkpoint`), and what is around holes, read from segments and their indexes.
 
-Law: epochs are asked for with every batch, so no log is read for one; and a file that has gone, or
+Law: epochs are asked for with every batch, so no log is read for one; and a file that is gone, or
 that the disk refuses, says nothing: who needs its records meets that where they are read.
 """
 

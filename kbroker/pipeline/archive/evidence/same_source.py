@@ -10,8 +10,8 @@ A leader that lost records and stayed the leader keeps its epoch, as a lone brok
 of power; nor have old formats epochs. So a run also looks whether the newest archived record has
 its time at the source still.
 
-The epochs of a batch are asked for before it is read and held against the source after that, so a
-leader that changed meanwhile is noticed as well: what was there of the old leader's records when
+The epochs of a batch are asked for before it is read and checked against the source after that, so
+a leader that changed meanwhile is noticed as well: what was there of the old leader's records when
 the batch began has to be there still when it is published.
 
 Law: who cannot answer proves nothing; only an answer that contradicts the archive does.

@@ -1,6 +1,6 @@
 """What the tasks of a batch said, put together: files to publish, rows and missing offsets. Pure.
 
-Law: no fact is believed alone. Parts of one partition must not overlap, all must lie within the
+Law: no fact is trusted alone. Parts of one partition must not overlap, all must be within the
 ranges of the batch, and what is missing follows from offsets, not from counts.
 """
 

@@ -99,7 +99,7 @@ class _Coverage:
         self._told_holes(absent)
 
     def _missing(self, start: int, end: int) -> None:
-        """Offsets that no file holds; each has to be in a hole that was told of."""
+        """Offsets that no file holds; each has to be in a hole that was reported."""
         at = start
         for first, after in self._excused:
             if after <= at or first >= end:

@@ -1,6 +1,6 @@
 """The manifests of an archive, read one after the other with an eye for what is wrong with them.
 
-Readers stop at the first manifest that they cannot read; an audit goes on, and tells of the rest by
+Readers stop at the first manifest that they cannot read; an audit goes on, and reports the rest by
 what the others say.
 """
 

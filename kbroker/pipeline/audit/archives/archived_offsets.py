@@ -27,7 +27,7 @@ class OffsetRuns:
         return int((self.ends - self.starts).sum())
 
     def before(self, offsets: Int64s) -> Int64s:
-        """How many offsets of these lie below each of `offsets`."""
+        """How many offsets of these are below each of `offsets`."""
         if not len(self.starts):
             return np.zeros(len(offsets), np.int64)
         passed = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.ends - self.starts)))
@@ -37,7 +37,7 @@ class OffsetRuns:
         return np.where(slot < 0, 0, passed[at] + inside)
 
     def within(self, start: int, end: int) -> int:
-        """How many offsets of these lie in [start, end)."""
+        """How many offsets of these are in [start, end)."""
         low, high = self.before(np.array([start, max(start, end)], np.int64))
         return int(high - low)
 

@@ -54,7 +54,7 @@ class ContentsResult:
 
 
 def compare_contents(task: ContentsTask) -> ContentsResult:
-    """Compare one segment. What cannot be read is told of elsewhere."""
+    """Compare one segment. What cannot be read is reported elsewhere."""
     begun_s = time.process_time()
     findings = Findings()
     comparison = _Comparison(task, findings)
@@ -75,7 +75,7 @@ def compare_contents(task: ContentsTask) -> ContentsResult:
         for batch in readable_record_batches(file_system, segment, options, _left_out):
             comparison.piece(pa.Table.from_batches([batch]))
     except StorageError:
-        pass  # the walk over the log tells of it
+        pass  # the walk over the log reports it
     return ContentsResult(
         topic_partition=task.topic_partition,
         findings=findings.all(),
@@ -85,7 +85,7 @@ def compare_contents(task: ContentsTask) -> ContentsResult:
 
 
 def _left_out(_damage: DamagedBatchError) -> None:
-    """The walk over the log tells of it."""
+    """The walk over the log reports it."""
 
 
 class _Comparison:
@@ -145,7 +145,7 @@ class _Comparison:
         try:
             return pq.ParquetFile(path).read(columns=list(_COLUMNS)).combine_chunks()
         except (OSError, pa.ArrowException, ValueError):
-            return None  # the check of the file tells of it
+            return None  # the check of the file reports it
 
 
 def _part(table: pa.Table, low: int, high: int) -> pa.Table:

@@ -155,7 +155,7 @@ class _Comparison:
 def _explained(
     holes: Sequence[HoleEntry], start: int, end: int
 ) -> Iterator[tuple[int, int, HoleEntry | None]]:
-    """The parts of [start, end) with the hole that each lies in."""
+    """The parts of [start, end) with the hole that each is in."""
     at = start
     for hole in sorted(holes, key=lambda each: each.first_offset):
         if hole.last_offset < at or hole.first_offset >= end:

@@ -158,7 +158,7 @@ def _task(
     try:
         base_offsets, size = segments_of(partition.path)
     except StorageError:
-        base_offsets, size = (), 0  # the task meets it, and tells of it
+        base_offsets, size = (), 0  # the task meets it, and reports it
     return [
         LogTask(
             data_directory=parent,

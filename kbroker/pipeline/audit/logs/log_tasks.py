@@ -46,7 +46,7 @@ class LogTask:
     window_ms: int
     is_at_work: bool  # a broker is running on the directory
     broken: Mapping[str, frozenset[int]] | None = None
-    archived: ArchivedOffsets | None = None  # of the partition, to be held against its log
+    archived: ArchivedOffsets | None = None  # of the partition, to be checked against its log
 
     @property
     def path(self) -> str:
@@ -81,7 +81,7 @@ class LogResult:
     task: LogTask
     checked: CheckedLog
     findings: Sequence[Finding]
-    archive_findings: Sequence[Finding]  # of its archive, held against it
+    archive_findings: Sequence[Finding]  # of its archive, checked against it
     windows: Windows
     cpu_s: float
 
@@ -99,7 +99,7 @@ class ContentResult:
 
 @dataclass(slots=True)
 class _Watcher:
-    """Counts, and gathers headers where an archive is to be held against them."""
+    """Counts, and gathers headers where an archive is to be checked against them."""
 
     task: LogTask
     counter: WindowCounter = field(init=False)
@@ -168,7 +168,7 @@ def check_segments(task: ContentTask) -> ContentResult:
         try:
             broken[path] = _check_segment(segment, task.log.view, options, findings)
         except StorageError:
-            continue  # the walk meets it too, and tells of it
+            continue  # the walk meets it too, and reports it
         windows.append(watcher.counter.windows)
     return ContentResult(
         path=task.log.path,

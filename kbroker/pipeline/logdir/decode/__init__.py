@@ -1,1 +1,1 @@
-"""What stands in segments, as Arrow columns: records, and batches by their headers."""
+"""What is in segments, as Arrow columns: records, and batches by their headers."""

@@ -1,4 +1,4 @@
-"""Cuts the batches of a piece into groups whose uncompressed records lie in one buffer.
+"""Cuts the batches of a piece into groups whose uncompressed records are in one buffer.
 
 Batches without compression stay where they were read. If any has one, all are brought into a room
 that is used again and again: what is made of a group may not refer to its buffer later on. A batch

@@ -1,7 +1,7 @@
 """Which batches of a piece may not count, and which a task wants, judged by their headers alone.
 
 As a Java consumer does: markers are for nobody, batches of aborted transactions are left out, and
-what lies outside the range is not looked at.
+what is outside the range is not looked at.
 """
 
 from __future__ import annotations

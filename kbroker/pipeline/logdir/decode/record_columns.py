@@ -40,7 +40,7 @@ def readable_record_batches(
     options: ReadOptions,
     on_damage: Callable[[DamagedBatchError], None],
 ) -> Iterator[pa.RecordBatch]:
-    """As `record_batches`, but damaged batches are told of and left out."""
+    """As `record_batches`, but damaged batches are reported and left out."""
     while True:
         try:
             yield from record_batches(file_system, task, options)

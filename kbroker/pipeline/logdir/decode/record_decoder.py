@@ -38,7 +38,7 @@ from kbroker.pipeline.logdir.segment_task import ReadOptions, SegmentTask
 from kbroker.record.default_record import Bytes
 from kbroker.record.record_batch import HEADER_SIZE
 
-_MOST_DERIVED: Final = 1024 * 1024  # records of a batch that are believed unseen
+_MOST_DERIVED: Final = 1024 * 1024  # records of a batch that are trusted unseen
 
 
 class RecordDecoder:

@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     position: int  # of the buffer in the file
     bounds: list[int]  # where each batch begins in the buffer, and where the last one ends
     is_old: bool  # some are messages of format 0 or 1
-    damage: DamagedBatchError | None = None  # what stands after them, if it is not a batch
+    damage: DamagedBatchError | None = None  # what is after them, if it is not a batch
     follower_offset: int | None = None  # base offset of the batch after them, if known
 
 

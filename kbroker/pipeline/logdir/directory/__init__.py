@@ -1,1 +1,1 @@
-"""What lies in log directories: partitions, how far each may be read, its transactions."""
+"""What is in log directories: partitions, how far each may be read, its transactions."""

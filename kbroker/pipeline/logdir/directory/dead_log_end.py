@@ -34,7 +34,7 @@ def clean_end(
     file_system: FileSystem, directory: str, view: PartitionView, base_offsets: Sequence[int]
 ) -> int:
     """The end of a log that was stopped cleanly, as its broker finds it at the next start: headers
-    are believed where they come to the recovery point, else what counts is looked for.
+    are trusted where they come to the recovery point, else what counts is looked for.
     `base_offsets` are those of its segments, one at least. Raises StorageError.
 
     Where the last batch is broken, the recovery point tells how far the log went: whoever reads so

@@ -24,5 +24,5 @@ def refused_by_disk(error: StorageError) -> PipelineError:
 
 
 def is_refusal(error: StorageError) -> bool:
-    """False where the file has gone, or where trying again may help."""
+    """False where the file is gone, or where trying again may help."""
     return error.errno != ENOENT and not error.is_passing

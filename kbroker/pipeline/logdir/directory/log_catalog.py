@@ -116,7 +116,7 @@ class LogCatalog:
         return sorted(found, key=lambda each: (each.log.topic_partition, each.log.directory))
 
     def by_partition(self, *, is_committed: bool) -> Mapping[TopicPartition, ReadableLog]:
-        """The same where each partition lies in one place."""
+        """The same where each partition is in one place."""
         return {each.log.topic_partition: each for each in self.logs(is_committed=is_committed)}
 
     def directories(self) -> dict[TopicPartition, str]:

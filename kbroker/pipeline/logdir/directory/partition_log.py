@@ -154,7 +154,7 @@ def written_end(file_system: FileSystem, log: PartitionLog) -> int:
 
 def reaching(file_system: FileSystem, log: PartitionLog, end_offset: int) -> PartitionLog:
     """The log with all that its files hold, where that reaches an offset up to which it could be
-    read before: a broker that was restarted speaks of less for a while. Raises StorageError.
+    read before: a broker that was restarted shows less for a while. Raises StorageError.
     """
     written = written_end(file_system, log)
     return replace(log, end_offset=written) if written >= end_offset else log
@@ -208,4 +208,4 @@ def _topic_id(file_system: FileSystem, directory: str) -> UUID | None:
     try:
         return read_partition_metadata(file_system, directory)
     except CheckpointError:
-        return None  # an audit tells of it; the records are no worse for it
+        return None  # an audit reports it; the records are no worse for it

@@ -1,8 +1,8 @@
 """Finds batches in a segment by its offset index.
 
-Law: an index is a hint. What it says is held against the header of the batch it leads to, and where
-the two disagree, or the disk refuses the index, the search begins at the start of the file. Zeros
-after the last entry, as a running or killed broker leaves them, are not entries.
+Law: an index is a hint. What it says is checked against the header of the batch it leads to, and
+where the two disagree, or the disk refuses the index, the search begins at the start of the file.
+Zeros after the last entry, as a running or killed broker leaves them, are not entries.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class SegmentLookup:
 
     def largest_timestamp(self) -> int | None:
         """Of the records of a closed segment, as its time index says; None where it is not to be
-        believed.
+        trusted.
         """
         data = self._read_index(TIME_INDEX_SUFFIX, TIME_INDEX_ENTRY.size)
         if len(data) < TIME_INDEX_ENTRY.size:
@@ -115,7 +115,7 @@ class SegmentLookup:
         return None
 
     def header_at(self, position: int) -> BatchHeader | None:
-        """What stands there; None where that is not a header. Raises StorageError."""
+        """What is there; None where that is not a header. Raises StorageError."""
         if position < 0:
             return None
         file = self._file_system.open(self.path, read_only=True)

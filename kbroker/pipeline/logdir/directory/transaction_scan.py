@@ -167,7 +167,7 @@ def _from_snapshot(file_system: FileSystem, log: PartitionLog) -> TransactionSta
 
 
 def _recovered_from(log: PartitionLog) -> int:
-    """Base of the first segment that a start would recover; later snapshots are not believed."""
+    """Base of the first segment that a start would recover; later snapshots are not trusted."""
     bases = [s.base_offset for s in log.segments if s.base_offset <= log.trusted_offset]
     is_whole = log.is_live or log.trusted_offset == log.end_offset
     return log.end_offset if is_whole else max(bases, default=log.start_offset)

@@ -1,7 +1,7 @@
-"""Log directories as a stream: how far it may go, and what lies between two offsets.
+"""Log directories as a stream: how far it may go, and what is between two offsets.
 
 Law: what was given once is given again: offsets that were reached are read even where a broker that
-was restarted does not speak of them yet. Records of another topic of that name are not read in
+was restarted does not mention them yet. Records of another topic of that name are not read in
 place of those: its id is remembered while the stream lives; Spark's checkpoint has offsets alone.
 No Spark here.
 """
@@ -85,7 +85,7 @@ class LogStream:
         return {partition: log.end_offset for partition, log in self._logs().items()}
 
     def plan(self, start: Offsets, end: Offsets) -> Splits:
-        """What lies between the two. Raises PipelineError."""
+        """What is between the two. Raises PipelineError."""
         self._position = dict(end)
         if start == end:
             return []

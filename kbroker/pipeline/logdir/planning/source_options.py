@@ -20,7 +20,7 @@ startingTimestamp    Unix ms: only records that have this time or a later one
 endingTimestamp      Unix ms, exclusive
 failOnDataLoss       true: what retention took before it was read ends the query, and so does a
                      topic that was deleted, or created again while the query ran
-onDamage             fail, or skip: broken batches are left out, and told of in the log
+onDamage             fail, or skip: broken batches are left out, and reported in the log
 maxRecordsPerTrigger at most so many offsets in one batch of a stream
 maxPartitionBytes    of log for one task, at most (134217728)
 minPartitions        so many tasks, where there is enough to read (two for each processor)

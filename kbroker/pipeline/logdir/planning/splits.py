@@ -3,7 +3,7 @@
 A segment that is larger than a split is cut at batches that its offset index names; many small ones
 go together. Law: pure over a FileSystem, no Spark; every readable offset of a range is in exactly
 one task. Segments that hold nothing wanted are left out: by offset always, by time where a closed
-segment's time index can be believed, which a power failure may have cut after the recovery point.
+segment's time index can be trusted, which a power failure may have cut after the recovery point.
 """
 
 from __future__ import annotations
