@@ -223,12 +223,13 @@ def test_a_truncated_frame_and_the_end_close_the_connection(connection: RawConne
     [(b"GET / HTTP/1.1\r\n\r\n", "HTTP"), (b"\x16\x03\x01\x02\0\x01\0", "TLS")],
 )
 def test_a_client_of_another_protocol_is_named_once(
-    server: SmallServer, caplog: pytest.LogCaptureFixture, sent: bytes, protocol: str
+    caplog: pytest.LogCaptureFixture, sent: bytes, protocol: str
 ) -> None:
-    for _ in range(2):
-        with server.connect() as raw:
-            raw.send(sent)
-            assert raw.is_closed_by_peer()
+    with SmallServer(kafka_apis().handle, LOOPS[0]) as server:  # one that has named nobody yet
+        for _ in range(2):
+            with server.connect() as raw:
+                raw.send(sent)
+                assert raw.is_closed_by_peer()
     (told,) = caplog.messages
     assert told.startswith(f"a client at 127.0.0.1 asks for {protocol}, which this broker does not")
 

@@ -160,5 +160,5 @@ def test_a_cluster_that_is_away_holds_up_no_query_and_has_the_offsets_later(
 
 
 def test_what_is_no_address_is_refused(spark: Any) -> None:
-    with pytest.raises(PipelineError, match=r"^the argument bootstrap 'nowhere' is no HOST"):
+    with pytest.raises(PipelineError, match=r"^the argument bootstrap 'nowhere' is not HOST"):
         commit_progress(spark, "nowhere")
