@@ -65,7 +65,7 @@ def test_a_copy_has_the_same_records_in_the_same_places(
 
 def test_records_are_placed_by_their_keys_where_that_is_wanted(kbroker: Run, filled: str) -> None:
     target = f"{filled}-three"
-    kbroker("topic", "create", target, "--partitions", "3")
+    kbroker("topic", "create", target, "--partitions", "3", "--config", "retention.ms=-1")
 
     copied = kbroker("topic", "copy", filled, target, "--by-key", "--from", "-2000")
     keyed = kbroker("produce", target, "--key", "k24999", stdin="there\n")
@@ -75,6 +75,26 @@ def test_records_are_placed_by_their_keys_where_that_is_wanted(kbroker: Run, fil
     assert len({row["partition"] for row in found}) == 3
     assert len({row["partition"] for row in found if row["key"] == "k24999"}) == 1
     assert len(found) == 2_004
+
+
+def test_a_copy_keeps_times_where_the_source_has_those_of_the_broker(
+    kbroker: Run, topic: str
+) -> None:
+    own_times = ("--config", "message.timestamp.type=LogAppendTime")
+    kbroker("topic", "create", topic, *own_times)
+    kbroker("produce", topic, stdin="a\n")
+
+    copied = kbroker("topic", "copy", topic, f"{topic}-b")
+    wished = kbroker("topic", "copy", topic, f"{topic}-c", *own_times)
+
+    assert "message.timestamp.type of" in copied.err
+    assert "is not copied" not in wished.err
+    source, kept, again = (
+        rows(kbroker("consume", name, "--output", "jsonl"))[0]["timestamp_ms"]
+        for name in (topic, f"{topic}-b", f"{topic}-c")
+    )
+    assert kept == source
+    assert again > source  # type: ignore[operator]
 
 
 def test_a_copy_that_cannot_be_is_told(kbroker: Run, topic: str) -> None:

@@ -8,6 +8,7 @@ fetcher does, which is faster.
 from __future__ import annotations
 
 import re
+import signal
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -143,6 +144,8 @@ def consume(  # one parameter per option
             topics = [view.name for view in views]
             member = GroupRecords(bootstrap, group, topics, say, begins_at_end=choice.start == END)
             is_all = False
+            # A member that is told to end leaves its group, else the others wait for it.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
             try:
                 is_all = _print_all(member.batches(follow=follow), count, printer)
             finally:

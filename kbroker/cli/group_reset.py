@@ -177,9 +177,10 @@ def _plan(
 
 def _members_first(group: ConsumerGroup) -> str:
     clients = sorted({member.client_id or member.member_id for member in group.members})
+    is_one = len(group.members) == 1
     return (
-        f"it has {counted(len(group.members), 'member')} ({', '.join(clients)}), who would go on "
-        "where they are; stop them first"
+        f"it has {counted(len(group.members), 'member')} ({', '.join(clients)}), which would go on "
+        + ("where it is; stop it first" if is_one else "where they are; stop them first")
     )
 
 

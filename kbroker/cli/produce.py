@@ -22,7 +22,7 @@ from kbroker.cli.time_argument import timestamp_ms
 from kbroker.cli.topic_choice import check_partitions, names_of_topics
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import ClusterLinks, TopicView
-from kbroker.client.record_sender import ALL, RecordSender, SendOptions
+from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
 from kbroker.errors import Trouble
 from kbroker.near_names import did_you_mean
 from kbroker.record.compression import CODEC_IDS
@@ -105,6 +105,8 @@ def produce(  # one parameter per option
         partition=partition,
     )
     stamp = _stamp(timestamp)
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed: give lines to write, or < /dev/null")
     with link_errors(bootstrap), closing(ClusterLinks(bootstrap)) as cluster:
         view = _topic(cluster, topic)
         check_partitions(view, () if partition is None else (partition,))
@@ -118,7 +120,7 @@ def produce(  # one parameter per option
         report = SendReport(sender, topic, is_silent=sys.stdin.isatty())
         with report.watched():
             _copy(reader, sender, cluster, stamp, report)
-    _tell_end(reader, report.read, topic)
+    _tell_end(reader, report.read, topic, "sent" if options.acks == NOBODY else "written")
 
 
 def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
@@ -251,14 +253,14 @@ def _copy(
         report.show()
 
 
-def _tell_end(reader: _Reader, records: int, topic: str) -> None:
-    """Say how much was written. CommandError where lines were not."""
+def _tell_end(reader: _Reader, records: int, topic: str, done: str) -> None:
+    """Say how much was `done`. CommandError where lines were not."""
     if reader.refusal is not None:
         raise CommandError(
             f"{reader.refusal}; {_written_before(records)} (--keep-going passes over such lines)",
             ExitCode.ITEM_FAILED,
         )
-    say(f"{counted(records, 'record')} written to {topic}")
+    say(f"{counted(records, 'record')} {done} to {topic}")
     if reader.bad:
         reason = f"{counted(reader.bad, 'line')} could not be written"
         raise CommandError(reason, ExitCode.ITEM_FAILED)

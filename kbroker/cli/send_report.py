@@ -12,7 +12,7 @@ from kbroker.cli.output import counted, say
 from kbroker.cli.terminal_line import TerminalLine
 from kbroker.client.connection import ClientError
 from kbroker.client.record_sender import RecordSender
-from kbroker.errors import KafkaError
+from kbroker.errors import KafkaError, Trouble, trouble_of
 
 _FIRST_SHOWN_S = 0.5
 
@@ -39,7 +39,7 @@ class SendReport:
             say(f"interrupted: {self._acknowledged()} written to {self._topic}")
             raise
         except (ClientError, KafkaError, OSError) as error:
-            raise self._failure(str(error)) from error
+            raise self._failure(str(error), trouble_of(error)) from error
         finally:
             self._line.end()
         if self._sender.refusal is not None:
@@ -54,10 +54,11 @@ class SendReport:
     def _acknowledged(self) -> str:
         return f"{self._sender.acknowledged} of {counted(self.read, 'record')}"
 
-    def _failure(self, reason: str) -> CommandError:
+    def _failure(self, reason: str, trouble: Trouble | None = None) -> CommandError:
         missing = self.read - self._sender.acknowledged
         were = "was" if missing == 1 else "were"
         return CommandError(
             f"{missing} of {counted(self.read, 'record')} {were} not written: {reason}",
             ExitCode.ITEM_FAILED,
+            trouble,
         )

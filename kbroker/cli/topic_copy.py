@@ -51,6 +51,7 @@ from kbroker.record.legacy_record import is_intact
 from kbroker.record.packed_batch import PackedBatch, can_be_passed_on
 
 _SMALL_BYTES = 32 * 1024  # several smaller batches go together
+_TIME_TYPE, _CREATE_TIME = "message.timestamp.type", "CreateTime"
 _OWN_ORIGINS = ("topic", "set")  # the second is what old brokers say
 
 
@@ -123,8 +124,7 @@ def copy(  # one parameter per option
         if target_view is None:
             _make(readers, writers, view, target, wanted)
             target_view = existing_topic(writers, target)
-        is_same_name = source == target and goal == bootstrap
-        if is_same_name or (view.topic_id.int and view.topic_id == target_view.topic_id):
+        if source == target and readers.describe([]).cluster_id == writers.describe([]).cluster_id:
             reason = f"{source} cannot be copied to itself"
             raise CommandError(reason, ExitCode.USAGE)
         if not by_key:
@@ -163,6 +163,10 @@ def _make(
         for setting in describe_configs(readers, [resource])[resource]
         if setting.origin in _OWN_ORIGINS and setting.value is not None
     }
+    if _TIME_TYPE not in configs and settings.pop(_TIME_TYPE, _CREATE_TIME) != _CREATE_TIME:
+        say(
+            f"{target}: {_TIME_TYPE} of {view.name} is not copied, so that the times of records stay"
+        )
     count = len(view.leaders)
     refuse(made_topics(writers, [target], {**settings, **configs}, partitions=count))
 

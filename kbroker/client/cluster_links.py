@@ -18,7 +18,7 @@ from kbroker.client.bootstrap import settings_of
 from kbroker.client.broker_link import BrokerLink
 from kbroker.client.client_error import ClientError
 from kbroker.client.link_refusals import refused
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, ZERO_UUID
 from kbroker.protocol.messages.list_offsets import ListOffsetsRequest
 from kbroker.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -29,6 +29,10 @@ _QUESTION_S = 5.0
 _ANSWER_S = 25.0
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
+
+
+class _NoLeaderError(OSError):
+    """Nobody leads a partition now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +150,7 @@ class ClusterLinks:
         """Offsets by partition at EARLIEST, LATEST, or Unix ms, -1 where no record is as late;
         `only_committed`: up to the first open transaction.
 
-        Raises OSError, KafkaError.
+        Raises OSError, KafkaError, ClientError where nobody leads one of them.
         """
         give_up_s = time.monotonic() + _PATIENCE_S
         while True:
@@ -164,6 +168,8 @@ class ClusterLinks:
             except (OSError, KafkaError) as error:
                 is_final = isinstance(error, KafkaError) and not error.code.retriable
                 if is_final or time.monotonic() > give_up_s:
+                    if isinstance(error, _NoLeaderError):
+                        raise ClientError(str(error), trouble=Trouble.NO_LEADER) from error
                     raise
             self._sleep(_PAUSE_S)
             view = self.topic(view.name)
@@ -217,7 +223,7 @@ class ClusterLinks:
         self, leader: int, topic: str, partitions: list[int], asked: tuple[int, bool]
     ) -> Iterator[tuple[int, int]]:
         if leader == NO_LEADER:
-            raise ConnectionRefusedError(f"{topic}-{partitions[0]} has no leader")
+            raise _NoLeaderError(f"{topic}-{partitions[0]} has no leader: its broker is away")
         moment, only_committed = asked
         wanted = [
             ListOffsetsRequest.ListOffsetsPartition(partition_index=number, timestamp=moment)

@@ -161,10 +161,12 @@ class RecordFetcher:
     def _take(self, link: BrokerLink) -> list[FetchedBatch]:
         """The batches of an answer; positions move beyond them."""
         try:
-            _, answer = link.take()
+            places, answer = link.take()
         except OSError as error:
             self._lose(link, str(error))
             return []
+        if answer.error_code:
+            self._stop(places, ErrorCode(answer.error_code).name)
         found: list[FetchedBatch] = []
         for topic in answer.responses:
             for data in topic.partitions:
@@ -200,17 +202,22 @@ class RecordFetcher:
 
     def _reset(self, place: TopicPartition) -> None:
         """Go to the nearest offset that there is: retention, or an election, has moved the ends."""
-        number = [place.partition]
         try:
             if self._look_up(place.topic):
                 return
-            view = self._topics[place.topic]
-            start = self._cluster.offsets(view, number, EARLIEST)[place.partition]
-            end = self._cluster.offsets(view, number, LATEST)[place.partition]
-        except (OSError, KafkaError) as error:
+        except OSError as error:
             self._stop([place], str(error))
             return
-        self._positions[place] = min(max(self._positions[place], start), end)
+        number, view = [place.partition], self._topics[place.topic]
+        try:
+            start = self._cluster.offsets(view, number, EARLIEST)[place.partition]
+            end = self._cluster.offsets(view, number, LATEST)[place.partition]
+        except (OSError, KafkaError, ClientError) as error:
+            self._stop([place], str(error))
+            return
+        was = self._positions[place]
+        self._positions[place] = min(max(was, start), end)
+        self._tell(f"{place} has no offset {was} any more: reading from {self._positions[place]}")
 
     # What is in the way.
 

@@ -15,7 +15,7 @@ from kbroker.client.broker_link import BrokerLink
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.connection import ClientError
 from kbroker.client.partition_queue import IN_FLIGHT_MAX, PartitionQueue, SentBatch
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ErrorCode, KafkaError, Trouble
 from kbroker.model import NO_LEADER, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from kbroker.protocol.messages.init_producer_id import InitProducerIdRequest
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
@@ -70,7 +70,8 @@ class RecordSender:
         self._batch_bytes = _BATCH_BYTES
         self._resume_s = 0.0
         self._is_stale = False  # leaders are to be looked up again
-        self._trouble = "no answer in time"  # the last one that may go away by itself
+        self._reason = "no answer in time"  # of the last trouble that may go away by itself
+        self._trouble: Trouble | None = Trouble.NO_ANSWER
         self._producer = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         if options.acks == ALL:
             self._producer = self._new_producer()
@@ -133,7 +134,7 @@ class RecordSender:
         for queue in self._queues.values():
             give_up_s = queue.give_up_s
             if give_up_s is not None and give_up_s < now_s:
-                raise ClientError(self._trouble)
+                raise ClientError(self._reason, trouble=self._trouble)
         if now_s < self._resume_s:
             return
         try:
@@ -144,7 +145,7 @@ class RecordSender:
                 while not self._is_stale and self._send_next(partition, queue):
                     pass
         except OSError as error:
-            self._pause(str(error))
+            self._pause(str(error), Trouble.ADVERTISED_ADDRESS)
 
     def take(self, link: BrokerLink) -> None:
         """Take an answer that has come."""
@@ -185,7 +186,10 @@ class RecordSender:
         leader = self._topic.leaders.get(partition, NO_LEADER)
         if leader == NO_LEADER:
             name, code = self._topic.name, self._topic.code
-            self._pause(f"{name}: {code.name}" if code else f"{name}-{partition} has no leader")
+            if code:
+                self._pause(f"{name}: {code.name}")
+            else:
+                self._pause(f"{name}-{partition} has no leader", Trouble.NO_LEADER)
             return False
         link = self._cluster.link(leader)
         is_elsewhere = queue.has_in_flight and self._links[partition] is not link
@@ -258,10 +262,10 @@ class RecordSender:
         for asked in link.in_flight:
             self._queues[asked.context.partition].fail(asked.context)
         self._cluster.lose(link)
-        self._pause(reason)
+        self._pause(reason, Trouble.NO_ANSWER)
 
-    def _pause(self, reason: str) -> None:
-        self._trouble = reason
+    def _pause(self, reason: str, trouble: Trouble | None = None) -> None:
+        self._reason, self._trouble = reason, trouble
         self._is_stale = True
         self._resume_s = self._now_s() + _PAUSE_S
 

@@ -249,6 +249,8 @@ def _become(streams: tuple[int, int, int], command: Command, address: str) -> No
         2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
     )
     os.environ |= {"KBROKER_BOOTSTRAP": address, **command.environment}
+    # As at a terminal: who runs tests in the background has it ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     code = 1
     try:
         _run(command.arguments)

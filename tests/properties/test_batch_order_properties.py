@@ -47,6 +47,7 @@ END = BASE + MAX_RELATIVE_OFFSET + 1
 DIRECTORY = "/data/t-0"
 PARTITION = TopicPartition("t", 0)
 GAPS_ANYWHERE = 2**62
+CRC_END = 20  # the last byte of the checksum of format 2; formats before have a checked one there
 GAP_CODES = ("gap", "segment-missing")
 DAMAGE = ("moved", "moved", "crc", "length", "garbage", "cut")
 
@@ -102,7 +103,10 @@ def damaged(draw: st.DrawFn, part: Part) -> Part:
         length = draw(st.sampled_from([0, -1, len(data) - 13, len(data) - 11, 4096, 2**31 - 1]))
         data[8:12] = length.to_bytes(4, "big", signed=True)
     elif kind == "cut":
-        data[draw(st.integers(1, len(data) - 1)) :] = b"\xff"  # as no batch goes on
+        kept = draw(st.integers(1, len(data) - 1))
+        data[kept:] = b"\xff"  # as no batch goes on
+        if kept > CRC_END:
+            data[CRC_END] ^= 1  # else the part behind it could make it whole again
     else:
         data = bytearray(draw(st.binary(min_size=1, max_size=90)))
     return Part(bytes(data), None)

@@ -45,6 +45,8 @@ class FakeCluster:
         self.logs: dict[TopicPartition, list[bytes]] = {}
         self.aborted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.codes: list[tuple[TopicPartition, ErrorCode]] = []  # answered once each
+        self.refusals: list[ErrorCode] = []  # of whole requests
+        self.leaderless: list[str] = []  # said once each
         self.in_flight: deque[Asked] = deque()
         self.requests: list[FetchRequest] = []
         self.name = self.bootstrap = "broker:1"
@@ -73,10 +75,14 @@ class FakeCluster:
         return self.views.get(name, missing)
 
     def offsets(self, found: TopicView, partitions: Collection[int], moment: int) -> dict[int, int]:
+        if self.leaderless:
+            raise ClientError(self.leaderless.pop())
         return dict.fromkeys(partitions, 2 if moment == EARLIEST else 9)
 
     def take(self) -> tuple[object, FetchResponse]:
         context = self.in_flight.popleft().context
+        if self.refusals:
+            return context, FetchResponse(error_code=int(self.refusals.pop()))
         topics = []
         for topic in self.requests[-1].topics:
             rows = [self._answer(topic.topic, wanted) for wanted in topic.partitions]
@@ -197,6 +203,25 @@ def test_an_offset_that_is_gone_leads_to_the_nearest_one(cluster: FakeCluster) -
     cluster.logs = {A: log("a0", "a1", "a2")}
 
     assert values(fetcher(cluster, Course(starts={A: 0}, ends={A: 3}))) == [(A, "a2")]
+
+
+def test_who_follows_waits_for_a_leader_also_where_an_offset_is_gone(cluster: FakeCluster) -> None:
+    cluster.codes = [(A, ErrorCode.OFFSET_OUT_OF_RANGE)] * 2
+    cluster.leaderless = ["a-0 has no leader"]
+    cluster.logs = {A: log("a0", "a1", "a2")}
+
+    assert values(fetcher(cluster, Course(starts={A: 0})), 1) == [(A, "a2")]
+
+
+def test_a_request_that_is_refused_as_a_whole_is_tried_again_after_a_pause(
+    cluster: FakeCluster,
+) -> None:
+    cluster.refusals = [ErrorCode.UNKNOWN_SERVER_ERROR]
+    cluster.logs = {A: log("a0")}
+    begun_s = time.monotonic()
+
+    assert values(fetcher(cluster, Course(starts={A: 0}, ends={A: 1}))) == [(A, "a0")]
+    assert time.monotonic() - begun_s > 0.1
 
 
 def test_a_refusal_for_good_names_the_partition(cluster: FakeCluster) -> None:

@@ -11,7 +11,7 @@ from kbroker.client.broker_link import Asked, BrokerLink
 from kbroker.client.cluster_links import ClusterLinks, TopicView
 from kbroker.client.connection import ClientError
 from kbroker.client.record_sender import ALL, NOBODY, RecordSender, SendOptions
-from kbroker.errors import ErrorCode
+from kbroker.errors import ErrorCode, Trouble
 from kbroker.protocol.messages.init_producer_id import InitProducerIdResponse
 from kbroker.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kbroker.record.bulk_records import bodies_of_values, whole_body_of
@@ -190,8 +190,10 @@ def test_a_partition_without_leader_is_waited_for() -> None:
     setting.cluster.view = TopicView(name="t", code=ErrorCode.NONE, leaders={0: -1})
 
     setting.put(b"a")
-    with pytest.raises(ClientError, match="t-0 has no leader"):
+    with pytest.raises(ClientError, match="t-0 has no leader") as given_up:
         setting.run()
+
+    assert given_up.value.trouble is Trouble.NO_LEADER
 
 
 def test_nobody_acknowledges_where_nobody_is_asked_to() -> None:
