@@ -164,9 +164,7 @@ def _make(
         if setting.origin in _OWN_ORIGINS and setting.value is not None
     }
     if _TIME_TYPE not in configs and settings.pop(_TIME_TYPE, _CREATE_TIME) != _CREATE_TIME:
-        say(
-            f"{target}: {_TIME_TYPE} of {view.name} is not copied, so that the times of records stay"
-        )
+        say(f"{target}: {_TIME_TYPE} of {view.name} is not copied: the times of records stay")
     count = len(view.leaders)
     refuse(made_topics(writers, [target], {**settings, **configs}, partitions=count))
 
