@@ -33,10 +33,10 @@ def filled(bootstrap: str) -> str:
     return topic
 
 
-def rows(done: Done) -> list[tuple[int, int, int, int]]:
+def rows(done: Done, gone: str = "deleted") -> list[tuple[int, int, int, int]]:
     assert done.code == FINE, done.err
     return [
-        (row["partition"], row["start_offset"], row["end_offset"], row["deleted"])
+        (row["partition"], row["start_offset"], row["end_offset"], row[gone])
         for row in map(json.loads, done.lines())
     ]
 
@@ -84,7 +84,7 @@ def test_a_dry_run_deletes_nothing(kbroker: Run, filled: str) -> None:
     shown = kbroker("topic", "trim", filled, "--before", "3", "--dry-run", "--output", "jsonl")
     again = kbroker("topic", "trim", filled, "--before", "0", "--output", "jsonl")
 
-    assert rows(shown) == [(0, 3, 10, 3), (1, 3, 5, 3)]
+    assert rows(shown, "would_delete") == [(0, 3, 10, 3), (1, 3, 5, 3)]
     assert "nothing was deleted" in shown.err
     assert rows(again) == [(0, 0, 10, 0), (1, 0, 5, 0)]
 

@@ -173,7 +173,7 @@ def _resources(
         Resource(ResourceType.BROKER_LOGGER, str(number)) for number in dict.fromkeys(loggers)
     ]
     if not resources:
-        raise click.UsageError(f"nobody is named whose settings are meant: give {_TARGETS}")
+        raise click.UsageError(f"name what the settings are of: give {_TARGETS}")
     return resources
 
 

@@ -38,9 +38,10 @@ def fitted_table(rows: Sequence[Sequence[str]], width: int | None) -> list[tuple
     ]
 
 
-def has_room_for(heads: Sequence[str], width: int) -> bool:
-    """Whether a table of `width` columns breaks its heads at `_` alone."""
-    words = (_longest_word(head.replace("_", " ")) for head in heads)
+def has_room_for(rows: Sequence[Sequence[str]], width: int) -> bool:
+    """Whether a table of `width` columns breaks no word: its heads, the first row, at `_` alone."""
+    heads, *values = rows
+    words = _widest([[head.replace("_", " ") for head in heads], *values], _longest_word)
     return sum(words) + len(_GAP) * (len(heads) - 1) <= width
 
 

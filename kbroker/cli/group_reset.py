@@ -81,7 +81,7 @@ def reset(
     print_rows(rows, _COLUMNS, output)
     if not yes:
         if found.members:
-            say(f"with --yes this is refused: {_members_first(found)}")
+            say(f"--yes would be refused: {_members_first(found)}")
         else:
             say("nothing was changed: add --yes to do it")
     refuse(failures, Trouble.GROUP_HAS_MEMBERS if yes and found.members else None)

@@ -203,8 +203,8 @@ def _field(name: str, value: Any) -> bytes | None:
     try:
         return bytes_of(value)
     except ValueError as error:
-        hint = ": JSON goes as text, in quotes" if isinstance(value, dict | list | int) else ""
-        raise ValueError(f"its {name} cannot be bytes: {error}{hint}") from error
+        hint = "; JSON goes as text, in quotes" if isinstance(value, dict | list | int) else ""
+        raise ValueError(f"its {name} cannot be written: {error}{hint}") from error
 
 
 def _headers(headers: Any) -> Headers:

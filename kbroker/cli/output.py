@@ -109,7 +109,7 @@ def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
         *[[_plain(_cell(row.get(name))) for name in columns] for row in rows],
     ]
     width = terminal_width()
-    if width is not None and not has_room_for(cells[0], width):
+    if width is not None and not has_room_for(cells, width):
         click.echo("\n\n".join(block(cells[0], row) for row in cells[1:]))
         return
     heads, *values = fitted_table(cells, width)

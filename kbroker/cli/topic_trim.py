@@ -26,7 +26,7 @@ from kbroker.model import NO_LEADER, TopicPartition
 from kbroker.protocol.messages.delete_records import DeleteRecordsRequest
 
 _TIMEOUT_MS = 20_000  # less than the client waits for an answer
-_COLUMNS = ("topic", "partition", "start_offset", "end_offset", "deleted")
+_PLACE = ("topic", "partition", "start_offset", "end_offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,12 @@ def trim(
             if offsets.start < offsets.target <= offsets.end
         }
         starts, refusals = (cuts, []) if dry_run else _delete(links, leaders, cuts)
+    gone = "would_delete" if dry_run else "deleted"
     rows = [
-        _row(place, offsets, max(offsets.start, starts.get(place, offsets.start)))
+        _row(place, offsets, max(offsets.start, starts.get(place, offsets.start)), gone)
         for place, offsets in sorted(found.items())
     ]
-    print_rows(rows, _COLUMNS, output)
+    print_rows(rows, (*_PLACE, gone), output)
     if dry_run:
         say("nothing was deleted: leave out --dry-run to do it")
     refuse([*failures, *refusals])
@@ -202,11 +203,11 @@ def _refusal(place: TopicPartition, code: ErrorCode) -> str:
     return f"{place}: nothing was deleted ({code.name})"
 
 
-def _row(place: TopicPartition, offsets: Offsets, new_start: int) -> dict[str, Any]:
+def _row(place: TopicPartition, offsets: Offsets, new_start: int, gone: str) -> dict[str, Any]:
     return {
         "topic": place.topic,
         "partition": place.partition,
         "start_offset": new_start,
         "end_offset": offsets.end,
-        "deleted": new_start - offsets.start,
+        gone: new_start - offsets.start,
     }

@@ -116,7 +116,7 @@ def test_a_row_keeps_what_it_says_and_is_placed_by_its_key_where_it_does_not() -
         (b'{"key": "k"}', 'no "value"'),
         (row(vaule="v"), 'no field "vaule", did you mean value?'),
         (row(zzz=1), 'no field "zzz", there are: topic, partition'),
-        (row(value=5), "its value cannot be bytes"),
+        (row(value=5), "its value cannot be written"),
         (row(value={"a": 1}), "in quotes"),
         (row(key={"base64": "?"}), "its base64 is broken"),
         (row(key="\ud800"), "half a character"),
@@ -129,7 +129,7 @@ def test_a_row_keeps_what_it_says_and_is_placed_by_its_key_where_it_does_not() -
         (row(headers=5), "its headers are not pairs"),
         (row(headers=[["a"]]), "its headers are not pairs"),
         (row(headers=[[1, "a"]]), "the name of a header is 1"),
-        (row(headers=[["a", 1]]), "its header a cannot be bytes"),
+        (row(headers=[["a", 1]]), "its header a cannot be written"),
     ],
 )
 def test_a_row_that_is_no_record_is_told(line: bytes, part: str) -> None:

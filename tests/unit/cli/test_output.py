@@ -16,7 +16,7 @@ def test_columns_in_which_no_row_says_anything_are_left_out() -> None:
     assert filled([], COLUMNS) == COLUMNS
 
 
-@pytest.mark.parametrize("width", [80, 32])
+@pytest.mark.parametrize("width", [80, 42])
 def test_a_terminal_that_is_too_narrow_gets_broken_heads_and_whole_values(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -28,14 +28,15 @@ def test_a_terminal_that_is_too_narrow_gets_broken_heads_and_whole_values(
     said = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     heads = {"COMMITTED_OFFSET"} if width == 80 else {"COMMITTED", "OFFSET"}
     assert heads <= set(said.split())
-    assert ROWS[0]["group"] in "".join(said.split()).replace("12", "")
+    assert ROWS[0]["group"] in said.split()
     assert max(map(len, said.splitlines())) <= width
 
 
-def test_a_terminal_too_narrow_for_the_heads_gets_a_line_per_value(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("width", [39, 15])
+def test_a_terminal_too_narrow_for_words_gets_a_line_per_value(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "15")
+    monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
     print_rows([*ROWS, *ROWS], COLUMNS, "table")
