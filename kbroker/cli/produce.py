@@ -135,7 +135,9 @@ def _check_options(is_json: bool, values: Mapping[str, object]) -> None:
 
 
 def _stamp(text: str | None) -> Callable[[], int]:
-    """What tells the time of records, in Unix ms. UsageError for a time that is none."""
+    """Return a function that gives the times of records, in Unix ms. UsageError for a malformed
+    time.
+    """
     if text is None:
         return _now_ms
     fixed_ms = int(text) if text.isascii() and text.isdecimal() else timestamp_ms(text, _now_ms())
@@ -190,7 +192,7 @@ class _Lines:
 
 
 class _Reader:
-    """Lines as records; what is no record ends it, or is said and counted."""
+    """Reads lines as records. A bad line ends the reading, or is reported and counted."""
 
     def __init__(self, source: LineSource, form: LineForm, *, keep_going: bool) -> None:
         self.bad = 0  # lines
