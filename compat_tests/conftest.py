@@ -88,7 +88,7 @@ class BrokerProcess:
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> str:
-    """What is tested: kbroker, kafka, or an address."""
+    """The broker under test: kbroker, kafka, or an address."""
     return str(request.config.getoption("--target"))
 
 

@@ -1,7 +1,8 @@
-"""Worn words stay out of the code, the pages, README and CHANGELOG."""
+"""Worn words stay out of the code, the pages, README and CHANGELOG; docstrings say what is done."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -13,6 +14,11 @@ TEXTS = [
     *sorted((ROOT / "docs").glob("*.md")),
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
+]
+CODE = [
+    path
+    for folder in ("kbroker", "tests", "compat_tests", "benchmarks")
+    for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 # pattern in lower case, with the space before it (quick to search) -> what to write instead
 INSTEAD = {
@@ -34,7 +40,7 @@ INSTEAD = {
 
 
 def worn(text: str) -> list[str]:
-    """What of a text is worn, each with what to write instead."""
+    """List the worn words of a text, each with what to write instead."""
     flat = " ".join(text.lower().split())
     for joint in ('" f"', '" "', "# "):
         flat = flat.replace(joint, "")
@@ -66,3 +72,31 @@ def test_no_worn_word_comes_back() -> None:
 )
 def test_a_worn_word_is_found_across_lines(text: str, words: int) -> None:
     assert len(worn(text)) == words
+
+
+def functions_that_begin_with_what(source: str) -> list[str]:
+    """Return the names of functions whose docstring says "What ..." and not what they do."""
+    if '"""What ' not in source:
+        return []
+    return [
+        node.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (ast.get_docstring(node) or "").startswith("What ")
+    ]
+
+
+def test_a_function_says_what_it_does() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): names
+        for path in CODE
+        if (names := functions_that_begin_with_what(path.read_text()))
+    }
+
+    assert found == {}
+
+
+def test_a_function_that_begins_with_what_is_found() -> None:
+    source = 'class A:\n    """What it is."""\n\n    def f(self):\n        """What it gives."""\n'
+
+    assert functions_that_begin_with_what(source) == ["f"]

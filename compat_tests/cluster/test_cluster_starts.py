@@ -32,7 +32,7 @@ def connect(kind: str, zookeeper: ZooKeeperServers) -> str:
 
 @pytest.fixture
 def tree(connect: str) -> Iterator[ZookeeperView]:
-    """What ZooKeeper has of it."""
+    """Yield a view of the cluster in ZooKeeper."""
     view = ZookeeperView(connect)
     yield view
     view.close()

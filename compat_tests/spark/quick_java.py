@@ -44,7 +44,7 @@ java.wait()
 
 
 def quick_java() -> dict[str, str]:
-    """What the environment of a process that starts Spark has to hold."""
+    """Return the environment for a process that starts Spark."""
     options = " ".join([*_OPTIONS, *_archive_options()])
     return {"SPARK_SUBMIT_OPTS": options, "SPARK_LAUNCHER_OPTS": " ".join(_OPTIONS)}
 

@@ -64,7 +64,7 @@ class NewTopics:
 
     @classmethod
     async def look(cls, zk: ZkUtils, rng: random.Random, names: Sequence[str]) -> NewTopics:
-        """What the tree says about topics of these names; one look for all of them."""
+        """Read what the tree says about topics of these names; one look for all of them."""
         colliding = any("." in name or "_" in name for name in names)
         return cls(
             zk=zk,

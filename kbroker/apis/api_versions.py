@@ -55,7 +55,7 @@ def unsupported_version_response(own: Api) -> ApiVersionsResponse:
 
 
 def _name_features(ctx: RequestContext, response: ApiVersionsResponse) -> None:
-    """What this broker supports, and what the cluster has settled on."""
+    """Fill in the features that this broker supports, and the levels that the cluster uses."""
     metadata = ctx.services.metadata
     lowest_shown = 1 if ctx.api_version <= LAST_WITHOUT_LEVEL_0 else 0
     response.supported_features = [

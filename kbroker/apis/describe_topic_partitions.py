@@ -42,7 +42,7 @@ def handle(
 
 
 def _names(ctx: RequestContext, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """What is asked for from the cursor on, in order. Raises KafkaError INVALID_REQUEST."""
+    """List the topics asked for from the cursor on, in order. Raises KafkaError INVALID_REQUEST."""
     names = {topic.name for topic in request.topics} or set(ctx.services.metadata.topics())
     cursor = request.cursor
     if cursor is None:

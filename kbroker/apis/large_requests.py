@@ -58,7 +58,7 @@ async def encoded(answer: Message, version: int, head: bytes) -> list[Piece]:
 
 
 async def answered_in_parts(handler: Any, ctx: Any, request: Message, parts: Parts | None) -> Any:
-    """What the handler answers to a large request."""
+    """Return the handler's answer to a large request, worked out part by part."""
     whole: Any = None
     for part in _split(request, parts):
         answer = handler(ctx, part)

@@ -91,7 +91,7 @@ def show(
 
 
 def findings_in(values: Mapping[str, str], profile: str | None) -> list[dict[str, str]]:
-    """What a start would refuse, and what it would warn of: `severity` and `finding`.
+    """Return what a start would refuse or warn of: `severity` and `finding`.
 
     Each value is looked at by itself first, so that one refusal does not hide another.
     """

@@ -28,7 +28,7 @@ def text_of(value: bytes | None) -> str | dict[str, str] | None:
 
 
 def bytes_of(value: Any) -> bytes | None:
-    """What `text_of` made this of. ValueError where it makes nothing like it."""
+    """Return the bytes that `text_of` made this of. ValueError for a value it never makes."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -47,7 +47,7 @@ def headers_of(headers: Iterable[tuple[str, bytes | None]]) -> list[list[Any]]:
 
 
 def json_of(value: bytes | None) -> str:
-    """What `json_text` makes of `text_of`, in a third of the time."""
+    """Return what `json_text(text_of(value))` returns, in a third of the time."""
     if value is None:
         return "null"
     try:

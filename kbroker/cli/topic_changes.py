@@ -213,7 +213,7 @@ def _missing(name: str, known: Iterable[str], *, if_exists: bool) -> list[str]:
 
 
 def _refusal(result: Any, settings: Mapping[str, str]) -> str:
-    """What the controller says of a topic, with the names near to settings it does not know."""
+    """Return the controller's refusal of a topic, with names close to unknown settings."""
     code = ErrorCode(result.error_code)
     said = f"{result.error_message} ({code.name})" if result.error_message else code.name
     hint = near_setting(settings, topic_settings()) if code == ErrorCode.INVALID_CONFIG else ""

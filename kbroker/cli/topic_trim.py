@@ -136,7 +136,7 @@ def _partitions(
 def _offsets(
     links: ClusterLinks, leaders: Mapping[TopicPartition, int], cut: Cut
 ) -> dict[TopicPartition, Offsets]:
-    """What is known of each partition that answers.
+    """Return the offsets of each partition that answers.
 
     The end is asked for first: where no record is as new as the time, all up to there goes, and
     what is written from now on stays.

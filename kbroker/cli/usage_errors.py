@@ -35,7 +35,7 @@ def show_usage_error(error: click.UsageError) -> None:
 
 
 def sentence_of_usage(error: click.UsageError) -> str:
-    """What is wrong, in the words of the other commands.
+    """Return the reason in the words of the other commands.
 
     >>> sentence_of_usage(click.BadParameter("'x' is not a valid float.", param_hint="--timeout"))
     "--timeout 'x' is not a number"

@@ -133,7 +133,7 @@ def without_effect(names: Iterable[str]) -> list[str]:
 
 
 def connection_settings(given: Mapping[str, str]) -> ConnectionSettings:
-    """What these properties say together. Raises ClientError with a sentence."""
+    """Return the settings in these properties. Raises ClientError with a sentence."""
     values = with_one_spelling(given)
     protocol = _protocol(values)
     return ConnectionSettings(

@@ -113,7 +113,7 @@ class RecordFetcher:
         ]
 
     def _due(self) -> list[TopicPartition]:
-        """What is wanted, but what was refused a moment ago."""
+        """List the partitions that are wanted, except those refused a moment ago."""
         now_s = time.monotonic()
         return [place for place in self._wanted() if self._paused.get(place, 0.0) <= now_s]
 

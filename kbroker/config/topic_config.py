@@ -330,7 +330,7 @@ def topic_config_key(name: str) -> ConfigKey | None:
 
 
 def broker_defaults(config: KafkaConfig) -> dict[str, ConfigValue]:
-    """What a topic without overrides gets from the broker, by attribute."""
+    """Return the values that a topic without overrides gets from the broker, by attribute."""
     values: dict[str, ConfigValue] = {}
     for key in TopicConfig.keys:
         if not key.synonyms:

@@ -168,7 +168,8 @@ class CoordinatorRuntime(Generic[MachineT]):
         machine.on_loaded()
 
     def _replay(self, shard: Shard[MachineT], machine: MachineT) -> Iterator[None]:
-        """What cannot be read is passed over, said once, and remembered by `may_forget`.
+        """Replay a partition's log. Records that cannot be read are skipped, reported once, and
+        remembered by `may_forget`.
 
         Raises KafkaError KAFKA_STORAGE_ERROR where the disk refuses.
         """

@@ -70,7 +70,7 @@ class ShardLog(ReplayedLog, Protocol):
 
     @property
     def rules(self) -> AppendRules:
-        """What the topic's settings say of appends."""
+        """The topic's settings for appends."""
         ...
 
 

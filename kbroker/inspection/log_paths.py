@@ -51,7 +51,7 @@ LogPath = DataDirectory | PartitionDirectory
 
 
 def log_directory(file_system: FileSystem, path: str) -> LogPath:
-    """What kind of directory this is. Raises NotALogError, StorageError."""
+    """Tell which kind of directory this is. Raises NotALogError, StorageError."""
     path = path.rstrip("/") or "/"
     if not file_system.exists(path):
         raise NotALogError(f"{path} does not exist")

@@ -108,7 +108,9 @@ class LogReplay:
                 yield self._skip_segment(str(error))
 
     def _read(self) -> Iterator[WholeBatch | Gap]:
-        """What one read of the log gives; a batch that it cut off is left to the next one."""
+        """Yield the batches of one read of the log; a batch that it cut off is left to the next
+        read.
+        """
         info = self._log.read(self._offset, READ_BYTES, FetchIsolation.LOG_END, True)
         data, path = memoryview(info.records.read()), info.records.records.path
         if self._has_passed_bytes(info.records.records):

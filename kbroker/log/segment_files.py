@@ -84,7 +84,7 @@ class SegmentFiles:
 
     @property
     def parts(self) -> tuple[FileRecords, OffsetIndex, TimeIndex, TransactionIndex]:
-        """What has a file of its own."""
+        """The parts that have files of their own."""
         return self.records, self.offset_index, self.time_index, self.transaction_index
 
     @property

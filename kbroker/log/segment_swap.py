@@ -50,7 +50,7 @@ class SegmentSwap:
 
     @property
     def directory(self) -> str:
-        """What has to be synced after each step."""
+        """The directory to sync after each step."""
         return self._store.directory
 
     def stage(self) -> bool:

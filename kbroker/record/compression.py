@@ -86,7 +86,7 @@ def compress(codec: int, data: Bytes, level: int | None = None) -> Bytes:
 
 
 def decompress(codec: int, data: Bytes, max_bytes: int = DEFAULT_MAX_BYTES) -> Bytes:
-    """What `compress` was given.
+    """Return the bytes that were given to `compress`.
 
     KafkaError: MESSAGE_TOO_LARGE beyond `max_bytes` of output, INVALID_RECORD for a broken payload,
     UNSUPPORTED_COMPRESSION_TYPE for ids that name no codec.

@@ -36,7 +36,7 @@ class LongRequest(Protocol):
     """The request that the entries are of, which knows how to append."""
 
     def prepare(self, entry: LongEntry) -> Preparation | None:
-        """What to run beforehand; None where the entry was refused."""
+        """Return the work to do beforehand; None where the entry was refused."""
         ...
 
     def append(self, entry: LongEntry, prepared: Prepared | KafkaError) -> bool:

@@ -177,7 +177,7 @@ def _is_known(timestamp: int, version: int) -> bool:
 def _find(
     partition: Partition, params: OffsetParams, timestamp: int, looked: _Looked | None
 ) -> TimestampAndOffset | TimedBatch:
-    """What was asked for, or the batch to look into for it."""
+    """Return the offset that was asked for, or the batch in which to look for it."""
     log = partition.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start_offset = log.log_start_offset

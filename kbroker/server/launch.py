@@ -72,7 +72,7 @@ class Launch:
     temporary: str | None = None  # the data directory that goes at the end
 
     def note_of_data(self) -> str | None:
-        """What to say of data that goes at the end; None where it stays."""
+        """A note about data that is deleted at the end; None where it stays."""
         if self.temporary is None:
             return None
         is_ensemble = bool(self.settings.config.zk.zookeeper_connect)
@@ -162,7 +162,7 @@ async def serve(
 
 
 def server_of(launch: Launch, hearer: Hearer) -> KafkaServer | LocalCluster:
-    """What is to be started, not started yet. Raises ConfigError."""
+    """Make what is to be started, without starting it. Raises ConfigError."""
     settings = launch.settings
     files = RealFileSystem() if launch.temporary is None else TemporaryFileSystem()
     if launch.brokers == 1:

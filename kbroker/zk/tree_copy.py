@@ -153,7 +153,8 @@ async def read_tree(tree: Tree, progress: Progress | None = None) -> TreeImage:
 
 
 def plan_copy(source: TreeImage, target: TreeImage, *, replace: bool = False) -> CopyPlan:
-    """What makes `target` as `source` is; `replace` allows it for another state of the cluster.
+    """Plan the writes that make `target` as `source` is; `replace` allows it for another state of
+    the cluster.
 
     Raises CopyRefusedError.
     """

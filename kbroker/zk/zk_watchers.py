@@ -57,7 +57,7 @@ class RepeatedReading:
             self._task = None
 
     def on_event(self, _event: WatchEvent) -> None:
-        """What is watched has changed."""
+        """Read again: a watched node has changed."""
         self._changed.set()
 
     async def _run(self) -> None:

@@ -41,7 +41,7 @@ SNIPPETS = blocks("python", text_of("README") + text_of("start"))
 
 @pytest.fixture(scope="module")
 def first_lines() -> Iterator[list[str]]:
-    """What `make run` prints, while its broker runs on a port of its own."""
+    """Yield the lines that `make run` prints, while its broker runs on a port of its own."""
     with subprocess.Popen(
         ["make", "--no-print-directory", "run", "ARGS=--listen 127.0.0.1:0"],
         cwd=ROOT,
@@ -110,7 +110,7 @@ def test_kcat_prints_what_is_shown(address: str, directory: str) -> None:
 
 
 def printed(code: str, mark: str = "#") -> list[str]:
-    """What the comments after printing lines say."""
+    """List the outputs that comments after printing lines promise."""
     return re.findall(
         rf"^\s*(?:print|console\.log|System\.out\.println|fmt\.Println)\(.*\);? +{mark} (.*)$",
         code,

@@ -44,7 +44,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory):
 
 
 def told_by_kafka(name: str, suffix: str) -> dict[str, list[dict[str, Any]]]:
-    """What Kafka's tool said of each file of a kind."""
+    """Return the output of Kafka's tool for each file of a kind."""
     found = defaultdict(list)
     for row in golden_logs.lines(name, "segments"):
         if row["file"].endswith(suffix):

@@ -109,7 +109,7 @@ class ClusterChanges:
         await self._features.enable()
 
     def forget_orders(self) -> None:
-        """What brokers have not been told, or have not answered, is of no interest any more."""
+        """Forget the orders that brokers have not been sent, or have not answered."""
         self._states.channels.begin_anew()
 
     async def stop(self) -> None:

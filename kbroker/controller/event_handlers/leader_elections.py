@@ -50,7 +50,7 @@ class LeaderBalanceSettings:
 
     @classmethod
     def of(cls, config: ReplicationConfig) -> LeaderBalanceSettings:
-        """What the broker's settings say."""
+        """Take the values from the broker's settings."""
         is_on = config.auto_leader_rebalance_enable
         return cls(
             check_interval_s=config.leader_imbalance_check_interval_seconds if is_on else None,

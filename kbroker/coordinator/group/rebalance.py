@@ -115,7 +115,7 @@ def joined(group: Group, member_id: str) -> JoinGroupResponse:
 
 
 def member_list(group: Group) -> list[JoinGroupResponse.JoinGroupResponseMember]:
-    """What the leader needs to assign partitions."""
+    """List the members as the leader needs them to assign partitions."""
     protocol = group.protocol_name
     assert protocol is not None
     return [

@@ -59,7 +59,7 @@ class Preparation:
         return open_batch(records, header, place.topic_partition, rules, place.now_ms)
 
     def _converted(self, records: memoryview) -> OpenedBatch | TrustedBatches:
-        """What was sent in an old format: where the topic has the new one, one batch of it."""
+        """Convert records of an old format; a topic of the new format gets them as one batch."""
         if self.rules.magic != MAGIC or not records:
             return prepare_set(records, self.rules, self.place)
         batch = as_one_batch(records, self.rules, self.place)

@@ -426,7 +426,7 @@ def _raise_or(error: StorageError | None, following: Callable[[], None]) -> None
 
 
 def _limits(settings: LogConfig) -> CleanerLimits:
-    """What one of the threads may use."""
+    """Return the limits of one of the threads."""
     threads = max(1, settings.log_cleaner_threads)
     return CleanerLimits(
         map_bytes=min(settings.log_cleaner_dedupe_buffer_size // threads, _MAX_MAP_BYTES),

@@ -72,7 +72,7 @@ class StreamJob:
 
     @property
     def identity(self) -> JobIdentity:
-        """What the checkpoint is checked against."""
+        """The identity that the checkpoint is checked against."""
         return JobIdentity(
             kind=self.settings.kind,
             name=self.name,
@@ -177,7 +177,7 @@ class StreamJob:
         return self._stopping.is_set()
 
     def work(self, batch: Batch) -> BatchResult:
-        """What the job does."""
+        """Do the job's work on a batch."""
         return self._work(batch)
 
 
@@ -306,7 +306,7 @@ class _Run:
         return sum(max(end - self._position.get(each, 0), 0) for each, end in self._latest.items())
 
     def report(self, ending: Ending) -> JobReport:
-        """What the run did."""
+        """Report what the run did."""
         with self._changed:
             return JobReport(
                 name=self._job.name,

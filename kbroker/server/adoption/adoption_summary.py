@@ -15,7 +15,7 @@ _NAMES_SHOWN = 5
 
 
 def proposal(plan: AdoptionPlan) -> str:
-    """What `--adopt` would do."""
+    """Describe what `--adopt` would do."""
     parts = _parts(plan, "would adopt", "would leave", "would remove")
     return "; ".join(
         ("kbroker " + parts[0], *parts[1:], "nothing was changed: add --adopt to agree")
@@ -23,7 +23,7 @@ def proposal(plan: AdoptionPlan) -> str:
 
 
 def report(plan: AdoptionPlan) -> str:
-    """What `--adopt` did."""
+    """Describe what `--adopt` did."""
     return "; ".join(
         ("kbroker " + (p := _parts(plan, "adopted", "left", "will remove"))[0], *p[1:])
     )

@@ -156,7 +156,9 @@ def check_size(ops: Sequence[Op], prefix: str) -> None:
 
 
 def write_results(ops: Sequence[Op], answer: Any) -> list[OpResult]:
-    """What the operations yielded. `CreateOp` yields a whole path. Raises the first one's error."""
+    """Return the results of the operations. `CreateOp` yields a whole path. Raises the first one's
+    error.
+    """
     answers = answer if isinstance(answer, list) else [answer]
     for index, (op, result) in enumerate(zip(ops, answers, strict=True)):
         if isinstance(result, Exception) and not isinstance(result, _FOLLOWS_ANOTHER):

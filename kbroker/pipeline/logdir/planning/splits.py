@@ -92,7 +92,7 @@ def stretch_of(file_system: FileSystem, found: ReadableLog, offsets: OffsetRange
 def plan(
     file_system: FileSystem, stretches: Sequence[Stretch], options: SplitOptions
 ) -> list[tuple[PlannedTask, ...]]:
-    """What each Spark partition reads; stretches stay in their order.
+    """Return what each Spark partition reads; stretches stay in their order.
 
     Raises StorageError, with ENOENT where a segment went meanwhile: look for the logs again.
     """
