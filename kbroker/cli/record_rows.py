@@ -1,7 +1,8 @@
 """How records are printed, and read as they were printed: one row per record, text where the bytes
 are UTF-8.
 
-Law: `bytes_of` gives the bytes that `text_of` was given, null, empty and binary ones too.
+Law: `bytes_of` gives back the bytes that `text_of` was given, also null, empty and binary ones, so
+that printed rows can be written to a topic again unchanged.
 """
 
 from __future__ import annotations

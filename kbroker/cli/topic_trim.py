@@ -1,7 +1,7 @@
 """`kbroker topic trim`: delete the oldest records of a topic, up to an offset or a time.
 
-Law: what is written while the command runs stays. A partition that refuses does not keep the others
-from being trimmed.
+Law: records that are written while the command runs stay, because nobody asked to delete them. A
+partition that refuses does not keep the others from being trimmed.
 """
 
 from __future__ import annotations

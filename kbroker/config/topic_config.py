@@ -1,7 +1,8 @@
 """TopicConfig: the settings of one topic: its overrides on top of the broker's values.
 
-Law: names, bounds and refusals are those of Kafka 3.9's topic settings; where a topic does not
-override a setting, the first of the broker's settings in `synonyms` that has a value counts.
+Law: names, bounds and refusals are those of Kafka 3.9's topic settings, so that existing settings
+and tools work. Where a topic does not override a setting, the first of the broker's settings in
+`synonyms` that has a value counts.
 """
 
 from __future__ import annotations

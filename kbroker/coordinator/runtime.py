@@ -3,8 +3,8 @@ which partitions this broker leads, their loading, timers, long work.
 
 Law: a machine decides (records and a reply), its shard appends the records and replays them into
 the state, and the reply goes out when they are stored; see `shard`. The runtime knows nothing of
-what a machine keeps. Everything runs on the event loop and nothing blocks it for long; a long log
-is replayed in slices.
+what a machine keeps, so that every kind of coordinator can use it. Everything runs on the event
+loop and nothing blocks it for long; a long log is replayed in slices.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The whole of a log for one who needs it all, such as a coordinator at its start: batch after
-batch, and what cannot be read named in its place.
+"""Reads a whole log, for a coordinator that starts, say: batch after batch, with a gap in place of
+what cannot be read.
 
 Law: damage hides nothing but itself. Every batch that comes out is whole and its checksum right,
 whoever wrote it; what is missing comes out as a gap, with its offsets and its file. Only a log that

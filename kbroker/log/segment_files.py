@@ -1,8 +1,8 @@
 """The files of one segment: batches, the indexes beside them, and what is done with all alike.
 
-Law: the files share a name, that of the first offset, and differ in their suffixes. While a segment
-takes appends its files have room after their content; closing gives them their final size. `sync`
-may run on a worker thread, everything else belongs to the event loop.
+Law: the files share a name, that of the first offset, and differ in their suffixes, as Kafka names
+them. While a segment takes appends its files have room after their content; closing gives them
+their final size. `sync` may run on a worker thread, everything else belongs to the event loop.
 """
 
 from __future__ import annotations

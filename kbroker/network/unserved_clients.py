@@ -1,8 +1,9 @@
 """Names the clients that ask for what this broker does not serve, in the log.
 
-Law: a client is named once for each thing it asks for, however often it connects and asks; what it
-repeats is counted at DEBUG. A client is its address without the port, its software and its id. Who
-was named is forgotten beyond a bound, those first who have not asked for longest.
+Law: a client is named once for each thing it asks for, so that one that tries again and again does
+not fill the log; what it repeats is counted at DEBUG. A client is its address without the port, its
+software and its id. Who was named is forgotten beyond a bound, those first who have not asked for
+longest.
 
 Owned by the event loop.
 """

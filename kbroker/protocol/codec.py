@@ -4,10 +4,10 @@ and kept.
     request, end = decode(FetchRequest, 12, frame, offset)
     pieces = encode_pieces(response, 12, head=encode_response_header(...))
 
-Law: decoding gives a message or ProtocolError, in time and memory bounded by the bytes given. Bytes
-after the message are left alone (librdkafka sends some). Encoding a value that does not fit its
-field is a bug and raises what Python raises; text that is not Unicode on either side is replaced,
-never refused.
+Law: decoding gives a message or ProtocolError, in time and memory bounded by the bytes given,
+because they come from anybody. Bytes after the message are left alone (librdkafka sends some).
+Encoding a value that does not fit its field is a bug and raises what Python raises; text that is
+not Unicode on either side is replaced, never refused.
 """
 
 from __future__ import annotations

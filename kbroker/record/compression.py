@@ -1,8 +1,8 @@
 """The codecs of record batches: gzip, snappy in xerial framing, lz4 frames, zstd.
 
-Law: what comes out is bounded by the caller, whatever the payload claims, and a payload that cannot
-be read is KafkaError(INVALID_RECORD). cramjam is imported at first use: it costs start-up time and
-many brokers never need it.
+Law: the caller bounds what comes out, because a small payload may claim any size, and a payload
+that cannot be read is KafkaError(INVALID_RECORD). cramjam is imported at first use: it costs
+start-up time and many brokers never need it.
 """
 
 from __future__ import annotations

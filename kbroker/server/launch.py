@@ -1,5 +1,5 @@
 """A start as its operator asks for it: from options to settings, and from the first step until a
-signal or a failure ends it. What all have in common who run a broker, or several, in their process.
+signal or a failure ends it. All that run brokers in their own process use it.
 
 Law: nothing is printed and no environment is read here, so that tests and the command line start a
 broker by the same code: sentences go to a `Hearer`.

@@ -1,9 +1,10 @@
 """Appends that convert: sets of old messages that clients produce, and what goes into topics of an
 old format (KIP-31, KIP-32, KIP-98).
 
-Law: codes are those of Kafka's LogValidator, except that an unknown codec, a broken payload, a time
-before the epoch and headers that the format has no place for get codes that a client can act on,
-where Kafka answers UNKNOWN_SERVER_ERROR. A set is taken or refused as a whole.
+Law: codes are those of Kafka's LogValidator, because clients act on them. An unknown codec, a
+broken payload, a time before the epoch and headers that the format has no place for get
+UNKNOWN_SERVER_ERROR from Kafka, and here codes that a client can act on. A set is taken or refused
+as a whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds a cluster's offsets against directories and archive. Values in, findings out.
+"""Compares a cluster's offsets with directories and archive. Values in, findings out.
 
 Law: the cluster is asked before and after files are read. What is below its first answer must be in
 the files, what is beyond its last cannot be on the cluster. Directories may be those of a broker

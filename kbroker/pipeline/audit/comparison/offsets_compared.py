@@ -1,4 +1,4 @@
-"""Holds the offsets of an archive against those of a log, by batch headers alone.
+"""Compares the offsets of an archive with those of a log, by batch headers alone.
 
 Law: what both can hold, both have to hold. The archive may lack what it says it lacks, with a
 reason that the log does not contradict; the log may lack what compaction took. A log that was

@@ -1,7 +1,7 @@
 """The partitions below some paths: which there are, and how far each may be read.
 
-Law: what is found is a value of one moment. Batches of a log whose files have not changed are not
-read again.
+Law: what is found is a value of one moment, because a running broker goes on changing its logs.
+Batches of a log whose files have not changed are not read again.
 """
 
 from __future__ import annotations
