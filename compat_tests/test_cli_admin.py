@@ -90,7 +90,7 @@ def test_kafkas_own_topics_are_not_trimmed_and_deleted_by_force_alone(
 
     assert deleted == (
         f"Error: {GROUP_OFFSETS} was not deleted: the committed offsets of all groups are in it "
-        "(--force does it all the same)"
+        "(--force deletes it anyway)"
     )
     assert trimmed.startswith(f"Error: {GROUP_OFFSETS} was not trimmed")
 

@@ -69,8 +69,8 @@ def list_topics(bootstrap: str, output: str, internal: bool) -> None:
     """Print one line per topic.
 
     RECORDS are the offsets between start and end: compaction and transactions leave some of them
-    empty. SIZE_BYTES is what the leaders of the partitions hold. A figure that nobody tells is left
-    out, as where a partition has no leader.
+    empty. SIZE_BYTES is what the leaders of the partitions hold. A figure that no broker knows, as
+    of a partition without a leader, is left out.
     """
     with cluster_links(bootstrap) as links:
         topics = [

@@ -134,7 +134,7 @@ def delete(bootstrap: str, names: Sequence[str], if_exists: bool, force: bool) -
                 failures += _missing(name, known, if_exists=if_exists)
             elif known[name].is_internal and not force:
                 lost = _LOST.get(name, "the brokers keep their own records in it")
-                failures.append(f"{name} was not deleted: {lost} (--force does it all the same)")
+                failures.append(f"{name} was not deleted: {lost} (--force deletes it anyway)")
             else:
                 wanted.append(name)
         results = []

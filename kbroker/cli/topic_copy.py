@@ -86,14 +86,14 @@ _OWN_ORIGINS = ("topic", "set")  # the second is what old brokers say
     "configs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A setting of TARGET where it is made, before those of SOURCE; may be repeated.",
+    help="A setting for a new TARGET, which wins over that of SOURCE; may be repeated.",
 )
 @click.option(
     "--compression",
     type=click.Choice(CODECS),
     default="none",
     show_default=True,
-    help="For batches that are packed again: small ones, with --by-key all; others keep theirs.",
+    help="For batches that are packed again: small ones, or all with --by-key.",
 )
 @bootstrap_option
 def copy(  # one parameter per option
@@ -110,8 +110,8 @@ def copy(  # one parameter per option
 ) -> None:
     """Copy the records that SOURCE has now to TARGET.
 
-    TARGET is made with the partitions and settings of SOURCE where it is not there. It keeps the
-    records it has.
+    If TARGET does not exist, it is created with the partitions and settings of SOURCE. If it does,
+    it keeps its records.
     """
     wanted = key_values("--config", configs)
     places = parse_place("--from", start), parse_place("--to", end)

@@ -72,7 +72,7 @@ def log_directory(file_system: FileSystem, path: str) -> LogPath:
     ]
     if brokers and META_PROPERTIES_FILE not in names:
         raise NotALogError(
-            f"{path} is not a data directory, it has those of brokers in it: give "
+            f"{path} is not a data directory, but has those of brokers in it: give "
             + " ".join(brokers)
         )
     view = view_log_directory(file_system, path)
