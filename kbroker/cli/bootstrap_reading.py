@@ -1,4 +1,4 @@
-"""Reads where a cluster is, and how it wants to be spoken to, out of the options of a command.
+"""Reads where a cluster is, and how to connect to it, from the options of a command.
 
 The address of the command line wins, then `-X bootstrap.servers`, then the environment, then the
 file; of all other properties `-X` wins over the file.

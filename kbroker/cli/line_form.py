@@ -1,4 +1,4 @@
-"""What lines of standard input are as records: values, keys with values, or rows of JSON.
+"""How lines of standard input become records: values, keys with values, or rows of JSON.
 
 Law: the bytes of a line are not changed. A bad line is returned with its reason beside the records
 of the good ones, because the caller decides whether to stop or to go on. No clock, no socket.

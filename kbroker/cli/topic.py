@@ -39,7 +39,7 @@ _COPY = LazyCommand("kbroker.cli.topic_copy", "copy", "Copy the records of a top
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What partitions hold; who does not answer is left out."""
+    """Figures of partitions; those of brokers that do not answer are left out."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]

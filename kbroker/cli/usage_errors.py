@@ -1,5 +1,5 @@
-"""What is said of a command line that is wrong: one sentence as of any other error, in place of
-click's own, and where to read on.
+"""Errors of usage: one sentence as for any other error, in place of click's own, and where to read
+on.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ WatchedT = TypeVar("WatchedT", bound=Any)
 
 
 class Asked(NamedTuple):
-    """A request that has no answer yet, and what its sender wants to be told with it."""
+    """A request that has no answer yet, and what its sender gets back with the answer."""
 
     request: type[Message]
     version: int

@@ -1,4 +1,4 @@
-"""ConnectionSettings: how brokers want to be spoken to, out of the property names of Kafka's
+"""ConnectionSettings: how to connect to brokers, from the property names of Kafka's
 clients, Java's and librdkafka's.
 
 Pure: files are named here and read where a connection is made. No sentence holds a secret.

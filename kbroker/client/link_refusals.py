@@ -12,7 +12,7 @@ _HTTP = b"HTTP"
 
 
 def refused(address: str, reason: str) -> ClientError:
-    """Return an error that says what a person has to put right before the broker is of use."""
+    """Return an error that says what a person has to put right before the broker can be used."""
     return ClientError(
         f"cannot connect to {address}: {reason}",
         ExitCode.CANNOT_CONNECT,

@@ -52,7 +52,7 @@ _EXPIRY_TIMER = "offsets.retention.check"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorServices:
-    """What the coordinator needs of the broker."""
+    """The services of the broker that the coordinator uses."""
 
     replicas: Replicas
     metadata: MetadataCache

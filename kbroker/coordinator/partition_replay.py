@@ -62,7 +62,7 @@ class PartitionReplay:
 
     @property
     def saw_everything(self) -> bool:
-        """True when nothing was passed over."""
+        """True when nothing was skipped."""
         return not self.gaps and not self.not_understood
 
     def steps(self) -> Iterator[None]:
@@ -80,7 +80,7 @@ class PartitionReplay:
             self._settle(producer_id, self._log.log_end_offset)
 
     def tell(self) -> None:
-        """Say what was passed over."""
+        """Log what was skipped."""
         missing = [gap for gap in self.gaps if gap.reason == MISSING]
         others = [gap for gap in self.gaps if gap.reason != MISSING]
         for gap in others[:_SHOWN]:

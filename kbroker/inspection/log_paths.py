@@ -1,5 +1,5 @@
-"""What a path is to those who only look: a data directory, the directory of one partition, or none
-of a log's.
+"""Tells what a path is, for callers that only read: a data directory, the directory of one
+partition, or neither.
 """
 
 from __future__ import annotations

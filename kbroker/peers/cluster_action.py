@@ -59,7 +59,7 @@ class BrokerClaim:
 
 @dataclass(frozen=True, slots=True)
 class PeerListeners:
-    """The listeners on which brokers speak to each other; none where there is no other broker.
+    """The listeners on which brokers talk to each other; none where there is no other broker.
 
     >>> PeerListeners(frozenset({"INSIDE"})).is_open_to("OUTSIDE")
     False

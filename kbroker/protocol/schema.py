@@ -33,7 +33,7 @@ _MESSAGES = f"{__package__}.messages"
 
 
 class MessageSpec(NamedTuple):
-    """What `@message` was told."""
+    """The arguments of `@message`."""
 
     name: str
     key: int | None  # None: no API, for example a record of an internal topic

@@ -60,7 +60,7 @@ class OffsetQuery(NamedTuple):
 
 
 class OffsetResult(NamedTuple):
-    """What was found; -1 in all fields when there is nothing or an error."""
+    """The offset that was found; -1 in all fields when there is nothing or an error."""
 
     error_code: ErrorCode
     timestamp: int = -1
@@ -69,7 +69,7 @@ class OffsetResult(NamedTuple):
 
 
 class _Looked(NamedTuple):
-    """What came of looking into a batch."""
+    """The result of looking into a batch."""
 
     batch: TimedBatch
     found: TimestampAndOffset | None

@@ -56,7 +56,7 @@ class CopyRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeImage:
-    """What a tree holds that a copy takes along."""
+    """The nodes of a tree that a copy takes along."""
 
     nodes: Mapping[str, bytes | None]  # by path, parents before children; the root is left out
     broker_ids_given_out: int = 0  # version of /brokers/seqid
@@ -100,7 +100,7 @@ class TreeImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyPlan:
-    """What has to be written into the target, in this order."""
+    """The writes to the target, in their order."""
 
     cluster_id: str
     transactions: Sequence[Sequence[Op]] = field(repr=False)

@@ -1,4 +1,4 @@
-"""What is read again at every change (`RepeatedReading`), and change notifications: numbered nodes
+"""Readings repeated at every change (`RepeatedReading`), and change notifications: numbered nodes
 under one parent that every broker reads in order (Kafka's ZkNodeChangeNotificationListener), used
 for /config/changes.
 

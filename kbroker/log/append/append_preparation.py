@@ -26,7 +26,7 @@ from kbroker.record.record_batch import MAGIC, read_header
 
 
 class Prepared(NamedTuple):
-    """What the event loop has to write, and what that holds for."""
+    """The bytes that the event loop has to write, and the conditions under which they hold."""
 
     ready: OpenedBatch | TrustedBatches
     rules: AppendRules

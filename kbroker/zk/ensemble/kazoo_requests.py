@@ -1,4 +1,4 @@
-"""What the tree's operations are in kazoo's terms: requests, their answers, and errors.
+"""The tree's operations in kazoo's terms: requests, their answers, and errors.
 
 Law: no kazoo value or error leaves this module and `kazoo_connection`, so that the rest of the
 broker does not know which library speaks to ZooKeeper. Paths are whole here, with the chroot.

@@ -45,7 +45,7 @@ ReadChildren = Callable[[str], Awaitable[list[str]]]
 
 
 class Verdict(Enum):
-    """What became of a transaction."""
+    """The outcome of a transaction."""
 
     DONE = "done"
     NOT_DONE = "not done"

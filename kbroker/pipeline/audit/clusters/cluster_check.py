@@ -29,7 +29,7 @@ class SeenLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherSides:
-    """What is checked against the cluster; None: that side takes no part."""
+    """The sides that are compared with the cluster; None: that side takes no part."""
 
     logs: Mapping[TopicPartition, SeenLog] | None
     archive: Mapping[TopicPartition, OffsetRange] | None

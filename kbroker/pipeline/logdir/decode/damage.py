@@ -1,5 +1,5 @@
-"""What is raised where the bytes of a segment are not a batch that counts; how to go on after
-it.
+"""The error for bytes of a segment that are not a batch that counts, and how to go on after
+them.
 """
 
 from __future__ import annotations
