@@ -34,7 +34,8 @@ INSTEAD = {
     r" who (says|wants|waits|tells|looks)\b": "name them: the client, the user, a reader",
     r" behind (its|the) end\b": "beyond its end: behind is for a follower or a group that lags",
     r" unasked\b": "unexpectedly",
-    r" speaks? to java\b": "is meant for Java",
+    r" (speaks?|spoken) to\b": "talks to, or is meant for",
+    r" pass(es|ed) over\b": "skipped, ignored, left out",
     r" sound disk\b": "healthy disk",
 }
 

@@ -41,7 +41,7 @@ class ConfigEntry(NamedTuple):
 def describe_topic(config: KafkaConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     """Every setting of a topic that has `overrides`, by name.
 
-    Those that are not known, or cannot be used, are passed over.
+    Those that are not known, or cannot be used, are left out.
     """
     overrides, _ = sound_overrides(overrides)
     topic_config = TopicConfig.from_overrides(config, overrides)

@@ -249,7 +249,7 @@ class TopicConfig(ConfigGroup):
     def from_overrides(cls, config: KafkaConfig, overrides: Mapping[str, str]) -> TopicConfig:
         """The topic's values over the broker's; raises ConfigError for a bad override.
 
-        An override that is not known (a topic that came from elsewhere) is passed over.
+        An override that is not known (a topic that came from elsewhere) is ignored.
         """
         values = broker_defaults(config)
         for name, text in overrides.items():

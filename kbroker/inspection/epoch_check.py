@@ -1,4 +1,4 @@
-"""Holds a leader-epoch checkpoint against the epochs that batches carry."""
+"""Compares a leader-epoch checkpoint with the epochs that batches carry."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class LogReplay:
 
     def _doubt(self, reason: str) -> Iterator[Gap]:
         """Bytes that this process wrote, or recovered, are not batches any more: have the whole
-        segment checked, as one that was only found. What even then stays unreadable is passed over.
+        segment checked, as one that was only found. What even then stays unreadable is skipped.
         """
         segment = self._segment()
         if self._doubted != segment.base_offset:

@@ -75,7 +75,7 @@ def uuid_from_bytes(data: bytes) -> UUID:
 def skip_tags(
     buffer: memoryview, offset: int, limit: int, count: int, allowed: int
 ) -> tuple[int, int]:
-    """Pass over `count` tagged fields of a struct that declares none: (offset after them, `allowed`
+    """Skip `count` tagged fields of a struct that declares none: (offset after them, `allowed`
     less `count`).
     """
     if count > allowed:

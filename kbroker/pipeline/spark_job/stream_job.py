@@ -52,7 +52,7 @@ class JobSettings:
     target: str = ""  # what it writes to, as the checkpoint remembers it
     every_s: float | None = None
     batch_records: int = DEFAULT_BATCH_RECORDS  # offsets per batch, all partitions together
-    # Holds the checkpoint against the target: where its first batch began, where the next begins.
+    # Compares the checkpoint with the target: where its first batch began, where the next begins.
     check: Callable[[Offsets, Offsets], None] | None = None
 
 

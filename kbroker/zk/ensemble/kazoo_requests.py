@@ -1,7 +1,7 @@
 """The tree's operations in kazoo's terms: requests, their answers, and errors.
 
 Law: no kazoo value or error leaves this module and `kazoo_connection`, so that the rest of the
-broker does not know which library speaks to ZooKeeper. Paths are whole here, with the chroot.
+broker does not know which library talks to ZooKeeper. Paths are whole here, with the chroot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Holds one file of an archive against what its manifest says of it."""
+"""Compares one file of an archive with its manifest."""
 
 from __future__ import annotations
 
