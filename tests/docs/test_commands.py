@@ -255,5 +255,5 @@ def test_a_start_over_data_of_apache_kafka_asks_as_shown_and_adopts_when_told(
     line, told, _ = started_and_stopped([*words, agreeing.split()[-1]], tmp_path)
 
     sentence = asked.stderr.replace(str(data), DIRECTORY_OF_APACHE).removeprefix("Error: ")
-    assert (asked.returncode, sentence.split()) == (2, shown.split())
+    assert (asked.returncode, sentence.splitlines()) == (2, shown.splitlines())
     assert (line[:13], told[:23]) == ("listening on ", "kbroker adopted 25 topi")
