@@ -18,7 +18,7 @@ from kbroker.cli.line_form import JsonLines, KeyedLines, LineForm, Part, Spread,
 from kbroker.cli.line_source import LineSource
 from kbroker.cli.output import counted, say
 from kbroker.cli.send_report import SendReport
-from kbroker.cli.time_argument import timestamp_ms
+from kbroker.cli.time_argument import MOMENTS, timestamp_ms
 from kbroker.cli.topic_choice import check_partitions, names_of_topics
 from kbroker.client.broker_link import BrokerLink, readable
 from kbroker.client.cluster_links import ClusterLinks, TopicView
@@ -141,8 +141,7 @@ def _stamp(text: str | None) -> Callable[[], int]:
     fixed_ms = int(text) if text.isascii() and text.isdecimal() else timestamp_ms(text, _now_ms())
     if fixed_ms is None or not 0 <= fixed_ms <= _MAX_TIME_MS:
         raise click.UsageError(
-            f"--timestamp '{text}' is none of: milliseconds since 1970, a time ago such as -30s, "
-            "-15m, -1h, -2d, a date such as 2026-11-21T10:00:00"
+            f"--timestamp '{text}' is none of: milliseconds since 1970, {MOMENTS}"
         )
     return lambda: fixed_ms
 
