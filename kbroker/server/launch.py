@@ -85,7 +85,7 @@ class Hearer:
     """Who hears what comes of a start."""
 
     ready: Callable[[Sequence[EndPoint]], None]  # where clients are served
-    adopted: Callable[[str], None] = lambda _: None  # one sentence
+    adopted: Callable[[str], None] = lambda _: None  # what was adopted, a few lines
     watch_loading: WatchLoading = nobody_watches
 
 
