@@ -42,35 +42,29 @@ class ReplicationConfig(ConfigGroup):
         importance="high",
     )
     replica_socket_timeout_ms: int = define(
-        30_000, "Time limit of a follower's request.", importance="high", support="not yet"
+        30_000, "Time limit of a follower's request.", importance="high"
     )
     replica_socket_receive_buffer_bytes: int = define(
         65_536, "SO_RCVBUF of replica fetcher connections.", importance="high", support="not yet"
     )
     replica_fetch_max_bytes: int = define(
-        1_048_576, "Bytes a follower asks for per partition.", at_least=0, support="not yet"
+        1_048_576, "Bytes a follower asks for per partition.", at_least=0
     )
     replica_fetch_wait_max_ms: int = define(
         500,
         "How long the leader may hold a follower's fetch.",
         importance="high",
-        support="not yet",
     )
-    replica_fetch_backoff_ms: int = define(
-        1000, "Pause of a follower after an error.", at_least=0, support="not yet"
-    )
-    replica_fetch_min_bytes: int = define(
-        1, "Bytes a follower waits for.", importance="high", support="not yet"
-    )
+    replica_fetch_backoff_ms: int = define(1000, "Pause of a follower after an error.", at_least=0)
+    replica_fetch_min_bytes: int = define(1, "Bytes a follower waits for.", importance="high")
     replica_fetch_response_max_bytes: int = define(
-        10_485_760, "Bytes a follower asks for in one answer.", at_least=0, support="not yet"
+        10_485_760, "Bytes a follower asks for in one answer.", at_least=0
     )
     num_replica_fetchers: int = define(
         1,
         "Fetchers per source broker.",
         importance="high",
         dynamic="cluster-wide",
-        support="not yet",
     )
     num_replica_alter_log_dirs_threads: int | None = define(
         None,

@@ -19,6 +19,7 @@ from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
 from kbroker.log.log import Log
 from kbroker.model import ZERO_UUID, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.replication.follower_parts import parts_for
 from kbroker.replication.high_watermark import next_high_watermark
 from kbroker.replication.partition_state import PartitionState
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
@@ -230,6 +231,30 @@ class Partition:
         if found.epoch < last_fetched_epoch or found.end_offset < fetch_offset:
             return found
         return None
+
+    # Following
+
+    def append_as_follower(self, records: memoryview, now_ms: int) -> LogAppendInfo | None:
+        """Append what the leader sent; the result for its last part, None where no batch is whole.
+
+        Raises KafkaError as `Log.append_as_follower`. What came before the refused part stays.
+        """
+        log, info = self.log, None
+        for part in parts_for(records, log.rules.segment_bytes):
+            appended = log.append_as_follower(part, now_ms)
+            info = appended if appended.last_offset >= 0 else info
+        return info
+
+    def follow_leader(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Take over the leader's high watermark and log start, as far as this log goes; True when
+        the high watermark moved.
+        """
+        log = self.log
+        before = log.high_watermark
+        moved = log.update_high_watermark(high_watermark) > before
+        if log.log_start_offset < log_start_offset <= log.high_watermark:
+            log.maybe_increment_log_start_offset(log_start_offset)
+        return moved
 
     # Followers and the high watermark
 

@@ -45,6 +45,9 @@ from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.peers.peers import Peers
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
+from kbroker.replication.fetchers.leader_end_point import Follower
+from kbroker.replication.fetchers.replica_fetcher import FetcherParts
+from kbroker.replication.fetchers.replica_fetcher_manager import ReplicaFetcherManager
 from kbroker.replication.metadata_cache import MetadataCache
 from kbroker.replication.replica_manager import ReplicaManager
 from kbroker.replication.shared_flush import FlushPolicy
@@ -131,6 +134,7 @@ class ClusterParts:
     to_controller: NodeToControllerChannel
     handover: LeadershipHandover
     features: FinalizedFeatureChangeListener
+    fetchers: ReplicaFetcherManager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +253,31 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
         features=FinalizedFeatureChangeListener(
             zk, data.metadata, data.waiter, partial(_lacks_features, around.failure)
         ),
+        fetchers=_fetchers(config, data, around.clock, channels, broker_epoch),
     )
+
+
+def _fetchers(
+    config: KafkaConfig,
+    data: DataParts,
+    clock: ClockWithTimer,
+    channels: Channels,
+    broker_epoch: Callable[[], int],
+) -> ReplicaFetcherManager:
+    replicas, replication = data.replicas, config.replication
+    fetchers = ReplicaFetcherManager(
+        FetcherParts(
+            hosted=replicas.hosted,
+            waiting=replicas.waiting,
+            clock=clock,
+            backoff_ms=lambda: data.config().replication.replica_fetch_backoff_ms,
+        ),
+        Follower(broker_id=data.metadata.broker_id, broker_epoch=broker_epoch, config=replication),
+        channels.client,
+        lambda: data.config().replication.num_replica_fetchers,
+    )
+    replicas.leadership.add_leadership_listener(fetchers.on_leadership_change)
+    return fetchers
 
 
 def _lacks_features(failure: BrokerFailure, error: UnsupportedFeaturesError) -> None:

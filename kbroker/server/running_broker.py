@@ -56,6 +56,7 @@ async def run_parts(
     # The tree may know less than the logs: it was adopted, or its end was lost with the power.
     await _skip_producer_ids(parts)
     undo.callback(_close_replicas, parts, around.lifecycle)
+    undo.push_async_callback(cluster.fetchers.shutdown)
     end_points = await parts.socket_server.start()
     undo.push_async_callback(parts.socket_server.shutdown)
     parts.socket_server.enable_controller_requests()

@@ -1,0 +1,1 @@
+"""Followers: what they ask of leaders, and what they make of the answers."""

@@ -1,0 +1,136 @@
+"""How far a follower has come with each partition that it fetches from one leader.
+
+PURE. Law: one state per partition, changed in place by the one fetcher that owns it. Terms: a
+partition is *truncating* while it is not known where its log parts from the leader's, and
+*fetching* after that; one that met an error is *delayed*, and left out until its time has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from kbroker.model import TopicPartition
+
+NO_EPOCH = -1
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FetchState:
+    """One partition. Offsets are those of the next record, epochs -1 where there is none."""
+
+    topic_partition: TopicPartition
+    topic_id: UUID
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int  # the follower's own
+    is_truncating: bool
+    delayed_until_ms: float = 0.0
+
+    @property
+    def position(self) -> tuple[int, int, int, int]:
+        """What a leader is told of the partition: it is named again where this has changed."""
+        return (
+            self.fetch_offset,
+            self.log_start_offset,
+            self.leader_epoch,
+            self.last_fetched_epoch,
+        )
+
+
+class FetchStates:
+    """The partitions of one fetcher, in the order in which they were taken up.
+
+    `changed` has those of which the leader has yet to hear, `gone` those that it is to forget: a
+    request is made of these alone, however many partitions there are.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[TopicPartition, FetchState] = {}
+        self._delayed: dict[TopicPartition, FetchState] = {}
+        self._truncating: dict[TopicPartition, FetchState] = {}
+        self.changed: dict[TopicPartition, FetchState] = {}
+        self.gone: dict[TopicPartition, UUID] = {}
+        self.find = self._states.get
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[FetchState]:
+        return iter(self._states.values())
+
+    def add(self, state: FetchState) -> None:
+        """Take up a partition, in place of what was known of it."""
+        topic_partition = state.topic_partition
+        self.remove(topic_partition)
+        self._states[topic_partition] = state
+        if state.is_truncating:
+            self._truncating[topic_partition] = state
+        else:
+            self._ask_for(state)
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Give up a partition, if it is there."""
+        state = self._states.pop(topic_partition, None)
+        if state is not None:
+            self._delayed.pop(topic_partition, None)
+            self._truncating.pop(topic_partition, None)
+            self._leave_out(state)
+
+    def moved(self, state: FetchState) -> None:
+        """It has another position now, from which it goes on fetching."""
+        self._truncating.pop(state.topic_partition, None)
+        state.is_truncating = False
+        if state.topic_partition not in self._delayed:
+            self._ask_for(state)
+
+    def delay(self, state: FetchState, until_ms: float) -> None:
+        """Leave it out until then."""
+        state.delayed_until_ms = until_ms
+        self._delayed[state.topic_partition] = state
+        self._leave_out(state)
+
+    def end_delays(self, now_ms: float) -> None:
+        """Take those up again whose time has come."""
+        for topic_partition, state in list(self._delayed.items()):
+            if state.delayed_until_ms <= now_ms:
+                del self._delayed[topic_partition]
+                if not state.is_truncating:
+                    self._ask_for(state)
+
+    def next_delay_ms(self, now_ms: float) -> float | None:
+        """How long until one is to be taken up again, None where none is delayed."""
+        ends = (state.delayed_until_ms for state in self._delayed.values())
+        first = min(ends, default=None)
+        return None if first is None else max(0.0, first - now_ms)
+
+    def truncating(self) -> list[FetchState]:
+        """Those of which it is to be found out where they part from the leader."""
+        return [s for tp, s in self._truncating.items() if tp not in self._delayed]
+
+    def fetching(self) -> list[FetchState]:
+        """All that are asked for."""
+        return [
+            state
+            for topic_partition, state in self._states.items()
+            if not state.is_truncating and topic_partition not in self._delayed
+        ]
+
+    def has_fetching(self) -> bool:
+        """Whether any is asked for."""
+        return len(self._states) > len(self._truncating.keys() | self._delayed.keys())
+
+    def is_ready(self, state: FetchState) -> bool:
+        """Whether an answer for it counts: it is still fetched, and not delayed."""
+        topic_partition = state.topic_partition
+        return self._states.get(topic_partition) is state and topic_partition not in self._delayed
+
+    def _ask_for(self, state: FetchState) -> None:
+        self.gone.pop(state.topic_partition, None)
+        self.changed[state.topic_partition] = state
+
+    def _leave_out(self, state: FetchState) -> None:
+        self.changed.pop(state.topic_partition, None)
+        self.gone[state.topic_partition] = state.topic_id

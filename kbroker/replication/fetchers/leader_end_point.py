@@ -1,0 +1,191 @@
+"""What a follower asks a leader: Fetch, ListOffsets and OffsetForLeaderEpoch over one connection.
+
+Law: whatever keeps an answer away is an OSError, so that a fetcher has one way to fail. Nothing is
+kept here but the connection: what was asked before is the fetcher's.
+
+Owned by the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from kbroker.config.replication_config import ReplicationConfig
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.peers.node_to_controller_channel import PeerClient
+from kbroker.protocol.messages.fetch import FetchRequest, FetchResponse
+from kbroker.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kbroker.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from kbroker.replication.fetchers.fetch_states import FetchState
+from kbroker.replication.fetchers.session_handler import SessionStep
+from kbroker.replication.offset_lookup import EARLIEST, LATEST
+
+_LAST_VERSION_WITH_NAMES = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follower:
+    """Who fetches; `broker_epoch` gives the epoch of its present registration."""
+
+    broker_id: int
+    broker_epoch: Callable[[], int]
+    config: ReplicationConfig
+
+
+class LeaderEndPoint:
+    """One leader, as one fetcher sees it."""
+
+    def __init__(self, client: PeerClient, follower: Follower) -> None:
+        self._client = client
+        self._follower = follower
+
+    def close(self) -> None:
+        """Close the connection; a request in flight fails."""
+        self._client.close()
+
+    async def fetch(
+        self,
+        step: SessionStep,
+        asked: Iterable[FetchState],
+        forgotten: Iterable[tuple[TopicPartition, UUID]],
+        *,
+        by_name: bool,
+    ) -> FetchResponse:
+        """The answer to one Fetch; `by_name` where a topic has no id. Raises OSError."""
+        config, broker_id = self._follower.config, self._follower.broker_id
+        request = FetchRequest(
+            replica_id=broker_id,
+            replica_state=FetchRequest.ReplicaState(
+                replica_id=broker_id, replica_epoch=self._follower.broker_epoch()
+            ),
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+            min_bytes=config.replica_fetch_min_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes,
+            session_id=step.session_id,
+            session_epoch=step.epoch,
+            topics=list(_asked_by_topic(asked, config.replica_fetch_max_bytes)),
+            forgotten_topics_data=list(_forgotten_by_topic(forgotten)),
+        )
+        highest = _LAST_VERSION_WITH_NAMES if by_name else None
+        response: FetchResponse = await self._send(request, highest)
+        return response
+
+    async def end_offset(self, state: FetchState) -> int:
+        """Where its log ends. Raises OSError, and KafkaError where it refuses."""
+        return await self._offset(state, LATEST)
+
+    async def start_offset(self, state: FetchState) -> int:
+        """Where its log starts. Raises as `end_offset`."""
+        return await self._offset(state, EARLIEST)
+
+    async def epoch_end_offsets(
+        self, states: Iterable[FetchState]
+    ) -> dict[TopicPartition, EpochEndOffset | ErrorCode]:
+        """Where the last epoch of each ended there, or why that is not told. Raises OSError."""
+        topics: dict[str, OffsetForLeaderEpochRequest.OffsetForLeaderTopic] = {}
+        for state in states:
+            name, index = state.topic_partition
+            topic = topics.get(name)
+            if topic is None:
+                topic = OffsetForLeaderEpochRequest.OffsetForLeaderTopic(topic=name)
+                topics[name] = topic
+            topic.partitions.append(
+                OffsetForLeaderEpochRequest.OffsetForLeaderPartition(
+                    partition=index,
+                    current_leader_epoch=state.leader_epoch,
+                    leader_epoch=state.last_fetched_epoch,
+                )
+            )
+        request = OffsetForLeaderEpochRequest(
+            replica_id=self._follower.broker_id, topics=list(topics.values())
+        )
+        response: OffsetForLeaderEpochResponse = await self._send(request)
+        found: dict[TopicPartition, EpochEndOffset | ErrorCode] = {}
+        for answered in response.topics:
+            for data in answered.partitions:
+                found[TopicPartition(answered.topic, data.partition)] = (
+                    ErrorCode(data.error_code)
+                    if data.error_code
+                    else EpochEndOffset(data.leader_epoch, data.end_offset)
+                )
+        return found
+
+    async def _offset(self, state: FetchState, timestamp: int) -> int:
+        name, index = state.topic_partition
+        asked = ListOffsetsRequest.ListOffsetsPartition(
+            partition_index=index, current_leader_epoch=state.leader_epoch, timestamp=timestamp
+        )
+        topic = ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=[asked])
+        request = ListOffsetsRequest(replica_id=self._follower.broker_id, topics=[topic])
+        response: ListOffsetsResponse = await self._send(request)
+        for answered in response.topics:
+            for data in answered.partitions:
+                if data.error_code:
+                    raise KafkaError(ErrorCode(data.error_code), f"{name}-{index} is not told")
+                return data.offset
+        raise ConnectionError(f"the leader of {name}-{index} answered without an offset")
+
+    async def _send(self, request: Any, highest_version: int | None = None) -> Any:
+        try:
+            return await self._client.send(
+                request,
+                timeout_ms=self._follower.config.replica_socket_timeout_ms,
+                highest_version=highest_version,
+            )
+        except KafkaError as error:  # it knows no version that we know
+            raise ConnectionError(str(error)) from error
+
+
+def _asked_by_topic(
+    asked: Iterable[FetchState], max_bytes: int
+) -> Iterator[FetchRequest.FetchTopic]:
+    topics: dict[str, FetchRequest.FetchTopic] = {}
+    for state in asked:
+        name, index = state.topic_partition
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = FetchRequest.FetchTopic(topic=name, topic_id=state.topic_id)
+        topic.partitions.append(
+            FetchRequest.FetchPartition(
+                partition=index,
+                current_leader_epoch=state.leader_epoch,
+                fetch_offset=state.fetch_offset,
+                last_fetched_epoch=state.last_fetched_epoch,
+                log_start_offset=state.log_start_offset,
+                partition_max_bytes=max_bytes,
+            )
+        )
+    yield from topics.values()
+
+
+def _forgotten_by_topic(
+    forgotten: Iterable[tuple[TopicPartition, UUID]],
+) -> Iterator[FetchRequest.ForgottenTopic]:
+    topics: dict[tuple[str, UUID], FetchRequest.ForgottenTopic] = {}
+    for (name, index), topic_id in forgotten:
+        topic = topics.get((name, topic_id))
+        if topic is None:
+            topic = FetchRequest.ForgottenTopic(topic=name, topic_id=topic_id)
+            topics[name, topic_id] = topic
+        topic.partitions.append(index)
+    yield from topics.values()
+
+
+def answered_partitions(
+    response: FetchResponse, names: Callable[[UUID], str | None]
+) -> Iterator[tuple[TopicPartition, FetchResponse.PartitionData]]:
+    """The entries of an answer; topics that nobody knows any more are left out."""
+    for topic in response.responses:
+        name = topic.topic
+        if topic.topic_id != ZERO_UUID:
+            name = names(topic.topic_id) or ""
+        for data in topic.partitions if name else ():
+            yield TopicPartition(name, data.partition_index), data

@@ -1,0 +1,403 @@
+"""ReplicaFetcher: copies partitions from one leader, as a task of the event loop.
+
+Law: after every await the partition may be led by another broker, or by this one. So what an answer
+says of a partition counts only while the fetcher still has the state it asked with, and that state
+goes with the leadership it was made for. A log is touched between two awaits, never across one. The
+position in the next request is what the leader takes for stored: it moves after the append.
+
+One partition's trouble is its own: it is left out for a while, and the others go on. Owned by the
+event loop. Rules of truncation and errors are those of Kafka's AbstractFetcherThread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kbroker.clock import Clock
+from kbroker.errors import ErrorCode, KafkaError
+from kbroker.log.leader_epoch_cache import EpochEndOffset
+from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.protocol.messages.fetch import FetchResponse
+from kbroker.protocol.request import Piece
+from kbroker.replication.fetchers.fetch_states import NO_EPOCH, FetchState, FetchStates
+from kbroker.replication.fetchers.leader_end_point import LeaderEndPoint, answered_partitions
+from kbroker.replication.fetchers.session_handler import FetchSessionHandler, is_session_error
+from kbroker.replication.fetchers.truncation import truncation_for
+from kbroker.replication.hosted_partitions import HostedPartitions
+from kbroker.replication.partition import Partition
+
+PartitionData = FetchResponse.PartitionData
+
+_SLICE_BYTES = 1024 * 1024  # appended before others run
+_log = logging.getLogger(__name__)
+
+_EXPECTED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors that pass when leader and follower have heard the same of the controller."""
+
+
+class Wake(Protocol):
+    """Tells those who wait at a partition that it has changed (Purgatories)."""
+
+    def wake(self, topic_partition: TopicPartition) -> None:
+        """The partition's end or high watermark has moved."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetcherParts:
+    """What all fetchers of a broker share."""
+
+    hosted: HostedPartitions
+    waiting: Wake
+    clock: Clock
+    backoff_ms: Callable[[], int]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class ReplicaFetcher:
+    """Follows one leader. `open_end_point` connects; None while nobody knows where it is."""
+
+    def __init__(
+        self, name: str, parts: FetcherParts, open_end_point: Callable[[], LeaderEndPoint | None]
+    ) -> None:
+        self.name = name
+        self.states = FetchStates()
+        self._parts = parts
+        self._open_end_point = open_end_point
+        self._leader: LeaderEndPoint | None = None
+        self._session = FetchSessionHandler()
+        self._out_of_range: list[FetchState] = []
+        self._added = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # For the manager.
+
+    def start(self) -> None:
+        """Begin to fetch."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
+
+    async def stop(self) -> None:
+        """Return when nothing is fetched any more."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._disconnect()
+
+    def add(self, partition: Partition) -> None:
+        """Follow a partition from its log end on; first find out where it parts from the leader's
+        where this log has no epochs.
+        """
+        log = partition.log
+        last_epoch = log.leader_epoch_cache.latest_epoch
+        has_epochs = last_epoch != NO_EPOCH
+        self.states.add(
+            FetchState(
+                topic_partition=partition.topic_partition,
+                topic_id=partition.topic_id,
+                leader_epoch=partition.leader_epoch,
+                fetch_offset=log.log_end_offset if has_epochs else log.high_watermark,
+                last_fetched_epoch=last_epoch,
+                log_start_offset=log.log_start_offset,
+                is_truncating=not has_epochs,
+            )
+        )
+        self._added.set()
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Follow it no more: an answer that is on its way says nothing of it."""
+        self.states.remove(topic_partition)
+
+    # The task.
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._work()
+            except (OSError, TimeoutError) as error:
+                _log.info("%s: %s; trying again", self.name, error)
+                self._session.on_failure()
+                self._disconnect()
+                await self._pause()
+            except Exception:
+                _log.exception("%s failed, and goes on", self.name)
+                self._session.on_failure()
+                await self._pause()
+
+    async def _pause(self) -> None:
+        await self._parts.sleep(self._parts.backoff_ms() / 1000)
+
+    def _disconnect(self) -> None:
+        leader, self._leader = self._leader, None
+        if leader is not None:
+            leader.close()
+
+    async def _work(self) -> None:
+        """One round: truncate what has to be, fetch what can be."""
+        states, now_ms = self.states, self._parts.clock.monotonic_ms()
+        states.end_delays(now_ms)
+        truncating = states.truncating()
+        if not truncating and not states.has_fetching() and not self._must_forget():
+            await self._wait(states.next_delay_ms(now_ms))
+            return
+        leader = self._leader
+        if leader is None:
+            leader = self._leader = self._open_end_point()
+            if leader is None:
+                await self._pause()
+                return
+        if truncating:
+            await self._truncate(leader, truncating)
+        await self._fetch(leader)
+
+    async def _wait(self, delay_ms: float | None) -> None:
+        """Until there may be something to do."""
+        self._added.clear()
+        waiting = self._added.wait()
+        try:
+            await asyncio.wait_for(waiting, None if delay_ms is None else delay_ms / 1000)
+        except TimeoutError:
+            return
+
+    def _must_forget(self) -> bool:
+        return bool(self.states.gone) and not self._session.next.is_full
+
+    # Truncation.
+
+    async def _truncate(self, leader: LeaderEndPoint, states: list[FetchState]) -> None:
+        """Cut the logs of these where they part from the leader's."""
+        with_epoch = [state for state in states if state.last_fetched_epoch != NO_EPOCH]
+        for state in states:
+            if state.last_fetched_epoch == NO_EPOCH:
+                self._cut(state, state.fetch_offset, is_complete=True)
+        if not with_epoch:
+            return
+        answers = await leader.epoch_end_offsets(with_epoch)
+        for state in with_epoch:
+            if not self.states.is_ready(state):
+                continue
+            answer = answers.get(state.topic_partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if isinstance(answer, EpochEndOffset):
+                self._part(state, answer)
+            else:
+                self._on_error(state, answer)
+
+    def _part(self, state: FetchState, leader_end: EpochEndOffset) -> None:
+        """Cut a log where the leader's parts from it."""
+        partition = self._partition(state)
+        if partition is None:
+            return
+        log = partition.log
+        cut = truncation_for(
+            leader_end, log.leader_epoch_cache, log.log_end_offset, log.high_watermark
+        )
+        if cut.offset < log.high_watermark:
+            _log.warning(
+                "%s is cut to %d, below its high watermark %d: an earlier leader had not stored it",
+                state.topic_partition,
+                cut.offset,
+                log.high_watermark,
+            )
+        self._cut(state, cut.offset, is_complete=cut.is_complete)
+
+    def _cut(self, state: FetchState, offset: int, *, is_complete: bool) -> None:
+        partition = self._partition(state)
+        if partition is None:
+            return
+        log = partition.log
+        try:
+            log.truncate_to(offset, self._parts.clock.now_ms())
+        except KafkaError as error:
+            self._on_failed_log(state, error)
+            return
+        _note_position(state, partition)
+        if is_complete or not state.is_truncating:
+            self.states.moved(state)
+        self._parts.waiting.wake(state.topic_partition)
+
+    # Fetching.
+
+    async def _fetch(self, leader: LeaderEndPoint) -> None:
+        states, step = self.states, self._session.next
+        asked = states.fetching() if step.is_full else list(states.changed.values())
+        forgotten = [] if step.is_full else list(states.gone.items())
+        if not asked and not states.has_fetching() and not forgotten:
+            return
+        positions = {state.topic_partition: state.position for state in asked}
+        states.changed.clear()
+        states.gone.clear()
+        by_name = any(state.topic_id == ZERO_UUID for state in states)
+        response = await leader.fetch(step, asked, forgotten, by_name=by_name)
+        if not self._session.on_answer(response.error_code, response.session_id):
+            for state in asked:
+                if states.find(state.topic_partition) is state:
+                    states.changed[state.topic_partition] = state
+            if not is_session_error(response.error_code):
+                raise ConnectionError(f"the leader answered {ErrorCode(response.error_code).name}")
+            return
+        await self._take(response, positions)
+        while self._out_of_range:
+            await self._find_range(leader, self._out_of_range.pop())
+
+    async def _take(
+        self,
+        response: FetchResponse,
+        positions: dict[TopicPartition, tuple[int, int, int, int]],
+    ) -> None:
+        """Store what came. Of a partition whose position has changed since, it counts no more."""
+        taken_bytes = 0
+        names = self._parts.hosted.metadata.topic_name
+        for topic_partition, data in answered_partitions(response, names):
+            state = self.states.find(topic_partition)
+            if state is None or not self.states.is_ready(state) or state.is_truncating:
+                continue
+            asked = positions.get(topic_partition)
+            if asked is not None and asked != state.position:
+                continue
+            if topic_partition in self.states.changed:
+                continue  # taken up anew since it was asked for
+            self._take_partition(state, data)
+            taken_bytes += len(data.records or b"")
+            if taken_bytes > _SLICE_BYTES:
+                taken_bytes = 0
+                await self._parts.sleep(0)
+
+    def _take_partition(self, state: FetchState, data: PartitionData) -> None:
+        partition = self._partition(state)
+        if partition is None:
+            return
+        if data.error_code:
+            self._on_error(state, ErrorCode(data.error_code))
+        elif data.diverging_epoch.epoch >= 0:
+            self._part(
+                state, EpochEndOffset(data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            )
+        else:
+            self._store(state, partition, data)
+
+    def _store(self, state: FetchState, partition: Partition, data: PartitionData) -> None:
+        log = partition.log
+        assert state.fetch_offset == log.log_end_offset, (state.fetch_offset, partition)
+        has_moved = False
+        try:
+            if data.records:
+                records = _buffer(data.records)
+                info = partition.append_as_follower(records, self._parts.clock.now_ms())
+                has_moved = info is not None
+            has_moved |= partition.follow_leader(data.high_watermark, data.log_start_offset)
+        except KafkaError as error:
+            self._on_failed_log(state, error)
+        asked_from = state.position
+        _note_position(state, partition)
+        if state.position != asked_from and self.states.is_ready(state):
+            self.states.moved(state)
+        if has_moved:
+            self._parts.waiting.wake(state.topic_partition)
+
+    # Errors.
+
+    def _on_error(self, state: FetchState, code: ErrorCode) -> None:
+        if code is ErrorCode.FENCED_LEADER_EPOCH:
+            # The controller has said more to the leader than to this broker so far.
+            _log.info("%s: epoch %d is over", state.topic_partition, state.leader_epoch)
+            self.states.remove(state.topic_partition)
+        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range.append(state)
+        else:
+            level = logging.DEBUG if code in _EXPECTED else logging.ERROR
+            _log.log(level, "%s: %s is answered with %s", self.name, state.topic_partition, code)
+            self._delay(state)
+
+    async def _find_range(self, leader: LeaderEndPoint, state: FetchState) -> None:
+        """The leader's log begins after this one's end, or ends before it."""
+        try:
+            leader_end = await leader.end_offset(state)
+            if self._ends_after(state, leader_end):
+                self._cut(state, leader_end, is_complete=True)
+                return
+            leader_start = await leader.start_offset(state)
+        except KafkaError as error:
+            if self.states.is_ready(state):
+                self._on_error(state, error.code)
+            return
+        self._start_over(state, leader_start)
+
+    def _ends_after(self, state: FetchState, leader_end: int) -> bool:
+        partition = self._partition(state) if self.states.is_ready(state) else None
+        if partition is None or partition.log_end_offset <= leader_end:
+            return False
+        _log.warning(
+            "%s ends at %d, its leader's log at %d: it was elected without what is cut off now",
+            state.topic_partition,
+            partition.log_end_offset,
+            leader_end,
+        )
+        return True
+
+    def _start_over(self, state: FetchState, leader_start: int) -> None:
+        """Go on at the end of this log, or where the leader's starts if that is later."""
+        partition = self._partition(state) if self.states.is_ready(state) else None
+        if partition is None:
+            return
+        log = partition.log
+        if leader_start > log.log_end_offset:
+            _log.warning(
+                "%s ends at %d, and its leader's log starts at %d: it is copied from there",
+                state.topic_partition,
+                log.log_end_offset,
+                leader_start,
+            )
+            try:
+                log.truncate_fully_and_start_at(leader_start, self._parts.clock.now_ms())
+            except KafkaError as error:
+                self._on_failed_log(state, error)
+                return
+        _note_position(state, partition)
+        self._delay(state)
+
+    def _on_failed_log(self, state: FetchState, error: KafkaError) -> None:
+        """The own log refused: its directory may have failed, or be full, or the bytes are bad."""
+        _log.error("%s: %s is not stored: %s", self.name, state.topic_partition, error)
+        if self.states.find(state.topic_partition) is state:
+            self._delay(state)
+
+    def _delay(self, state: FetchState) -> None:
+        until_ms = self._parts.clock.monotonic_ms() + self._parts.backoff_ms()
+        self.states.delay(state, until_ms)
+
+    def _partition(self, state: FetchState) -> Partition | None:
+        """The partition, while it follows under the epoch that the state was made for."""
+        partition = self._parts.hosted.find(state.topic_partition)
+        if partition is None or partition.is_leader or partition.leader_epoch != state.leader_epoch:
+            self.states.remove(state.topic_partition)
+            return None
+        return partition
+
+
+def _buffer(records: Piece) -> memoryview:
+    if isinstance(records, (bytes, bytearray, memoryview)):
+        return memoryview(records)
+    return memoryview(records.read())
+
+
+def _note_position(state: FetchState, partition: Partition) -> None:
+    """Go on where the log ends now."""
+    log = partition.log
+    state.fetch_offset = log.log_end_offset
+    state.log_start_offset = log.log_start_offset
+    state.last_fetched_epoch = log.leader_epoch_cache.latest_epoch
