@@ -11,7 +11,6 @@ from functools import cache
 import pytest
 
 from kbroker.admin import new_topics, topic_admin
-from kbroker.controller.event_handlers import reassignments
 from kbroker.model import TopicPartition
 from tests.fakes.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (
@@ -49,7 +48,6 @@ def played() -> tuple[dict[int, list[Transaction]], dict[int, dict[str, Node]]]:
         patch.setattr(new_topics, "uuid4", lambda: next(ids))
         for module in (new_topics, topic_admin):
             patch.setattr(module, "validate_single_replicas", lambda _replicas: None)
-        patch.setattr(reassignments, "BROKERS_CAN_FOLLOW", True)
         return asyncio.run(play())
 
 

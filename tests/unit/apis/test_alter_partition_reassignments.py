@@ -10,7 +10,6 @@ import pytest
 from kbroker.apis.alter_partition_reassignments import handle
 from kbroker.apis.authorizer import CLUSTER, AclOperation
 from kbroker.apis.list_partition_reassignments import handle as handle_list
-from kbroker.controller.event_handlers import reassignments
 from kbroker.errors import ErrorCode
 from kbroker.model import ReplicaAssignment, TopicPartition
 from kbroker.protocol.messages.alter_partition_reassignments import (
@@ -32,11 +31,6 @@ from tests.fakes.topic_nodes import create_topic
 Row = tuple[str, int, int, str | None]
 Wishes = list[tuple[str, int, list[int] | None]]
 REFUSED = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-
-
-@pytest.fixture(autouse=True)
-def brokers_can_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reassignments, "BROKERS_CAN_FOLLOW", True)
 
 
 @pytest.fixture
