@@ -29,7 +29,6 @@ from kbroker.admin.replica_assignment import Spread, assign_replicas
 from kbroker.admin.topic_validation import (
     validate_added_assignments,
     validate_increase,
-    validate_single_replicas,
     validate_topic_name,
 )
 from kbroker.admin.tree_unavailable import controller_refusal
@@ -333,7 +332,6 @@ class TopicAdmin:
             raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
         validate_increase(len(current.partitions), topic.count)
         added = await self._added(topic, current)
-        validate_single_replicas(added.values())
         partitions = dict(current.partitions)
         for partition, replicas in added.items():
             partitions[partition] = ReplicaAssignment(replicas=tuple(replicas))
