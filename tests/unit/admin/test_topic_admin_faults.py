@@ -233,6 +233,29 @@ async def test_a_default_factor_of_too_many_replicas_is_told_to_the_operator_onc
 
 
 @pytest.mark.parametrize("brokers", [2])
+@pytest.mark.parametrize(
+    "settings", [{"offsets.topic.replication.factor": "3", "zookeeper.connect": "localhost:2181"}]
+)
+async def test_the_groups_topic_of_a_cluster_waits_for_the_brokers_of_its_factor(
+    caplog: pytest.LogCaptureFixture, cluster: ControllerCluster
+) -> None:
+    broker, name = cluster.brokers[0], "__consumer_offsets"
+    for _ in range(2):
+        assert await broker.topics.auto_create([name]) == {
+            name: ErrorCode.INVALID_REPLICATION_FACTOR
+        }
+    told = [text for text in caplog.messages if "is not created" in text]
+    assert [text.rpartition("See ")[2] for text in told] == ["offsets.topic.replication.factor"]
+    assert nodes_of(cluster, name) == []
+
+    await cluster.start(2)
+    assert await broker.topics.auto_create([name]) == {name: ErrorCode.NONE}
+    state = broker.metadata.partition_state(TopicPartition(name, 0))
+    assert state is not None
+    assert sorted(state.replicas) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("brokers", [2])
 @pytest.mark.parametrize("settings", [{"default.replication.factor": "2"}])
 async def test_a_topic_made_on_first_use_has_the_default_factor(
     cluster: ControllerCluster,
