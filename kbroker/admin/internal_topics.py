@@ -71,7 +71,7 @@ def _replicas(wanted: int, config: KafkaConfig, brokers: int) -> int:
 
 
 def _min_isr(config: KafkaConfig, replicas: int, wanted: int) -> int:
-    """What the setting says; where there are fewer replicas, no more than those."""
+    # Where there are fewer replicas than wanted, no more than those: it could not be written to.
     min_isr = config.transaction.transaction_state_log_min_isr
     return min_isr if replicas == wanted else min(min_isr, replicas)
 
