@@ -1,7 +1,8 @@
 """How a topic looks that nobody laid out: created on first use, or one of the broker's own.
 
-The broker's own topics take the replicas there can be, whatever their setting says: Kafka's default
-is 3, and no group would ever find its coordinator with it.
+The broker's own topics get the replicas that their settings say, and are not made before there are
+as many brokers: made with fewer they would keep fewer for good. Brokers over a tree of their own
+live in one process and can be no more than they are: there, as many replicas as brokers do.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from dataclasses import dataclass
 
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.model import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
-
-_REPLICAS_MAX = 1  # records are not replicated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +25,16 @@ class NewTopic:
     note: str | None = None
 
 
-def new_topic(name: str, config: KafkaConfig) -> NewTopic:
-    """Layout and overrides of a topic that is created automatically."""
+def new_topic(name: str, config: KafkaConfig, brokers: int) -> NewTopic:
+    """Layout and overrides of a topic that is created automatically while there are `brokers`."""
     if name == GROUP_METADATA_TOPIC:
         wanted = config.group.offsets_topic_replication_factor
+        replicas = _replicas(wanted, config, brokers)
         return NewTopic(
             name=name,
             num_partitions=config.group.offsets_topic_num_partitions,
-            replication_factor=min(wanted, _REPLICAS_MAX),
-            note=_note(name, wanted, "offsets.topic.replication.factor"),
+            replication_factor=replicas,
+            note=_note(name, replicas, wanted, "offsets.topic.replication.factor"),
             overrides={
                 "compression.type": "producer",
                 "cleanup.policy": "compact",
@@ -44,19 +44,17 @@ def new_topic(name: str, config: KafkaConfig) -> NewTopic:
     if name == TRANSACTION_STATE_TOPIC:
         transaction = config.transaction
         wanted = transaction.transaction_state_log_replication_factor
-        replicas = min(wanted, _REPLICAS_MAX)
+        replicas = _replicas(wanted, config, brokers)
         return NewTopic(
             name=name,
             num_partitions=transaction.transaction_state_log_num_partitions,
             replication_factor=replicas,
-            note=_note(name, wanted, "transaction.state.log.replication.factor"),
+            note=_note(name, replicas, wanted, "transaction.state.log.replication.factor"),
             overrides={
                 "unclean.leader.election.enable": "false",
                 "compression.type": "uncompressed",
                 "cleanup.policy": "compact",
-                "min.insync.replicas": str(
-                    min(transaction.transaction_state_log_min_isr, replicas)
-                ),
+                "min.insync.replicas": str(_min_isr(config, replicas, wanted)),
                 "segment.bytes": str(transaction.transaction_state_log_segment_bytes),
             },
         )
@@ -68,10 +66,21 @@ def new_topic(name: str, config: KafkaConfig) -> NewTopic:
     )
 
 
-def _note(topic: str, wanted: int, setting: str) -> str | None:
-    if wanted <= _REPLICAS_MAX:
+def _replicas(wanted: int, config: KafkaConfig, brokers: int) -> int:
+    return wanted if config.zk.zookeeper_connect else min(wanted, max(brokers, 1))
+
+
+def _min_isr(config: KafkaConfig, replicas: int, wanted: int) -> int:
+    # Where there are fewer replicas than wanted, no more than those: it could not be written to.
+    min_isr = config.transaction.transaction_state_log_min_isr
+    return min_isr if replicas == wanted else min(min_isr, replicas)
+
+
+def _note(topic: str, replicas: int, wanted: int, setting: str) -> str | None:
+    if replicas == wanted:
         return None
+    noun = "replica" if replicas == 1 else "replicas"
     return (
-        f"{topic} has {_REPLICAS_MAX} replica of each partition, not {wanted} ({setting}): records "
-        "are not replicated between brokers"
+        f"{topic} has {replicas} {noun} of each partition, not {wanted} ({setting}): "
+        "there are no more brokers over this tree"
     )

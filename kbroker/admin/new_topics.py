@@ -16,7 +16,6 @@ from kbroker.admin.replica_assignment import Spread, assign_replicas
 from kbroker.admin.topic_validation import (
     MetricNames,
     validate_assignment,
-    validate_single_replicas,
     validate_topic_name,
 )
 from kbroker.config.config_view import ConfigEntry
@@ -93,7 +92,6 @@ class NewTopics:
             raise topic_exists(name)
         self.metric_names.check(name)
         validate_assignment(assignment, self.racks)
-        validate_single_replicas(assignment.values())
         validate_overrides(overrides)
         partitions = {
             partition: ReplicaAssignment(replicas=tuple(replicas))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from kbroker.admin.internal_topics import NewTopic, new_topic
+from kbroker.admin.internal_topics import new_topic
 from kbroker.admin.new_topics import (
     UNKNOWN_COUNT,
     NewTopics,
@@ -30,7 +30,6 @@ from kbroker.admin.replica_assignment import Spread, assign_replicas
 from kbroker.admin.topic_validation import (
     validate_added_assignments,
     validate_increase,
-    validate_single_replicas,
     validate_topic_name,
 )
 from kbroker.admin.tree_unavailable import controller_refusal
@@ -251,11 +250,10 @@ class TopicAdmin:
         return task
 
     async def _auto_create(self, name: str) -> ErrorCode:
-        wanted = new_topic(name, self._config())
         result = TopicResult(name=name)
         if not self._metadata.contains_topic(name):
             try:
-                await self._create_wanted(wanted, result)
+                await self._create_missing(result)
             except KafkaError as error:
                 if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:  # it is being deleted
                     return ErrorCode.LEADER_NOT_AVAILABLE
@@ -269,10 +267,11 @@ class TopicAdmin:
         usable = await self._waiter.wait_until(lambda: self._is_led(result), AUTO_CREATE_TIMEOUT_MS)
         return ErrorCode.NONE if usable else ErrorCode.LEADER_NOT_AVAILABLE
 
-    async def _create_wanted(self, wanted: NewTopic, result: TopicResult) -> None:
-        name = wanted.name
+    async def _create_missing(self, result: TopicResult) -> None:
+        name = result.name
         validate_topic_name(name)
         new = await NewTopics.look(self._zk, self._rng, [name])
+        wanted = new_topic(name, self._config(), len(new.racks))
         assignment = new.spread(wanted.num_partitions, wanted.replication_factor)
         try:
             new.add(result, assignment, wanted.overrides)
@@ -334,7 +333,6 @@ class TopicAdmin:
             raise KafkaError(ErrorCode.REASSIGNMENT_IN_PROGRESS, message)
         validate_increase(len(current.partitions), topic.count)
         added = await self._added(topic, current)
-        validate_single_replicas(added.values())
         partitions = dict(current.partitions)
         for partition, replicas in added.items():
             partitions[partition] = ReplicaAssignment(replicas=tuple(replicas))

@@ -69,19 +69,6 @@ def validate_assignment(assignment: Mapping[int, Sequence[int]], brokers: Collec
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def validate_single_replicas(assignments: Iterable[Sequence[int]]) -> None:
-    """Raises INVALID_REPLICATION_FACTOR for partitions that were to have several replicas: records
-    are not copied between brokers, so a second replica would never have any.
-    """
-    factor = max(map(len, assignments))
-    if factor > 1:
-        message = (
-            f"Replication factor: {factor} is not supported, as records are not replicated: "
-            "a topic has one replica of each partition (replication factor 1)."
-        )
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
-
-
 def validate_added_assignments(
     added: Mapping[int, Sequence[int]], increase: int, brokers: Iterable[int], factor: int
 ) -> None:

@@ -32,6 +32,9 @@ from kbroker.protocol.header import (
     decode_response_header,
     encode_request_header,
 )
+from kbroker.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+)
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.protocol.messages.delete_topics import DeleteTopicsRequest
@@ -41,7 +44,7 @@ from kbroker.protocol.messages.envelope import (
     EnvelopeResponse,
 )
 from kbroker.protocol.request import ConnectionInfo
-from kbroker.protocol.schema import Message, response_class
+from kbroker.protocol.schema import Message, Struct, response_class
 
 PRINCIPAL_VERSION = 0
 MIN_TIMEOUT_MS = 1_000  # of clients that do not wait for what they ask for
@@ -55,6 +58,7 @@ _IS_DONE_ALREADY: dict[type[Message], ErrorCode] = {
     CreateTopicsRequest: ErrorCode.TOPIC_ALREADY_EXISTS,
     CreatePartitionsRequest: ErrorCode.INVALID_PARTITIONS,
     DeleteTopicsRequest: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    AlterPartitionReassignmentsRequest: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
 }
 _DOUBT = "An earlier attempt, whose answer was lost, may have done it. Look, or ask again."
 
@@ -187,9 +191,15 @@ def unpack_address(data: bytes) -> str:
 def _leave_open(request: Message, response: Message) -> None:
     """Say of what is there already that it may have been done, instead of calling it refused."""
     is_done = _IS_DONE_ALREADY.get(type(request))
+    if is_done is not None:
+        _leave_entries_open(response, is_done)
+
+
+def _leave_entries_open(response: Struct, is_done: ErrorCode) -> None:
     for field in field_specs(type(response)):
         if field.struct is None or not field.is_array:
             continue
         for entry in getattr(response, field.name):
-            if entry.error_code == is_done:
+            if getattr(entry, "error_code", None) == is_done:
                 entry.error_code, entry.error_message = ErrorCode.REQUEST_TIMED_OUT, _DOUBT
+            _leave_entries_open(entry, is_done)

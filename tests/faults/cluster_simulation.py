@@ -27,7 +27,6 @@ from unittest.mock import patch
 from uuid import UUID
 from zlib import crc32
 
-from kbroker.controller.event_handlers import reassignments
 from kbroker.errors import KafkaError
 from kbroker.log.directories.log_directory import LogDirectoryError
 from kbroker.log.file_system import StorageError
@@ -449,9 +448,6 @@ def seeded_ids(random: Random) -> Iterator[None]:
         return UUID(int=random.getrandbits(128), version=4)
 
     places = [
-        # Followers are made believe, so partitions can move.
-        patch.object(reassignments, "BROKERS_CAN_FOLLOW", True),
-    ] + [
         patch.object(module, "uuid4", draw)
         for name, module in sorted(sys.modules.items())
         if name.startswith("kbroker.") and hasattr(module, "uuid4")

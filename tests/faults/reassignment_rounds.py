@@ -16,7 +16,6 @@ import random
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
-from kbroker.controller.event_handlers import reassignments
 from kbroker.controller.state_machines.controller_context import ControllerContext
 from kbroker.controller.state_machines.events import Event
 from kbroker.controller.state_machines.reassignment_phases import (
@@ -264,11 +263,7 @@ class Round:
 
 def play(seed: int) -> None:
     """One round; raises AssertionError."""
-    before, reassignments.BROKERS_CAN_FOLLOW = reassignments.BROKERS_CAN_FOLLOW, True
-    try:
-        asyncio.run(Round(seed).play())
-    finally:
-        reassignments.BROKERS_CAN_FOLLOW = before
+    asyncio.run(Round(seed).play())
 
 
 def main() -> None:

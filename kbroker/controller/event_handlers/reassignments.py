@@ -34,9 +34,6 @@ from kbroker.zk.zk_utils import ControllerMovedError
 
 log = logging.getLogger(__name__)
 
-# Followers do not copy records yet: a partition cannot move to a broker that has no replica of it.
-BROKERS_CAN_FOLLOW = False
-
 
 class Reassignments:
     """Partitions on the move. Owned by the controller's queue."""
@@ -154,20 +151,11 @@ class Reassignments:
         if assignment is None:
             message = "No partition reassignment is in progress."
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, message)
-        self._check_records(partition, current, assignment)
+        self._check_records(partition, assignment)
         return assignment
 
-    def _check_records(
-        self, partition: TopicPartition, current: ReplicaAssignment, assignment: ReplicaAssignment
-    ) -> None:
-        """Refuse moves that no broker can copy, and those that would delete the last good copy."""
-        new = [b for b in assignment.adding_replicas if b not in current.replicas]
-        if current.replicas and new and not BROKERS_CAN_FOLLOW:
-            message = (
-                f"The records of {partition} cannot be copied to broker "
-                f"{', '.join(map(str, new))}: brokers of this release do not replicate yet."
-            )
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    def _check_records(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+        """Refuse moves that would delete the last good copy."""
         known = self._context.leadership.get(partition)
         if known is not None and not set(known.leader_and_isr.isr) & set(assignment.replicas):
             # Only replicas that an earlier move has added are in sync. Kafka drops them here; with

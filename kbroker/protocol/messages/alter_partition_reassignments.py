@@ -9,7 +9,7 @@ from __future__ import annotations
 from kbroker.protocol.schema import Message, Struct, message, wire
 
 
-@message(key=45, versions="0-1", flexible="0+")
+@message(key=45, versions="0-1", flexible="0+", served="0")
 class AlterPartitionReassignmentsRequest(Message):
     """The replicas that partitions shall have."""
 

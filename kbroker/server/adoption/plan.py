@@ -246,7 +246,7 @@ def _settings(
             settings["retention.ms"] = "-1"
             is_retention_known = False
     elif name in INTERNAL_TOPICS:
-        settings = dict(new_topic(name, config).overrides)
+        settings = dict(new_topic(name, config, brokers=1).overrides)
     else:
         settings = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
         is_retention_known = False

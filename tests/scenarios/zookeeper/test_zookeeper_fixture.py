@@ -10,8 +10,7 @@ from functools import cache
 
 import pytest
 
-from kbroker.admin import new_topics, topic_admin
-from kbroker.controller.event_handlers import reassignments
+from kbroker.admin import new_topics
 from kbroker.model import TopicPartition
 from tests.fakes.recording_tree import Transaction
 from tests.scenarios.zookeeper.differences import (
@@ -47,9 +46,6 @@ def played() -> tuple[dict[int, list[Transaction]], dict[int, dict[str, Node]]]:
     with pytest.MonkeyPatch.context() as patch:
         ids = topic_ids()
         patch.setattr(new_topics, "uuid4", lambda: next(ids))
-        for module in (new_topics, topic_admin):
-            patch.setattr(module, "validate_single_replicas", lambda _replicas: None)
-        patch.setattr(reassignments, "BROKERS_CAN_FOLLOW", True)
         return asyncio.run(play())
 
 

@@ -12,6 +12,7 @@ import pytest
 from kbroker.admin.new_topics import TopicResult
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.errors import ErrorCode
+from kbroker.model import TopicPartition
 from kbroker.protocol.messages.create_partitions import CreatePartitionsRequest
 from kbroker.protocol.messages.create_topics import CreateTopicsRequest
 from kbroker.zk import zk_paths
@@ -193,46 +194,32 @@ async def test_a_topic_whose_node_nobody_can_read_is_there_but_cannot_grow(
     assert (await create(broker, "U")).error is ErrorCode.NONE
 
 
-@pytest.mark.parametrize("brokers", [2])
-async def test_several_replicas_are_refused_after_kafkas_own_checks(
+@pytest.mark.parametrize("brokers", [3])
+async def test_a_topic_has_as_many_replicas_as_are_asked_for_and_grows_with_them(
     cluster: ControllerCluster,
 ) -> None:
     broker = cluster.brokers[0]
-    results = [
-        await create(broker, "T", factor=3),
-        await create(broker, "T", factor=2),
-    ]
-    given = CreatableTopic(
-        name="T",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[
-            CreateTopicsRequest.CreatableReplicaAssignment(partition_index=0, broker_ids=[0, 1])
-        ],
-    )
-    results += await broker.topics.create_topics([given], 1000, True)
-    assert [result.error for result in results] == [ErrorCode.INVALID_REPLICATION_FACTOR] * 3
-    assert [str(result.message)[:26] for result in results] == [
-        "Replication factor: 3 larg",
-        "Replication factor: 2 is n",
-        "Replication factor: 2 is n",
-    ]
+    assert (await create(broker, "T", factor=3)).error is ErrorCode.NONE
+    assert (await grow(broker, "T", 2)).error is ErrorCode.NONE
+    for number in range(2):
+        state = broker.metadata.partition_state(TopicPartition("T", number))
+        assert state is not None
+        assert sorted(state.replicas) == sorted(state.isr) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("brokers", [2])
+async def test_a_factor_of_more_brokers_than_there_are_is_refused(
+    cluster: ControllerCluster,
+) -> None:
+    refused = await create(cluster.brokers[0], "T", factor=3)
+    assert refused.error is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert refused.message == "Replication factor: 3 larger than available brokers: 2."
     assert nodes_of(cluster, "T") == []
 
 
 @pytest.mark.parametrize("brokers", [2])
-async def test_a_topic_with_several_replicas_that_is_there_does_not_grow(
-    cluster: ControllerCluster,
-) -> None:
-    broker = cluster.brokers[0]
-    await broker.session.create("/brokers/topics/T", b'{"partitions":{"0":[0,1]},"version":1}')
-    await cluster.settle()
-    assert (await grow(broker, "T", 2)).error is ErrorCode.INVALID_REPLICATION_FACTOR
-
-
-@pytest.mark.parametrize("brokers", [2])
-@pytest.mark.parametrize("settings", [{"default.replication.factor": "2"}])
-async def test_a_default_of_several_replicas_is_told_to_the_operator_once(
+@pytest.mark.parametrize("settings", [{"default.replication.factor": "3"}])
+async def test_a_default_factor_of_too_many_replicas_is_told_to_the_operator_once(
     caplog: pytest.LogCaptureFixture, cluster: ControllerCluster
 ) -> None:
     broker = cluster.brokers[0]
@@ -243,6 +230,41 @@ async def test_a_default_of_several_replicas_is_told_to_the_operator_once(
 
     told = [text for text in caplog.messages if "is not created" in text]
     assert [text.rpartition("See ")[2] for text in told] == ["default.replication.factor"]
+
+
+@pytest.mark.parametrize("brokers", [2])
+@pytest.mark.parametrize(
+    "settings", [{"offsets.topic.replication.factor": "3", "zookeeper.connect": "localhost:2181"}]
+)
+async def test_the_groups_topic_of_a_cluster_waits_for_the_brokers_of_its_factor(
+    caplog: pytest.LogCaptureFixture, cluster: ControllerCluster
+) -> None:
+    broker, name = cluster.brokers[0], "__consumer_offsets"
+    for _ in range(2):
+        assert await broker.topics.auto_create([name]) == {
+            name: ErrorCode.INVALID_REPLICATION_FACTOR
+        }
+    told = [text for text in caplog.messages if "is not created" in text]
+    assert [text.rpartition("See ")[2] for text in told] == ["offsets.topic.replication.factor"]
+    assert nodes_of(cluster, name) == []
+
+    await cluster.start(2)
+    assert await broker.topics.auto_create([name]) == {name: ErrorCode.NONE}
+    state = broker.metadata.partition_state(TopicPartition(name, 0))
+    assert state is not None
+    assert sorted(state.replicas) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("brokers", [2])
+@pytest.mark.parametrize("settings", [{"default.replication.factor": "2"}])
+async def test_a_topic_made_on_first_use_has_the_default_factor(
+    cluster: ControllerCluster,
+) -> None:
+    broker = cluster.brokers[0]
+    assert await broker.topics.auto_create(["T"]) == {"T": ErrorCode.NONE}
+    state = broker.metadata.partition_state(TopicPartition("T", 0))
+    assert state is not None
+    assert sorted(state.replicas) == [0, 1]
 
 
 async def test_a_topic_that_does_not_fit_into_a_node_is_refused_and_not_there(

@@ -5,13 +5,11 @@ off; and not at all as long as brokers cannot copy them.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
 
-from kbroker.controller.event_handlers import reassignments
 from kbroker.controller.state_machines import events
 from kbroker.controller.state_machines.controller_context import Replica, ReplicaState
 from kbroker.controller.state_machines.reassignment_phases import AlterPartitionReassignments
@@ -26,11 +24,6 @@ from tests.fakes.following_broker import FollowingCluster
 from tests.fakes.topic_nodes import create_topic
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture(autouse=True)
-def followers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reassignments, "BROKERS_CAN_FOLLOW", True)
 
 
 def topic(*replicas: tuple[int, ...]) -> pytest.MarkDecorator:
@@ -116,29 +109,12 @@ async def test_a_partition_moves_when_its_target_is_in_sync(cluster: FollowingCl
 
 @topic((0, 1), (0, 1))
 async def test_replicas_are_dropped_and_ordered_anew_without_copies(
-    monkeypatch: pytest.MonkeyPatch, cluster: FollowingCluster
+    cluster: FollowingCluster,
 ) -> None:
-    monkeypatch.setattr(reassignments, "BROKERS_CAN_FOLLOW", False)
+    slow_down(cluster)
     assert await move(cluster, {T0: (0,), T1: (1, 0)}) == dict.fromkeys((T0, T1), ErrorCode.NONE)
     assert assignment(cluster) == ({"0": [0], "1": [1, 0]}, {}, {})
     assert (state(cluster, 0), state(cluster, 1)) == ((0, [0]), (0, [0, 1]))
-
-
-@topic((0,))
-async def test_a_move_that_needs_a_copy_is_refused_in_one_sentence_and_its_node_goes(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, cluster: FollowingCluster
-) -> None:
-    monkeypatch.setattr(reassignments, "BROKERS_CAN_FOLLOW", False)
-    with caplog.at_level(logging.WARNING):
-        await ask_by_node(cluster, {T0: (1,)})
-    assert [r.message for r in caplog.records if "t-0" in r.message] == [
-        "t-0 is not moved to (1,): INVALID_REPLICA_ASSIGNMENT: The records of t-0 cannot be "
-        "copied to broker 1: brokers of this release do not replicate yet."
-    ]
-    assert node(cluster, REASSIGN_PARTITIONS) is None
-    assert assignment(cluster) == ({"0": [0]}, {}, {})
-    answers = await move(cluster, {T0: (0, 1)})
-    assert answers == {T0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
 
 
 @topic((0,), (1,))
