@@ -134,6 +134,7 @@ def _params(ctx: RequestContext, request: FetchRequest, replica_id: int) -> Fetc
         min_bytes=min(request.min_bytes, max_bytes),
         max_wait_ms=request.max_wait_ms,
         replica_id=replica_id,
+        replica_epoch=request.replica_state.replica_epoch,
         leader_only=is_follower or ctx.api_version < FIRST_VERSION_FROM_FOLLOWERS,
     )
     if ctx.api_version < FIRST_VERSION_WITH_ZSTD:

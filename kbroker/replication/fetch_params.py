@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from kbroker.log.fetch_data_info import FetchIsolation
-from kbroker.model import ZERO_UUID, TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, ZERO_UUID, TopicPartition
 
 CONSUMER_REPLICA_ID = -1
 NO_EPOCH = -1
@@ -23,6 +23,7 @@ class FetchParams:
     min_bytes: int = 1
     max_wait_ms: int = 0
     replica_id: int = CONSUMER_REPLICA_ID
+    replica_epoch: int = UNKNOWN_BROKER_EPOCH  # of a follower's registration, where it says it
     max_magic: int = 2  # the newest message format the fetcher knows
     knows_zstd: bool = True
     is_hard_limit: bool = False  # a first batch larger than the limit does not come whole

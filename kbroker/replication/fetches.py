@@ -63,7 +63,11 @@ class Fetches:
             if partition is None or data.error_code or data.diverging_epoch.epoch >= 0:
                 continue
             if partition.follower_fetched(
-                params.replica_id, asked.fetch_offset, asked.log_start_offset, now_ms
+                params.replica_id,
+                asked.fetch_offset,
+                asked.log_start_offset,
+                now_ms,
+                replica_epoch=params.replica_epoch,
             ):
                 self._waiting.wake(topic_partition)
             self._waiting.deletions.check_and_complete(topic_partition)

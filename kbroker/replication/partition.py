@@ -8,7 +8,7 @@ log append and one comparison more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 from uuid import UUID
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -18,24 +18,58 @@ from kbroker.log.append.log_append_info import AppendOrigin, LogAppendInfo
 from kbroker.log.fetch_data_info import FetchDataInfo, FetchIsolation
 from kbroker.log.leader_epoch_cache import UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET, EpochEndOffset
 from kbroker.log.log import Log
-from kbroker.model import ZERO_UUID, LeaderAndIsr, ReplicaAssignment, TopicPartition
+from kbroker.model import (
+    UNKNOWN_BROKER_EPOCH,
+    ZERO_UUID,
+    LeaderAndIsr,
+    ReplicaAssignment,
+    TopicPartition,
+)
 from kbroker.replication.follower_parts import parts_for
 from kbroker.replication.high_watermark import next_high_watermark
 from kbroker.replication.partition_state import PartitionState
 from kbroker.replication.produce_result import REQUIRED_ACKS_ALL
 
-# Asks for a new ISR to be written to the state znode; the outcome comes back through `isr_settled`.
-IsrChange = Callable[["Partition", tuple[int, ...]], None]
+
+class IsrChanges(Protocol):
+    """Carries proposals to the controller (an AlterPartitionManager)."""
+
+    def may_join(self, broker_id: int, /) -> bool:
+        """Whether a broker may be in an ISR: it is alive."""
+        ...
+
+    def propose(self, partition: Partition, isr: tuple[int, ...], /) -> None:
+        """Ask for an ISR; the outcome comes by `isr_settled` or `isr_refused`."""
+        ...
 
 
-def no_isr_change(_partition: Partition, _isr: tuple[int, ...]) -> None:
-    """For a broker whose partitions have no followers."""
+class NoIsrChanges:
+    """For a broker that knows no controller to ask."""
+
+    def may_join(self, _broker_id: int) -> bool:
+        """Nobody may."""
+        return False
+
+    def propose(self, partition: Partition, _isr: tuple[int, ...]) -> None:
+        """Nobody hears it."""
+        partition.isr_refused()
+
+
+NO_ISR_CHANGES = NoIsrChanges()
 
 
 class Partition:
     """A replica of a partition. `leader_epoch`, `is_leader` and offsets are as of now."""
 
-    __slots__ = ("_is_alone", "_isr_change", "_lag_time_max_ms", "log", "state", "topic_partition")
+    __slots__ = (
+        "_follower_epochs",
+        "_is_alone",
+        "_isr_changes",
+        "_lag_time_max_ms",
+        "log",
+        "state",
+        "topic_partition",
+    )
 
     def __init__(
         self,
@@ -44,13 +78,14 @@ class Partition:
         local_broker_id: int,
         *,
         lag_time_max_ms: int = 30_000,
-        isr_change: IsrChange = no_isr_change,
+        isr_changes: IsrChanges = NO_ISR_CHANGES,
     ) -> None:
         self.topic_partition = topic_partition
         self.log = log
         self.state = PartitionState(local_id=local_broker_id)
         self._lag_time_max_ms = lag_time_max_ms
-        self._isr_change = isr_change
+        self._isr_changes = isr_changes
+        self._follower_epochs: dict[int, int] = {}
         self._is_alone = False  # this broker leads and no follower holds the high watermark back
 
     def __repr__(self) -> str:
@@ -273,16 +308,25 @@ class Partition:
         return replica_id in self.state.followers
 
     def follower_fetched(
-        self, replica_id: int, fetch_offset: int, log_start_offset: int, now_ms: int
+        self,
+        replica_id: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: int,
+        *,
+        replica_epoch: int = UNKNOWN_BROKER_EPOCH,
     ) -> bool:
         """Note how far a follower is; True when that moved the high watermark."""
+        self._follower_epochs[replica_id] = replica_epoch
         end_offset = self.log.log_end_offset
         self._set_state(
             self.state.follower_fetched(
                 replica_id, fetch_offset, log_start_offset, now_ms, end_offset
             )
         )
-        self._propose(self.state.expanded_isr(replica_id, self.log.high_watermark))
+        grown = self.state.expanded_isr(replica_id, self.log.high_watermark)
+        if grown is not None and self._isr_changes.may_join(replica_id):
+            self._propose(grown)
         return self.maybe_increment_high_watermark(now_ms)
 
     def maybe_shrink_isr(self, now_ms: int) -> None:
@@ -294,12 +338,21 @@ class Partition:
             now_ms=now_ms,
             lag_time_max_ms=self._lag_time_max_ms,
         )
-        self._propose(shrunk)
+        if shrunk is not None:
+            self._propose(shrunk)
+
+    def follower_epoch(self, replica_id: int) -> int:
+        """The broker epoch under which a follower fetched last, unknown (-1) where it said none."""
+        return self._follower_epochs.get(replica_id, UNKNOWN_BROKER_EPOCH)
 
     def isr_settled(self, isr: tuple[int, ...], partition_epoch: int, now_ms: int) -> bool:
         """The state znode holds that ISR now; True when that moved the high watermark."""
         self._set_state(self.state.settled(isr, partition_epoch))
         return self.maybe_increment_high_watermark(now_ms)
+
+    def isr_refused(self) -> None:
+        """What was proposed is not to be: the ISR stays what it was."""
+        self._set_state(self.state.refused())
 
     def maybe_increment_high_watermark(self, now_ms: int) -> bool:
         """As leader, move the high watermark as far as the replicas allow; True when it moved."""
@@ -319,10 +372,9 @@ class Partition:
             log.update_high_watermark(reached)
         return reached > current
 
-    def _propose(self, isr: tuple[int, ...] | None) -> None:
-        if isr is not None and self._isr_change is not no_isr_change:
-            self._set_state(self.state.proposing(isr))
-            self._isr_change(self, isr)
+    def _propose(self, isr: tuple[int, ...]) -> None:
+        self._set_state(self.state.proposing(isr))
+        self._isr_changes.propose(self, isr)
 
     def _set_state(self, state: PartitionState) -> None:
         self.state = state

@@ -236,6 +236,10 @@ class PartitionState:
         assert self.local_id in isr, "a leader never leaves the ISR by its own will"
         return replace(self, pending_isr=isr)
 
+    def refused(self) -> PartitionState:
+        """The change is not to be."""
+        return replace(self, pending_isr=None)
+
     def settled(self, isr: tuple[int, ...], partition_epoch: int) -> PartitionState:
         """The state znode holds `isr` at version `partition_epoch`; older news change nothing."""
         if partition_epoch < self.partition_epoch:

@@ -84,7 +84,7 @@ class ReplicaManager:
         self, topic_partition: TopicPartition, isr: tuple[int, ...], partition_epoch: int
     ) -> None:
         """A proposed ISR has been written, or replaced by another one, at version
-        `partition_epoch`. The answers to AlterPartition will come here.
+        `partition_epoch`.
         """
         partition = self.hosted.find(topic_partition)
         if partition is not None and partition.isr_settled(

@@ -44,6 +44,7 @@ from kbroker.peers.forwarding_manager import ForwardingManager
 from kbroker.peers.metadata_waiter import MetadataWaiter
 from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
 from kbroker.peers.peers import Peers
+from kbroker.replication.alter_partition_manager import AlterPartitionManager
 from kbroker.replication.controller_requests.controller_requests import ControlRequests
 from kbroker.replication.fetchers.leader_end_point import Follower
 from kbroker.replication.fetchers.replica_fetcher import FetcherParts
@@ -58,6 +59,7 @@ from kbroker.server.broker_state import BrokerLifecycle
 from kbroker.server.broker_storage import BrokerStorage
 from kbroker.server.log_dir_failure import LogDirFailure
 from kbroker.server.log_loading import WatchLoading, nobody_watches
+from kbroker.server.membership.isr_questions import IsrQuestions
 from kbroker.server.membership.kafka_healthcheck import KafkaHealthcheck, Probe
 from kbroker.server.membership.leadership_handover import LeadershipHandover
 from kbroker.server.membership.log_dir_events import LogDirEvents
@@ -135,6 +137,7 @@ class ClusterParts:
     handover: LeadershipHandover
     features: FinalizedFeatureChangeListener
     fetchers: ReplicaFetcherManager
+    isr_changes: AlterPartitionManager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +257,17 @@ def _cluster_parts(storage: BrokerStorage, data: DataParts, around: Surroundings
             zk, data.metadata, data.waiter, partial(_lacks_features, around.failure)
         ),
         fetchers=_fetchers(config, data, around.clock, channels, broker_epoch),
+        isr_changes=_isr_changes(data, IsrQuestions(broker_id, broker_epoch, controller, way)),
     )
+
+
+def _isr_changes(data: DataParts, questions: IsrQuestions) -> AlterPartitionManager:
+    def is_alive(broker_id: int) -> bool:
+        return data.metadata.broker(broker_id) is not None
+
+    manager = AlterPartitionManager(questions.ask, data.replicas, is_alive)
+    data.replicas.leadership.isr_changes = manager
+    return manager
 
 
 def _fetchers(

@@ -57,6 +57,8 @@ async def run_parts(
     await _skip_producer_ids(parts)
     undo.callback(_close_replicas, parts, around.lifecycle)
     undo.push_async_callback(cluster.fetchers.shutdown)
+    cluster.isr_changes.start()
+    undo.push_async_callback(cluster.isr_changes.stop)
     end_points = await parts.socket_server.start()
     undo.push_async_callback(parts.socket_server.shutdown)
     parts.socket_server.enable_controller_requests()

@@ -10,15 +10,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
-from kbroker.errors import ErrorCode, KafkaError
+from kbroker.errors import ProtocolError
 from kbroker.model import Broker
-from kbroker.protocol.messages.controlled_shutdown import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-)
 from kbroker.protocol.schema import Message
 from kbroker.replication.controller_requests.request_shapes import ControlRequest, ControlResponse
+from tests.fakes.request_frames import frame_of, response_of
 from tests.fakes.virtual_loop import VirtualLoop, nobody
 from tests.faults.cluster_process import BrokerProcess
 
@@ -62,9 +60,7 @@ class ClusterNetwork:
     cut_links: set[tuple[int, int]] = field(default_factory=set)  # (controller, broker)
     held_until: dict[tuple[int, int], float] = field(default_factory=dict)
     _last_arrival: dict[tuple[int, int], float] = field(default_factory=dict)
-    _waiting: dict[BrokerProcess, set[asyncio.Future[ControlResponse]]] = field(
-        default_factory=dict
-    )
+    _waiting: dict[BrokerProcess, set[asyncio.Future[Any]]] = field(default_factory=dict)
 
     def arrival(self, link: tuple[int, int]) -> float:
         now = self.loop.time()
@@ -112,6 +108,41 @@ class ClusterNetwork:
             delay_s = self.weather.delay_s()
             self.loop.call_later(delay_s, _accept, answer, response, context=nobody())
 
+    def deliver_frame(
+        self, link: tuple[int, int], frame: bytearray, answer: asyncio.Future[bytes]
+    ) -> None:
+        """As `deliver`, for a request of brokers to each other."""
+        target = self.processes.get(link[1])
+        lost = self.weather.random.random() < self.weather.lost_requests
+        if target is None or not target.is_listening or link in self.cut_links or lost:
+            self.counts.requests_lost += 1
+            _refuse(answer, "connection refused")
+            return
+        self._waiting.setdefault(target, set()).add(answer)
+        self.loop.start(self._answer_frame(link, target, frame, answer), target.owner, "request")
+
+    async def _answer_frame(
+        self,
+        link: tuple[int, int],
+        target: BrokerProcess,
+        frame: bytearray,
+        answer: asyncio.Future[bytes],
+    ) -> None:
+        try:
+            data = await target.answer(frame)
+        except ProtocolError as error:
+            self.loop.call_later(0.001, _refuse, answer, repr(error), context=nobody())
+            return
+        self._waiting.get(target, set()).discard(answer)
+        lost = self.weather.random.random() < self.weather.lost_answers
+        back = (link[1], link[0])
+        if lost or link in self.cut_links or back in self.cut_links:
+            self.counts.answers_lost += 1
+            self.loop.call_later(0.01, _refuse, answer, "connection reset", context=nobody())
+        else:
+            delay_s = self.weather.delay_s()
+            self.loop.call_later(delay_s, _accept, answer, data, context=nobody())
+
 
 class SimulatedChannels:
     """Fulfils Channels: the ways of one process."""
@@ -124,14 +155,17 @@ class SimulatedChannels:
         return SimulatedChannel(self._network, self._sender, broker.broker_id)
 
     def client(self, broker: Broker) -> SimulatedClient:
-        return SimulatedClient(self._network, broker.broker_id)
+        return SimulatedClient(self._network, self._sender, broker.broker_id)
 
 
 class SimulatedClient:
-    """Fulfils PeerClient, for the one request that brokers send to their controller here."""
+    """Fulfils PeerClient: any request from one process to the broker at an address. The requests of
+    a client arrive in their order; where one is lost, the connection has ended.
+    """
 
-    def __init__(self, network: ClusterNetwork, broker_id: int) -> None:
+    def __init__(self, network: ClusterNetwork, sender: BrokerProcess, broker_id: int) -> None:
         self._network = network
+        self._sender = sender
         self._broker_id = broker_id
 
     async def send(
@@ -140,32 +174,30 @@ class SimulatedClient:
         *,
         timeout_ms: float | None = None,
         highest_version: int | None = None,
-    ) -> ControlledShutdownResponse:
-        assert isinstance(request, ControlledShutdownRequest)
-        network, target = self._network, self._network.processes.get(self._broker_id)
-        if target is None or not target.is_listening:
-            raise ConnectionRefusedError("nobody listens there now")
-        asked = target.controller.controlled_shutdown(request.broker_id, request.broker_epoch)
-        try:
-            remaining = await asyncio.shield(network.loop.start(asked, target.owner, "request"))
-        except KafkaError as error:
-            moved = error.code is ErrorCode.NOT_CONTROLLER
-            code = ErrorCode.STALE_CONTROLLER_EPOCH if moved else error.code
-            return ControlledShutdownResponse(error_code=code)
-        return ControlledShutdownResponse(
-            remaining_partitions=[
-                ControlledShutdownResponse.RemainingPartition(
-                    topic_name=topic, partition_index=partition
-                )
-                for topic, partition in remaining
-            ]
-        )
+    ) -> Any:
+        network = self._network
+        network.counts.requests += 1
+        link = (self._sender.broker_id, self._broker_id)
+        version = request.spec.versions.highest
+        if highest_version is not None:
+            version = min(version, highest_version)
+        frame = frame_of(request, version)
+        answer: asyncio.Future[bytes] = network.loop.create_future()
+        if link in network.cut_links:
+            await asyncio.sleep(network.weather.delay_s())
+            raise ConnectionResetError("the network is cut")
+        when = network.arrival(link)
+        network.loop.call_at(when, network.deliver_frame, link, frame, answer, context=nobody())
+        limit_s = SOCKET_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000
+        async with asyncio.timeout(limit_s):
+            data = await answer
+        return response_of(request, version, data)
 
     async def serves(self, key: int, version: int, *, timeout_ms: float | None = None) -> bool:
         return True
 
     def close(self) -> None:
-        """Leave requests under way: they are answered all the same."""
+        """What has been asked is answered all the same."""
 
 
 class SimulatedChannel:
@@ -195,11 +227,11 @@ class SimulatedChannel:
         """Leave requests under way: they arrive all the same."""
 
 
-def _accept(answer: asyncio.Future[ControlResponse], response: ControlResponse) -> None:
+def _accept(answer: asyncio.Future[Any], response: object) -> None:
     if not answer.done():
         answer.set_result(response)
 
 
-def _refuse(answer: asyncio.Future[ControlResponse], reason: str) -> None:
+def _refuse(answer: asyncio.Future[Any], reason: str) -> None:
     if not answer.done():
         answer.set_exception(ConnectionResetError(reason))

@@ -14,6 +14,8 @@ from unittest.mock import patch
 
 from kbroker.admin.config_admin import ConfigAdmin
 from kbroker.admin.topic_admin import TopicAdmin
+from kbroker.apis import registry
+from kbroker.apis.kafka_apis import KafkaApis
 from kbroker.config.kafka_config import KafkaConfig
 from kbroker.controller.kafka_controller import KafkaController
 from kbroker.errors import KafkaError
@@ -32,6 +34,8 @@ from kbroker.server.metadata_tree.tree_opening import StartWish
 from kbroker.server.running_broker import membership
 from kbroker.zk.tree import Tree, TreeUnavailableError
 from tests.fakes.memory_file_system import MemoryFileSystem, Node
+from tests.fakes.recording_replier import local_connection
+from tests.fakes.request_frames import answer_to
 from tests.fakes.simulated_tree import Ensemble, SimulatedTree
 from tests.fakes.virtual_loop import LoopClock, Owner, OwnerState
 from tests.faults.crash_storage import InlineExecutor
@@ -39,6 +43,7 @@ from tests.faults.crash_storage import InlineExecutor
 CLUSTER_ID = "simulated-cluster-id00"
 LOG_DIRS = ("/a", "/b")
 UPKEEP_S = 5.0
+LAG_MAX_S = 10.0
 
 
 class SimulatedDisk(MemoryFileSystem):
@@ -131,6 +136,7 @@ class BrokerProcess:
         self._random = machine.random
         self._failure = BrokerFailure()
         self._parts: BrokerParts | None = None
+        self._apis: KafkaApis | None = None
         self._upkeep: list[asyncio.Task[None]] = []
         self._undo = AsyncExitStack()
         session_timeout_ms = int(machine.ensemble.weather.session_timeout_s * 1000)
@@ -141,6 +147,7 @@ class BrokerProcess:
                 "log.dirs": ",".join(LOG_DIRS),
                 "num.recovery.threads.per.data.dir": "1",
                 "zookeeper.session.timeout.ms": str(session_timeout_ms),
+                "replica.lag.time.max.ms": str(int(LAG_MAX_S * 1000)),
             },
         )
 
@@ -207,9 +214,11 @@ class BrokerProcess:
             random=self._random,
         )
         self._parts = parts = assemble(storage, around)
+        self._apis = KafkaApis(registry.registered(), parts.services)
         self._watch_orders()
         await parts.data.dynamic_configs.start()
         await self._load_logs()
+        parts.cluster.isr_changes.start()
         self.is_listening = True
         await membership(parts, around, self._registration()).join()
         upkeep = asyncio.create_task(self._keep_up(), name="upkeep")
@@ -228,12 +237,19 @@ class BrokerProcess:
         await cluster.controller.shutdown()
         await self.topics.close()
         self.is_listening = False
+        await cluster.isr_changes.stop()
+        await cluster.fetchers.shutdown()
         data.replicas.shutdown()
         data.logs.shutdown()
         await data.dynamic_configs.stop()
         cluster.to_controller.close()
         await self._undo.aclose()
         self.has_ended = True
+
+    async def answer(self, frame: bytearray) -> bytes:
+        """The answer to a request of another broker, or of a client."""
+        assert self._apis is not None
+        return await answer_to(self._apis, frame, local_connection())
 
     async def carry_out(self, request: ControlRequest) -> ControlResponse:
         """A request of a controller; see ControlRequests."""
@@ -261,6 +277,7 @@ class BrokerProcess:
     async def _keep_up(self) -> None:
         while True:
             await asyncio.sleep(UPKEEP_S)
+            self.replicas.maybe_shrink_isr()
             self.logs.cleanup(self._clock.now_ms())
             self.replicas.logs.checkpoint_high_watermarks()
 

@@ -22,7 +22,7 @@ from kbroker.controller.state_machines.reassignment_phases import (
     is_being_reassigned,
 )
 from kbroker.errors import ErrorCode
-from kbroker.model import LeaderAndIsr, TopicPartition
+from kbroker.model import UNKNOWN_BROKER_EPOCH, LeaderAndIsr, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,11 @@ class AlterPartitions:
                 "ISR change of broker %d with epoch %d refused", event.broker_id, event.broker_epoch
             )
             return AlterPartitionResult(ErrorCode.STALE_BROKER_EPOCH, {})
+        eligible = self._eligible(event)
         outcomes: dict[TopicPartition, LeaderAndIsr | ErrorCode] = {}
         allowed: dict[TopicPartition, LeaderAndIsr] = {}
         for partition, wanted in event.changes.items():
-            decided = self._decide(partition, wanted)
+            decided = self._decide(partition, wanted, eligible)
             if decided is None:
                 allowed[partition] = wanted
             else:
@@ -60,8 +61,17 @@ class AlterPartitions:
                 self._put(PartitionReassignmentIsrChange(partition))
         return AlterPartitionResult(ErrorCode.NONE, outcomes)
 
+    def _eligible(self, event: AlterPartition) -> frozenset[int]:
+        """The live brokers, but those that the leader has seen in an earlier life (KIP-903)."""
+        return frozenset(
+            broker_id
+            for broker_id in self._context.live_broker_ids()
+            if event.epochs.get(broker_id, UNKNOWN_BROKER_EPOCH)
+            in (UNKNOWN_BROKER_EPOCH, self._context.live_brokers[broker_id].epoch)
+        )
+
     def _decide(
-        self, partition: TopicPartition, wanted: LeaderAndIsr
+        self, partition: TopicPartition, wanted: LeaderAndIsr, eligible: frozenset[int]
     ) -> LeaderAndIsr | ErrorCode | None:
         """The answer where nothing has to be written, else None."""
         known = self._context.leadership.get(partition)
@@ -70,5 +80,5 @@ class AlterPartitions:
         current = known.leader_and_isr
         if is_done_already(current, wanted):
             return current
-        refusal = refused_isr_change(current, wanted, self._context.live_broker_ids())
+        refusal = refused_isr_change(current, wanted, eligible)
         return None if refusal is ErrorCode.NONE else refusal

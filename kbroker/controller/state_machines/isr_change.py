@@ -9,7 +9,7 @@ the answer may ask again.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kbroker.controller.state_machines.events import Event
 from kbroker.errors import ErrorCode
@@ -19,7 +19,8 @@ from kbroker.model import RECOVERING, LeaderAndIsr, TopicPartition
 @dataclass(frozen=True, slots=True)
 class AlterPartition(Event):
     """A leader asks for other ISRs; `changes` has what the nodes are to hold, with the leader and
-    partition epochs the leader knows.
+    partition epochs the leader knows. `epochs` are the broker epochs under which it saw the
+    replicas, unknown (-1) for some.
 
     Its answer is an `AlterPartitionResult`.
     """
@@ -27,6 +28,7 @@ class AlterPartition(Event):
     broker_id: int
     broker_epoch: int
     changes: Mapping[TopicPartition, LeaderAndIsr]
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,11 @@ class AlterPartitionResult:
 
 
 def refused_isr_change(
-    current: LeaderAndIsr, wanted: LeaderAndIsr, live: Collection[int]
+    current: LeaderAndIsr, wanted: LeaderAndIsr, eligible: Collection[int]
 ) -> ErrorCode:
-    """NONE for a change that is to be written, else why it is not."""
+    """NONE for a change that is to be written, else why it is not; `eligible` are the brokers that
+    may be in sync.
+    """
     if (
         wanted.partition_epoch > current.partition_epoch
         or wanted.leader_epoch > current.leader_epoch
@@ -52,7 +56,7 @@ def refused_isr_change(
         return ErrorCode.INVALID_UPDATE_VERSION
     if not _is_legal(current, wanted):
         return ErrorCode.INVALID_REQUEST
-    if not set(wanted.isr) <= set(live):
+    if not set(wanted.isr) <= set(eligible):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 

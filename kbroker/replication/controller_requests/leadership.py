@@ -31,7 +31,7 @@ from kbroker.protocol.messages.update_metadata import (
 )
 from kbroker.replication.controller_requests.replica_logs import ReplicaLogs
 from kbroker.replication.hosted_partitions import HostedPartitions
-from kbroker.replication.partition import IsrChange, Partition, no_isr_change
+from kbroker.replication.partition import NO_ISR_CHANGES, IsrChanges, Partition
 from kbroker.replication.purgatories import Purgatories
 
 LeadershipListener = Callable[[Iterable[Partition], Iterable[Partition]], None]
@@ -80,8 +80,8 @@ class Leadership:
         self._refused: set[TopicPartition] = set()
         self._listeners: list[LeadershipListener] = []
         self._deletion_listeners: list[DeletionListener] = []
-        # How partitions ask for a new ISR: AlterPartition will set it, before the first one is led.
-        self.isr_change: IsrChange = no_isr_change
+        # How partitions ask for a new ISR; set before the first one is led.
+        self.isr_changes: IsrChanges = NO_ISR_CHANGES
         self.controller_epoch = 0  # of the latest controller that has ordered anything
 
     def add_leadership_listener(self, listener: LeadershipListener) -> None:
@@ -169,7 +169,7 @@ class Leadership:
                 self._logs.make(topic_partition, topic_id, is_new=state.is_new),
                 self._broker_id,
                 lag_time_max_ms=self._lag_time_max_ms,
-                isr_change=self.isr_change,
+                isr_changes=self.isr_changes,
             )
             self._hosted.add(partition)
         order = LeaderAndIsr(

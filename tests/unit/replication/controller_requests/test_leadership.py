@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from kbroker.errors import ErrorCode, KafkaError
@@ -197,8 +199,8 @@ def test_a_checkpoint_before_leadership_is_settled_loses_nothing(cluster):
 
 def test_a_lagging_follower_is_proposed_to_leave_the_isr(cluster):
     proposed = []
-    cluster.replicas.leadership.isr_change = lambda partition, isr: proposed.append(
-        (partition, isr)
+    cluster.replicas.leadership.isr_changes = SimpleNamespace(
+        propose=lambda partition, isr: proposed.append((partition, isr))
     )
     partition = cluster.lead("t", isr=(0, 1), replicas=(0, 1))
     cluster.append(partition, b"v", acks=1)

@@ -1,0 +1,115 @@
+"""Asks the controller for ISRs, wherever it is (AlterPartition, KIP-497)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from uuid import UUID
+
+from kbroker.controller.kafka_controller import KafkaController
+from kbroker.controller.state_machines.isr_change import AlterPartition, AlterPartitionResult
+from kbroker.errors import ErrorCode
+from kbroker.model import ZERO_UUID, LeaderAndIsr, TopicPartition
+from kbroker.peers.node_to_controller_channel import NodeToControllerChannel, PeerClient
+from kbroker.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from kbroker.replication.alter_partition_manager import Outcome, Proposal
+
+ANSWER_TIMEOUT_MS = 5_000.0
+_LAST_VERSION_WITH_NAMES = 1
+
+
+class IsrQuestions:
+    """One broker's questions. Owned by the event loop."""
+
+    def __init__(
+        self,
+        broker_id: int,
+        broker_epoch: Callable[[], int],
+        controller: KafkaController,
+        way: NodeToControllerChannel,
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._controller = controller
+        self._way = way
+
+    async def ask(self, proposals: Mapping[TopicPartition, Proposal]) -> Outcome:
+        """What the controller says of them.
+
+        Raises KafkaError, OSError or TreeUnavailableError when there was no answer.
+        """
+        if not self._controller.is_active:
+            answer = await self._way.ask(partial(self._question, proposals), ANSWER_TIMEOUT_MS)
+            if answer is not None:
+                return Outcome(answer.error, answer.partitions)
+        changes = {tp: proposal.wanted for tp, proposal in proposals.items()}
+        epochs = {b: e for p in proposals.values() for b, e in p.epochs.items()}
+        event = AlterPartition(self._broker_id, self._broker_epoch(), changes, epochs)
+        result: AlterPartitionResult = await self._controller.ask(event)
+        return Outcome(result.error, result.partitions)
+
+    async def _question(
+        self, proposals: Mapping[TopicPartition, Proposal], client: PeerClient, timeout_ms: float
+    ) -> Outcome:
+        topics: dict[str, AlterPartitionRequest.TopicData] = {}
+        for (name, index), proposal in proposals.items():
+            topic = topics.setdefault(
+                name,
+                AlterPartitionRequest.TopicData(
+                    topic_name=name, topic_id=proposal.partition.topic_id
+                ),
+            )
+            topic.partitions.append(self._asked(index, proposal))
+        has_ids = all(topic.topic_id != ZERO_UUID for topic in topics.values())
+        request = AlterPartitionRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch(),
+            topics=list(topics.values()),
+        )
+        answer: AlterPartitionResponse = await client.send(
+            request,
+            timeout_ms=timeout_ms,
+            highest_version=None if has_ids else _LAST_VERSION_WITH_NAMES,
+        )
+        names = {topic.topic_id: name for name, topic in topics.items()}
+        return Outcome(ErrorCode(answer.error_code), _outcomes(answer, names))
+
+    def _asked(self, index: int, proposal: Proposal) -> AlterPartitionRequest.PartitionData:
+        wanted, epochs = proposal.wanted, proposal.epochs
+        return AlterPartitionRequest.PartitionData(
+            partition_index=index,
+            leader_epoch=wanted.leader_epoch,
+            new_isr=list(wanted.isr),
+            new_isr_with_epochs=[
+                AlterPartitionRequest.BrokerState(
+                    broker_id=broker_id, broker_epoch=epochs.get(broker_id, -1)
+                )
+                for broker_id in wanted.isr
+            ],
+            leader_recovery_state=wanted.leader_recovery_state,
+            partition_epoch=wanted.partition_epoch,
+        )
+
+
+def _outcomes(
+    answer: AlterPartitionResponse, names: Mapping[UUID, str]
+) -> dict[TopicPartition, LeaderAndIsr | ErrorCode]:
+    found: dict[TopicPartition, LeaderAndIsr | ErrorCode] = {}
+    for topic in answer.topics:
+        name = topic.topic_name or names.get(topic.topic_id, "")
+        for data in topic.partitions:
+            found[TopicPartition(name, data.partition_index)] = (
+                ErrorCode(data.error_code)
+                if data.error_code
+                else LeaderAndIsr(
+                    leader=data.leader_id,
+                    leader_epoch=data.leader_epoch,
+                    isr=tuple(data.isr),
+                    partition_epoch=data.partition_epoch,
+                    leader_recovery_state=data.leader_recovery_state,
+                )
+            )
+    return found
