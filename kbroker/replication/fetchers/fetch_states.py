@@ -55,6 +55,7 @@ class FetchStates:
         self._changed: dict[TopicPartition, FetchState] = {}
         self._gone: dict[TopicPartition, UUID] = {}
         self._returning: dict[TopicPartition, FetchState] = {}  # asked for when they are forgotten
+        self._ids: dict[UUID, dict[TopicPartition, None]] = {}  # of topics, by the id asked for
         self.find = self._states.get
 
     def __len__(self) -> int:
@@ -68,6 +69,7 @@ class FetchStates:
         topic_partition = state.topic_partition
         self.remove(topic_partition)
         self._states[topic_partition] = state
+        self._ids.setdefault(state.topic_id, {})[topic_partition] = None
         if state.is_truncating:
             self._truncating[topic_partition] = state
         else:
@@ -77,9 +79,18 @@ class FetchStates:
         """Give up a partition, if it is there."""
         state = self._states.pop(topic_partition, None)
         if state is not None:
+            named = self._ids[state.topic_id]
+            del named[topic_partition]
+            if not named:
+                del self._ids[state.topic_id]
             self._delayed.pop(topic_partition, None)
             self._truncating.pop(topic_partition, None)
             self._leave_out(state)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        """The topic that is followed under an id; this broker's metadata may not know it yet."""
+        named = self._ids.get(topic_id)
+        return next(iter(named)).topic if named else None
 
     def moved(self, state: FetchState) -> None:
         """It has another position now, from which it goes on fetching."""

@@ -260,8 +260,7 @@ class ReplicaFetcher:
     ) -> None:
         """Store what came. Of a partition whose position has changed since, it counts no more."""
         taken_bytes = 0
-        names = self._parts.hosted.metadata.topic_name
-        for topic_partition, data in answered_partitions(response, names):
+        for topic_partition, data in answered_partitions(response, self.states.topic_name):
             state = self.states.find(topic_partition)
             if state is None or not self.states.is_expected(state):
                 continue
