@@ -41,7 +41,7 @@ class Place:
 
 
 def parse_target(text: str, now_ms: int) -> Target:
-    """What `--to` says. Raises UsageError for what it cannot mean."""
+    """Return the target that `--to` names. Raises UsageError where it makes no sense."""
     if text in ("earliest", "latest"):
         return Target(moment=EARLIEST if text == "earliest" else LATEST)
     if text.startswith(_FROM_FILE):
@@ -60,7 +60,9 @@ def parse_target(text: str, now_ms: int) -> Target:
 
 
 def parse_topics(texts: Iterable[str]) -> dict[str, frozenset[int]]:
-    """What `--topic` names: partitions by topic, none for all of them. Raises UsageError."""
+    """Return the partitions that `--topic` names, by topic; an empty set means all. Raises
+    UsageError.
+    """
     wanted: dict[str, frozenset[int]] = {}
     for text in texts:
         name, colon, numbers = text.partition(":")

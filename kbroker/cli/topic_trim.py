@@ -1,7 +1,7 @@
 """`kbroker topic trim`: delete the oldest records of a topic, up to an offset or a time.
 
-Law: what is written while the command runs stays. A partition that refuses does not keep the others
-from being trimmed.
+Law: records that are written while the command runs stay, because nobody asked to delete them. A
+partition that refuses does not keep the others from being trimmed.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _partitions(
 def _offsets(
     links: ClusterLinks, leaders: Mapping[TopicPartition, int], cut: Cut
 ) -> dict[TopicPartition, Offsets]:
-    """What is known of each partition that answers.
+    """Return the offsets of each partition that answers.
 
     The end is asked for first: where no record is as new as the time, all up to there goes, and
     what is written from now on stays.
