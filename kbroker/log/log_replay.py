@@ -146,8 +146,8 @@ class LogReplay:
         return records is not segment.records and self._has_unread_bytes(segment)
 
     def _gap_before(self, first_offset: int, records: FileRecords) -> Iterator[Gap]:
-        """What is missing before a batch, unless the cleaner took it: what the indexes of a segment
-        still name was cut off its file.
+        """Tell what is missing before a batch, unless the cleaner took it: records that the indexes
+        of a segment still name were cut off its file.
         """
         if self._offset >= (self._log.cleaned_end_offset or 0):
             yield Gap(self._offset, first_offset, records.path, MISSING)

@@ -15,10 +15,9 @@ from typing import Final
 from kbroker.errors import KafkaError
 from kbroker.log.batch_audit import Damage, recoverable_batches
 from kbroker.log.fetch_data_info import SegmentRead
-from kbroker.log.file_system import Bytes, FileSystem, StorageError
+from kbroker.log.file_system import Bytes, FileSystem
 from kbroker.log.format import MAX_OFFSET, MAX_RELATIVE_OFFSET
 from kbroker.log.found_records import DamagedBatchError, FoundRecords
-from kbroker.log.index.index_file import CorruptIndexError
 from kbroker.log.index.index_making import IndexMaking
 from kbroker.log.index.time_index import TimestampOffset
 from kbroker.log.segment_files import SegmentConfig, SegmentFiles
@@ -36,7 +35,6 @@ class LogSegment(SegmentFiles):
         "_bytes_since_last_index_entry",
         "_check",
         "_first_batch_timestamp",
-        "_indexed_before",
         "_largest_timestamp",
         "_offset_of_largest_timestamp",
         "_unchecked_bytes",
@@ -67,7 +65,6 @@ class LogSegment(SegmentFiles):
         self._unchecked_bytes = 0  # these first bytes, with offsets below the next, go by `_check`
         self._unchecked_end_offset = 0
         self._check: FoundRecords | None = None
-        self._indexed_before = -1  # the newest offset in the indexes that recovery replaced
 
     @property
     def largest_timestamp(self) -> int:
@@ -99,20 +96,6 @@ class LogSegment(SegmentFiles):
         for _, header in self.records.headers(position):
             offset = header.next_offset
         return offset
-
-    @property
-    def last_indexed_offset(self) -> int:
-        """The newest offset that its indexes name, or named before recovery rebuilt them; -1 where
-        they name none, or cannot be read.
-        """
-        try:
-            timestamp, in_time = self.time_index.last_entry
-            entries, in_offsets = self.offset_index.entry_count, self.offset_index.last_offset
-        except (CorruptIndexError, StorageError):
-            return self._indexed_before
-        return max(
-            self._indexed_before, in_time if timestamp >= 0 else -1, in_offsets if entries else -1
-        )
 
     @property
     def damages(self) -> list[Damage]:
@@ -242,7 +225,7 @@ class LogSegment(SegmentFiles):
         `on_batch` sees every good batch before the next one is looked at: epochs, producer state,
         aborted transactions (which it appends to `transaction_index`) are the log's business.
         """
-        self._indexed_before = self.last_indexed_offset
+        self.remember_indexed_offset()
         self.distrust(0, 0)
         self.transaction_index.reset()
         self._largest_timestamp = None

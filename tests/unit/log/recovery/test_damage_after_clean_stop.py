@@ -289,3 +289,16 @@ def test_what_the_cleaner_took_is_no_gap(tmp_path: Path) -> None:
     log.cleaned_end_offset = COUNT
 
     assert not any(isinstance(found, Gap) for found in LogReplay(log))
+
+
+def test_leader_epochs_that_a_power_loss_took_are_found_although_the_last_segment_is_empty(
+    tmp_path: Path,
+) -> None:
+    stopped(tmp_path)
+    log = reopened(tmp_path)
+    entries = log.leader_epoch_cache.entries
+    log.roll(NOW_MS)
+    log.close()
+    (tmp_path / "leader-epoch-checkpoint").write_bytes(b"")
+
+    assert reopened(tmp_path).leader_epoch_cache.entries == entries
