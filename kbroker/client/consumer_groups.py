@@ -133,7 +133,7 @@ def commit_offsets(
 def delete_group(links: ClusterLinks, name: str) -> ErrorCode:
     """Delete a group without members; what came of it. Raises OSError, KafkaError.
 
-    Where the answer got lost and the request was sent again, a group that is gone was deleted by it.
+    Where the answer got lost and the request was sent again, a group that is gone was deleted.
     """
     from kbroker.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 

@@ -148,8 +148,8 @@ class PartitionQueue:
         self._in_flight.remove(batch)
         self._is_known = True
 
-    def fail(self, batch: SentBatch, *, may_be_written: bool) -> None:
-        """It is sent again, before those after it."""
+    def fail(self, batch: SentBatch, *, may_be_written: bool = True) -> None:
+        """It is sent again, before those after it. `may_be_written`: nobody has told."""
         batch.may_be_written |= may_be_written
         self._in_flight.remove(batch)
         self._failed.append(batch)

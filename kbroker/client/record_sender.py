@@ -212,7 +212,7 @@ class RecordSender:
             raise ClientError(str(error)) from error
         except OSError as error:
             if not is_answered:
-                queue.fail(batch, may_be_written=True)
+                queue.fail(batch)
             self._lose(link, str(error))
             return False
         if not is_answered:
@@ -266,7 +266,7 @@ class RecordSender:
 
     def _lose(self, link: BrokerLink, reason: str) -> None:
         for asked in link.in_flight:
-            self._queues[asked.context.partition].fail(asked.context, may_be_written=True)
+            self._queues[asked.context.partition].fail(asked.context)
         self._cluster.lose(link)
         self._pause(reason, Trouble.NO_ANSWER)
 
